@@ -1,4 +1,4 @@
-"""Addresses as aiokafka and the system's resolver read them: errors are found before anything connects."""
+"""Parse addresses as aiokafka and the system's resolver do, to find errors before a connection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ipaddress
 import re
 from typing import Final, NamedTuple
 
-#: Spaces and control characters, and what stands around a host in an address or a URL.
+#: Spaces and control characters, and the characters around a host in an address or a URL.
 _NOT_IN_HOSTS: Final = re.compile(r"[\s\x00-\x1f\x7f/@,\[\]]")
 _PORT: Final = re.compile(r"0*[1-9][0-9]{0,4}")
 _LARGEST_PORT: Final = 65_535
@@ -17,7 +17,7 @@ _NO_PORT: Final = f"has no port from 1 to {_LARGEST_PORT}"
 
 
 class Address(NamedTuple):
-    """Where a broker listens."""
+    """The host and port of a broker."""
 
     host: str
     port: int
@@ -27,13 +27,13 @@ class Address(NamedTuple):
 
 
 def is_host(text: str) -> bool:
-    """Whether a text may be the name or the address of a host; nobody is asked for it."""
+    """Return whether a text may be the name or the address of a host, without a lookup."""
     if not text or _NOT_IN_HOSTS.search(text):
         return False
     if ":" in text and not _is_ipv6(text):
         return False
     try:
-        # What the resolver does with every name: it limits the length of labels, and refuses characters.
+        # The resolver encodes every name so: it limits the length of labels, and refuses characters.
         text.encode("idna")
     except UnicodeError:
         return False
@@ -41,14 +41,14 @@ def is_host(text: str) -> bool:
 
 
 def split_servers(servers: str) -> list[str]:
-    """The servers of `bootstrap_servers`, which may be none at all between two commas."""
+    """Return the servers of `bootstrap_servers`; one between two commas may be empty."""
     return [server.strip() for server in servers.split(",")]
 
 
 def parse_server(server: str) -> Address:
-    """Read one server: `host`, `host:port`, or an address of IPv6, in brackets if a port follows.
+    """Parse one server: `host`, `host:port`, or an address of IPv6, in brackets if a port follows.
 
-    Without a port it is 9092 (aiokafka 0.14, `get_ip_port_afi`). Raises ValueError with what is wrong.
+    Without a port it is 9092 (aiokafka 0.14, `get_ip_port_afi`). Raises ValueError with the reason.
     """
     if server.startswith("["):
         host, bracket, port = server[1:].partition("]")
@@ -68,7 +68,7 @@ def parse_server(server: str) -> Address:
 
 
 def same_brokers(one: str, other: str) -> bool:
-    """Tell whether both name a common broker; two names of one broker cannot be told apart here."""
+    """Return whether both name a common broker; two names of one broker cannot be recognized here."""
     return bool(_addresses(one) & _addresses(other))
 
 

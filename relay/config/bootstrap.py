@@ -1,4 +1,4 @@
-"""Definitions that a configuration takes from dumps, for streams that begin without DDL."""
+"""Table definitions from dumps, for streams that begin without DDL."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from relay.io.definition_files import read_dumps
 
 
 class Bootstrapped(NamedTuple):
-    """A catalog that knows the definitions of dumps; how many tables, of how many files; and what in them
-    was not understood.
+    """A catalog with the definitions of dumps.
+
+    Also the number of tables and files, and the statements that were not understood.
     """
 
     catalog: Catalog
@@ -23,7 +24,10 @@ class Bootstrapped(NamedTuple):
 
 
 def bootstrapped(config: Config, catalog: Catalog) -> Bootstrapped:
-    """Teach a catalog what the dumps of `bootstrap` define. Raises ConfigError if one cannot be read."""
+    """Add the definitions in the dumps of `bootstrap` to a catalog.
+
+    Raises ConfigError if one cannot be read.
+    """
     schema = config.schema
     if not schema.bootstrap:
         return Bootstrapped(catalog, 0, 0, [])

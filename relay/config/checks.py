@@ -20,15 +20,15 @@ from relay.model.errors import ConfigError, Problem
 from relay.routing import routing_problems
 from relay.text.redaction import quoted
 
-#: How long relay waits for the answer to a request, which may follow a failed delivery.
+#: Maximum time that relay waits for the answer to a request, which may follow a failed delivery.
 _ANSWER_SECONDS = 30
-#: How long relay waits for the brokers when a consumer starts, besides the rebalance of the group.
+#: Maximum time that relay waits for the brokers when a consumer starts, besides the rebalance of the group.
 _CONNECT_SECONDS = 30
 #: By how much a round of records may extend a transaction after its interval.
 _ROUND_SECONDS = 10
 _LONGEST_SHOWN = 80
 _DIGITS = re.compile(r"[-+]?\d+").fullmatch
-#: What may be an address of IPv6.
+#: Texts that may be an address of IPv6.
 _HEXADECIMAL = re.compile(r"\[?[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}(%\w+)?\]?(:?\d*)", re.IGNORECASE).fullmatch
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -93,12 +93,12 @@ def _storage_path_problems(route: Route) -> Iterator[Problem]:
                 yield Problem(f"route.{side}.{name}", "holds a NUL character, which no path has")
 
 
-#: What other programs replace by the value of a variable.
+#: Placeholders of other programs for the value of a variable.
 _PLACEHOLDER: Final = re.compile(r"\$\{[A-Za-z_][^{}]*\}|\$\([A-Za-z_]\w*\)|\{\{[^{}]*\}\}").search
 
 
 def _placeholder_problems(config: Config) -> Iterator[Problem]:
-    """Find texts in which somebody should have put a value: relay replaces nothing in its file."""
+    """Find unreplaced placeholders: relay replaces nothing in its file."""
     for path, text in _texts_of(config):
         if _PLACEHOLDER(text):
             variable = f"RELAY_{'__'.join(path).upper()}".replace("-", "_")
@@ -108,7 +108,7 @@ def _placeholder_problems(config: Config) -> Iterator[Problem]:
 
 
 def _texts_of(table: BaseModel, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Every text of a configuration that is no secret, with its key; those of lists and tables, too."""
+    """Yield every text of a configuration that is no secret, with its key; those of lists and tables, too."""
     for name, field in type(table).model_fields.items():
         key, value = (*path, field.alias or name), getattr(table, name)
         if isinstance(value, BaseModel):
@@ -128,7 +128,7 @@ def _address_problems(config: Config) -> Iterator[Problem]:
             try:
                 parse_server(server)
             except ValueError as fault:
-                # It may be a URL with a password, of which commas make several pieces.
+                # It may be a URL with a password, which commas split into several pieces.
                 shown = _shown_server(server, number) if "@" not in servers else f"server {number}"
                 message, hint = f"{shown} {fault}", "write host:port, several with commas between them"
                 yield Problem(f"{table}.bootstrap_servers", message, hint)
@@ -181,16 +181,16 @@ def _topic_problems(config: Config) -> list[Problem]:
 
 
 def _target_path(config: Config, name: str) -> str:
-    """Return the key from which a target topic comes: that of the rules if it is none of the rest."""
+    """Return the key that a target topic comes from: that of the rules if it matches no other."""
     return "target.topic" if name in config.target_topics.values() else "target.topics"
 
 
-#: What patterns of topics have, and names do not.
+#: Characters that patterns of topics have, and names do not.
 _PATTERN: Final = re.compile(r"[*?^$|()\[\]{}\\+]").search
 
 
 def _source_name_problems(name: str) -> Iterator[Problem]:
-    """Check the name of a source topic, which may be meant as a pattern."""
+    """Check the name of a source topic, which may be intended as a pattern."""
     if _PATTERN(name):
         message = f"{quoted(name)} is a pattern, and patterns of topics are not supported"
         yield Problem("source.topics", message, "name each topic")
@@ -205,7 +205,7 @@ def _name_problems(path: str, name: str) -> Iterator[Problem]:
 
 
 def _own_topic_problems(config: Config) -> Iterator[Problem]:
-    """Check the topics that relay keeps beside the target: each must be its own."""
+    """Check the topics that relay keeps besides the target's: each must be different."""
     taken = {
         **dict.fromkeys(config.source.topics, "source.topics"),
         **{name: _target_path(config, name) for name in _fixed_topics(config)},
@@ -219,7 +219,7 @@ def _own_topic_problems(config: Config) -> Iterator[Problem]:
 
 
 def _fixed_topics(config: Config) -> Iterable[str]:
-    """Return the target topics that do not depend on tables; none if that cannot be told."""
+    """Return the target topics that do not depend on tables; none if they cannot be determined."""
     try:
         return config.fixed_topics
     except ConfigError:
@@ -244,7 +244,7 @@ def _mode_problems(config: Config) -> Iterator[Problem]:
 
 
 def _process_problems(config: Config) -> Iterator[Problem]:
-    """Find what only a process that sees all of the source can do."""
+    """Find settings that require a single process, which sees all of the source."""
     if config.delivery.processes == 1:
         return
     try:
@@ -286,7 +286,7 @@ def _target_problems(config: Config) -> Iterator[Problem]:
 
 
 def _waiting_problems(config: Config) -> Iterator[Problem]:
-    """Check that a stall is longer than any wait: relay must not take its own waiting for a bug, and end."""
+    """Check that the stall time is longer than any wait, which relay would otherwise mistake for a bug."""
     delivery = config.delivery
     waits = {
         f"delivery.delivery_timeout_seconds and {_ANSWER_SECONDS} s for an answer": (

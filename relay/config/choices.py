@@ -1,4 +1,4 @@
-"""The words that keys of the configuration may have as values."""
+"""Enumerated values of configuration keys."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """What a target topic holds after a crash: repeats (`at-least-once`), or each once (`exactly-once`)."""
+    """The delivery guarantee of a target topic after a crash.
+
+    Repeats (`at-least-once`), or each record once (`exactly-once`).
+    """
 
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"
 
 
 class Watermarks(StrEnum):
-    """What happens to watermarks when rows are repartitioned."""
+    """The handling of watermarks when rows are repartitioned."""
 
     KEEP = "keep"
     DROP = "drop"
 
 
 class PartitionBy(StrEnum):
-    """What a row's partition goes by; see `relay.routing.partitioning.Partitioning`. AUTO: in a rule as for
-    the
-    rest; else index-value where there is a number of partitions, and source where there is none.
+    """How a row's target partition is chosen; see `relay.routing.partitioning.Partitioning`.
+
+    AUTO: in a rule, the setting of [target]; else index-value if the number of partitions is set, or source
+    if it is not.
     """
 
     AUTO = "auto"
@@ -42,14 +46,14 @@ class End(StrEnum):
 
 
 class FileFormat(StrEnum):
-    """How records lie in files: columns named as Kafka's fields, or record files, one record a line."""
+    """The format of records in files: columns named as Kafka's fields, or record files, one record a line."""
 
     PARQUET = "parquet"
     JSON_LINES = "json-lines"
 
 
 class InputFormat(StrEnum):
-    """How records to read lie in files: as `FileFormat`, or as the storage sink of TiCDC has written them."""
+    """The format of input files: as `FileFormat`, or as written by the storage sink of TiCDC."""
 
     PARQUET = "parquet"
     JSON_LINES = "json-lines"
@@ -57,7 +61,7 @@ class InputFormat(StrEnum):
 
 
 class OutputLayout(StrEnum):
-    """What the folders of a backfill's output are named by: topic and partition, the day, or the table."""
+    """The folder names of a backfill's output: topic and partition, the day, or the table."""
 
     TOPIC = "topic"
     DATE = "date"
@@ -65,8 +69,9 @@ class OutputLayout(StrEnum):
 
 
 class OverBudget(StrEnum):
-    """What relay does when more records fail than the budget of [errors] allows: it ends before the next one
-    that fails, or goes on with a check that fails.
+    """The action when more records fail than the budget of [errors] allows.
+
+    relay ends before the next one that fails, or goes on with a failing check.
     """
 
     STOP = "stop"
@@ -74,7 +79,7 @@ class OverBudget(StrEnum):
 
 
 class Wait(StrEnum):
-    """Whether rows wait for DDL of partition 0; AUTO: where the source's DDL travels there alone."""
+    """Whether rows wait for DDL of partition 0; AUTO: if the source's DDL is only in that partition."""
 
     AUTO = "auto"
     TRUE = "true"

@@ -1,4 +1,4 @@
-"""The whole configuration: its tables, and what follows from several of them.
+"""The whole configuration: its tables, and settings derived from several of them.
 
 A new table is one more class in `relay.config.tables` and one more field of `Config`.
 """
@@ -42,15 +42,17 @@ from relay.routing import TopicRule, partitions_by_name, templates_of
 from relay.routing.partitioning import Partitioning
 from relay.routing.topic_names import TopicTemplate
 
-# The table is called [schema], which is also the name of a deprecated method of pydantic's models.
+# The table is named [schema], which is also the name of a deprecated method of pydantic's models.
 warnings.filterwarnings("ignore", message='Field name "schema" in "Config" shadows', category=UserWarning)
 
 _HASH_DIGITS = 8
 
 
 class FixedTopic(NamedTuple):
-    """A target topic that does not depend on tables: the source topics that it gets records of, and over how
-    many partitions they are spread, 0 for the source's.
+    """A target topic that does not depend on tables.
+
+    `sources`: the source topics of its records. `partitions`: over how many partitions they are spread, 0 for
+    the source's.
     """
 
     sources: tuple[str, ...]
@@ -84,7 +86,7 @@ class Config(BaseSettings):
 
     @property
     def file(self) -> str:
-        """The file that it was read from, as it was named; "" for none."""
+        """Return the file that the configuration was read from, as it was named; "" for none."""
         return self._file
 
     def read_from(self, file: str) -> Config:
@@ -102,8 +104,9 @@ class Config(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Order the sources: flags win over the environment, and the environment over the file, which comes
-        as arguments.
+        """Order the sources: flags win over the environment, and the environment over the file.
+
+        The file is passed as arguments.
         """
         if (ignored := {name.lower() for name in ignored_variables.get()}) and isinstance(
             env_settings, EnvSettingsSource
@@ -115,38 +118,37 @@ class Config(BaseSettings):
 
     @property
     def target_servers(self) -> str:
-        """The brokers of the target topics."""
+        """Return the brokers of the target topics."""
         return self.target.bootstrap_servers or self.source.bootstrap_servers
 
     @property
     def is_one_cluster(self) -> bool:
-        """Whether one transaction can hold both the target's records and the source's offsets."""
+        """Return whether one transaction can hold both the target's records and the source's offsets."""
         return not self.target.bootstrap_servers or same_brokers(
             self.source.bootstrap_servers, self.target.bootstrap_servers
         )
 
     @property
     def dead_letter_topic(self) -> str:
-        """The topic of dead letters; "" if there is none."""
+        """Return the topic of dead letters; "" if there is none."""
         return self.errors.dead_letter_topic.replace("{group_id}", _in_topic_names(self.source.group_id))
 
     @property
     def has_dead_letters(self) -> bool:
-        """Whether a policy writes dead letters."""
+        """Return whether a policy writes dead letters."""
         return Policy.DEAD_LETTER in self.errors.by_class.values()
 
     @property
     def history_topic(self) -> str:
-        """The topic that keeps the table definitions, empty for none."""
+        """Return the topic that keeps the table definitions, empty for none."""
         return self.schema.history_topic.replace("{group_id}", _in_topic_names(self.source.group_id))
 
     @property
     def waits_for_ddl(self) -> bool:
-        """Whether rows wait for DDL that travels in another partition: in partition 0 of the topic that
-        `ddl_topics` names.
+        """Return whether rows wait for DDL in another partition: partition 0 of the topic in `ddl_topics`.
 
-        By default, if the source's DDL travels there alone and there is a schema history, without which it
-        could not be known what other instances have read.
+        By default they wait if the source's DDL is only in that partition and there is a schema history,
+        which is needed to know the DDL that other instances have read.
         """
         if self.schema.wait is not Wait.AUTO:
             return self.schema.wait is Wait.TRUE
@@ -155,25 +157,26 @@ class Config(BaseSettings):
 
     @property
     def ddl_topics(self) -> dict[str, str]:
-        """The source topic that has the DDL of the rows of each source topic."""
+        """Return the source topic that has the DDL of the rows of each source topic."""
         source = codec_named(self.route.from_, "from")
         return source.ddl_topics(self.source.topics, self.route.from_options)
 
     @property
     def has_row_keys(self) -> bool:
-        """Whether the Kafka keys of rows stand for the rows. Raises ConfigError."""
+        """Return whether the Kafka keys of rows identify the rows. Raises ConfigError."""
         target = codec_named(self.route.to, "to")
         options = parse_options(target, self.route.to_options, "to.option")
         return keys_of(target, options) is Keys.ROW or any(rule.key for rule in self.target.topics)
 
     @property
     def transactional_id(self) -> str:
-        """What fences an older instance of this shard."""
+        """Return the id that fences an older instance of this shard."""
         return f"{self.delivery.transactional_id or self.source.group_id}-{self.delivery.shard}"
 
     def of_process(self, number: int) -> Config:
-        """Return what one of `processes` is told, numbered from 0: the configuration of a process that is
-        alone, as a member of the group or a shard of its own, without HTTP.
+        """Return the configuration of one of `processes`, numbered from 0.
+
+        It is that of a single process, as a member of the group or a separate shard, without HTTP.
         """
         delivery, name = self.delivery, self.source.group_instance_id
         source = {"group_instance_id": name and f"{name}-{number}"}
@@ -192,28 +195,28 @@ class Config(BaseSettings):
 
     @property
     def of_processes(self) -> list[Config]:
-        """What each process that runs is told: this configuration itself where there is one alone."""
+        """Return the configuration of each process that runs: this one itself if there is only one."""
         count = self.delivery.processes
         return [self.of_process(number) for number in range(count)] if count > 1 else [self]
 
     @property
     def target_topics(self) -> dict[str, str]:
-        """Source topic → target topic, where no rule says otherwise; `{database}` and `{table}` may stand in
-        it.
-        """
+        """Return source topic → target topic where no rule matches; may hold `{database}` and `{table}`."""
         return {topic: self.target.topic.replace("{topic}", topic) for topic in self.source.topics}
 
     @property
     def templates(self) -> list[tuple[TopicTemplate, int | None]]:
-        """The templates of target topics, each with its number of partitions, None for the source's. Raises
-        ConfigError.
+        """Return the templates of target topics, each with its number of partitions, None for the source's.
+
+        Raises ConfigError.
         """
         by = partitioning(self.target.partition_by)
         return templates_of(self.target.topic, self.target_partitions, by, self.topic_rules)
 
     def partitions_of(self, topic: str) -> int | None:
-        """Return over how many partitions rows are spread in a topic of a table, by its name alone; None if
-        they keep the source's.
+        """Return the number of partitions over which rows are spread in a topic of a table, by its name.
+
+        None if they keep the source's.
         """
         by, target = partitioning(self.target.partition_by), self.target
         sources, rules = self.source.topics, self.topic_rules
@@ -221,12 +224,12 @@ class Config(BaseSettings):
 
     @property
     def has_table_topics(self) -> bool:
-        """Whether some target topics are known only when their tables are."""
+        """Return whether some target topics are known only when their tables are."""
         return any(template.is_by_table for template, _ in self.templates)
 
     @property
     def fixed_topics(self) -> dict[str, FixedTopic]:
-        """The target topics that do not depend on tables, by name. Raises ConfigError."""
+        """Return the target topics that do not depend on tables, by name. Raises ConfigError."""
         found: dict[str, FixedTopic] = {}
         for template, partitions in self.templates:
             for topic in self.source.topics if not template.is_by_table else ():
@@ -238,7 +241,7 @@ class Config(BaseSettings):
 
     @property
     def own_topics(self) -> dict[str, str]:
-        """The topics that relay keeps beside the target, by their keys."""
+        """Return the topics that relay keeps besides the target's, by their keys."""
         own = {
             "errors.dead_letter_topic": self.dead_letter_topic,
             "schema.history_topic": self.history_topic,
@@ -249,18 +252,21 @@ class Config(BaseSettings):
 
     @property
     def reserved_topics(self) -> frozenset[str]:
-        """The topics that no table may have: relay's own, and those that it reads from the same brokers."""
+        """Return the topics that no table may have.
+
+        These are relay's own, and those that it reads from the same brokers.
+        """
         read = self.source.topics if self.is_one_cluster else ()
         return frozenset([*self.own_topics.values(), *read])
 
     @property
     def target_partitions(self) -> int | None:
-        """Number of target partitions that are written, None to keep the source's partition."""
+        """Return the number of target partitions that are written, None to keep the source's partition."""
         return self.target.partitions or None
 
     @property
     def route_name(self) -> str:
-        """What dead letters call this route: consumer group, protocols and target topic.
+        """Return this route's name in dead letters: consumer group, protocols and target topic.
 
         Routes that read the same records and share a dead-letter topic differ in one of these.
         """
@@ -268,9 +274,9 @@ class Config(BaseSettings):
         return route_name(f"{self.source.group_id} {route.from_} to {route.to} {self.target.topic}")
 
     def is_corrected(self, route: str) -> bool:
-        """Whether a name in dead letters is that of this route before `from` was changed.
+        """Return whether a name in dead letters is that of this route before `from` was changed.
 
-        One group writes one target topic in one format: what it read then is what it reads now.
+        One group writes one target topic in one format: its input then is its input now.
         """
         before = route_name(f"{self.source.group_id} ")
         behind = route_name(f" to {self.route.to} {self.target.topic}")
@@ -281,7 +287,7 @@ class Config(BaseSettings):
 
     @property
     def topic_rules(self) -> list[TopicRule]:
-        """The rules for topics as the translator takes them."""
+        """Return the rules for topics in the translator's form."""
         return [
             TopicRule(
                 rule.match, rule.topic, rule.partitions or None, partitioning(rule.partition_by), rule.key
@@ -290,7 +296,7 @@ class Config(BaseSettings):
         ]
 
     def error_policy(self, dead_letter_partitions: int) -> ErrorPolicies:
-        """Return what happens to records that cannot be relayed."""
+        """Return the policies for records that cannot be relayed."""
         topic = self.dead_letter_topic
         return ErrorPolicies(self.errors.by_class, topic, dead_letter_partitions, self.route_name)
 
@@ -320,12 +326,15 @@ class Config(BaseSettings):
 
 
 def partitioning(choice: PartitionBy) -> Partitioning | None:
-    """Return a choice as the translator takes it."""
+    """Return a choice in the translator's form."""
     return None if choice is PartitionBy.AUTO else Partitioning(choice)
 
 
 def _in_topic_names(group: str) -> str:
-    """A group's name in a topic's: hyphens for what topics cannot hold, and a hash to keep groups apart."""
+    """Return a group's name in a form for topic names.
+
+    Invalid characters become hyphens, and a hash keeps groups apart.
+    """
     name = re.sub(r"[^A-Za-z0-9._-]", "-", group)
     digest = hashlib.sha256(group.encode(errors="surrogatepass")).hexdigest()
     return name if name == group else f"{name}-{digest[:_HASH_DIGITS]}"

@@ -1,4 +1,4 @@
-"""What a valid configuration sets without effect, or may come to regret, by its keys."""
+"""Find settings of a valid configuration without effect or with unwanted effects, by key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from relay.model.errors import Problem
 
 
 def config_advice(config: Config) -> list[Problem]:
-    """Return what to say about a configuration; see `relay.core.config_lint`."""
+    """Return the advice about a configuration; see `relay.core.config_lint`."""
     route, target = config.route, config.target
     found = advice(
         route.to,
@@ -29,7 +29,7 @@ def config_advice(config: Config) -> list[Problem]:
 
 
 def _ddl_unheard(config: Config) -> Iterator[Problem]:
-    """Say that processes never learn of DDL that others read."""
+    """Yield a problem if processes never learn of DDL that others read."""
     source = codec_named(config.route.from_, "from")
     if config.delivery.processes == 1 or config.history_topic:
         return

@@ -18,7 +18,7 @@ from relay.text.redaction import quoted
 
 Tables = dict[str, Any]
 
-#: What the flags set, for the configuration that is being loaded.
+#: The values of the flags, for the configuration that is being loaded.
 flag_tables: ContextVar[Mapping[str, Any]] = ContextVar("flag_tables", default={})  # noqa: B039 - never changed
 
 
@@ -35,7 +35,7 @@ class FlagSource(PydanticBaseSettingsSource):
 
 
 def tables_of(settings: Sequence[str], model: type[BaseModel], problems: list[Problem]) -> Tables:
-    """Read `table.key=value` texts into tables; what is wrong is appended to `problems`.
+    """Parse `table.key=value` texts into tables; append errors to `problems`.
 
     A value is TOML, or text if it is none. Where the key takes text, only quoted text is TOML: `007` and
     `true` are texts there.
@@ -60,7 +60,7 @@ def tables_of(settings: Sequence[str], model: type[BaseModel], problems: list[Pr
 
 
 def is_given(tables: Mapping[str, Any], path: Sequence[str]) -> bool:
-    """Whether tables have a key, or one that holds it."""
+    """Return whether tables have a key, or one that holds it."""
     found: object = tables
     for depth, name in enumerate(path):
         if not isinstance(found, Mapping):
@@ -72,7 +72,10 @@ def is_given(tables: Mapping[str, Any], path: Sequence[str]) -> bool:
 
 
 def _put(tables: Tables, names: Sequence[str], value: object) -> str:
-    """Put a value at its place; gives the name of what is a value and a table at once, else an empty text."""
+    """Set a nested value.
+
+    Returns the name of a key that would be a value and a table at once, else an empty text.
+    """
     table = tables
     for depth, name in enumerate(names[:-1], 1):
         table = table.setdefault(name, {})

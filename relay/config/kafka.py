@@ -22,7 +22,7 @@ from relay.model.events import TSO_LOGICAL_BITS
 
 
 def security_settings(table: Security, name: str) -> settings.Security:
-    """Convert a table `[….security]`; `name` is what messages call it."""
+    """Convert a table `[….security]`; `name` is its name in messages."""
     values: dict[str, Any] = {
         key: Secret(value.get_secret_value()) if isinstance(value, SecretStr) else value
         for key, value in dict(table).items()
@@ -31,13 +31,16 @@ def security_settings(table: Security, name: str) -> settings.Security:
 
 
 def source_cluster(config: Config) -> ClusterSettings:
-    """Return where the source topics are."""
+    """Return the cluster of the source topics."""
     source = config.source
     return ClusterSettings(source.bootstrap_servers, security_settings(source.security, "source.security"))
 
 
 def target_cluster(config: Config) -> ClusterSettings:
-    """Return where the target topics, the dead letters and the schema history are: by default the source."""
+    """Return the cluster of the target topics, the dead letters and the schema history.
+
+    By default it is the source's.
+    """
     target = config.target
     if not target.bootstrap_servers:
         return source_cluster(config)

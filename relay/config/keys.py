@@ -13,15 +13,14 @@ Path = tuple[str, ...]
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """The keys of a table, as they are written, with their fields."""
+    """Return the keys of a table, as they are written, with their fields."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def type_at(model: type[BaseModel], path: Sequence[str]) -> Any:  # noqa: ANN401 - a type, or a form such as dict[str, str]
-    """The declared type of a key, without constraints; for a key inside a table of options, that of all its
-    values.
+    """Return the declared type of a key, without constraints; None for an unknown key.
 
-    None if there is no such key.
+    For a key inside a table of options, it is that of all its values.
     """
     found: Any = model
     for name in path:
@@ -35,17 +34,17 @@ def type_at(model: type[BaseModel], path: Sequence[str]) -> Any:  # noqa: ANN401
 
 
 def is_table(declared: object) -> typing.TypeGuard[type[BaseModel]]:
-    """Whether a declared type is a table with keys of its own."""
+    """Return whether a declared type is a table with keys."""
     return isinstance(declared, type) and issubclass(declared, BaseModel)
 
 
 def is_text(declared: object) -> bool:
-    """Whether a declared type takes any text, secret or not. A choice does not."""
+    """Return whether a declared type takes any text, secret or not. A choice does not."""
     return declared in (str, SecretStr)
 
 
 def leaves(model: type[BaseModel], path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every key that is no table of keys, with its declared type."""
+    """Yield every key that is no table of keys, with its declared type."""
     for name, field in keys_of(model).items():
         if is_table(field.annotation):
             yield from leaves(field.annotation, (*path, name))

@@ -39,7 +39,7 @@ from relay.text.redaction import shown_name
 _CHOICE = re.compile("'([^']*)'")
 #: Kinds of pydantic's errors about numbers that are out of bounds, or not of the right kind.
 _ABOUT_NUMBERS = ("greater_than", "less_than", "int_", "float_", "finite_")
-#: What a value must be, by how the kinds begin of pydantic's errors about values of another sort.
+#: Expected values, by the prefixes of pydantic's errors about values of another type.
 _SORTS: Final = {
     "int_": "must be a whole number",
     "float_": "must be a number",
@@ -53,8 +53,9 @@ _SORT_KINDS: Final = ("_type", "_parsing", "_from_float", "_parsing_size")
 
 
 class Examined(NamedTuple):
-    """A configuration with everything that is wrong with it, and what else was asked about. Without what is
-    wrong, where there is something; None if too little is left.
+    """A configuration with all its problems, and additional findings.
+
+    `config`: the configuration without the wrong parts, if there are any; None if too little is left.
     """
 
     config: Config | None
@@ -73,8 +74,10 @@ def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
 def examine(
     path: Path, settings: Sequence[str] = (), more: Callable[[Config], Iterable[Problem]] = lambda _: ()
 ) -> Examined:
-    """Read file, environment and flags, and find every problem. `more` finds what only some want to know;
-    what it says of keys that are wrong themselves is left out.
+    """Read file, environment and flags, and find every problem.
+
+    `more`: finds additional problems for some callers; those about keys that are wrong themselves are left
+    out.
     """
     strays = stray_variables(os.environ, Config)
     problems = [*strays]
@@ -83,7 +86,7 @@ def examine(
         data = _read(path)
     except ConfigError as error:
         return Examined(None, [*error.problems, *problems], [])
-    # Not everything goes to the constructor: pydantic has arguments of its own there, whose names begin with
+    # Not everything is passed to the constructor: pydantic reserves arguments whose names begin with
     # underscores.
     tables = {name: table for name, table in data.items() if name in keys_of(Config)}
     repairs = Repairs(tables, flags)
@@ -115,13 +118,14 @@ def log_format(path: Path, settings: Sequence[str]) -> LogFormat:
     return LogFormat(found) if found in list(LogFormat) else LogFormat.AUTO
 
 
-#: How often what is wrong is taken away: a key, then what follows from its absence.
+#: How often wrong parts are removed: a key, then the consequences of its absence.
 _ROUNDS: Final = 3
 
 
 def _config(repairs: Repairs, problems: list[Problem]) -> Config | None:
-    """Make the configuration, without what is wrong in it, which is appended to `problems`. None if too
-    little is left.
+    """Make the configuration without its wrong parts, whose problems are appended to `problems`.
+
+    None if too little is left.
     """
     for _ in range(_ROUNDS):
         flags, ignored = flag_tables.set(repairs.flags), ignored_variables.set(repairs.ignored)
@@ -145,7 +149,7 @@ def _config(repairs: Repairs, problems: list[Problem]) -> Config | None:
 
 
 def _named(problem: Problem, flags: Mapping[str, Any]) -> Problem:
-    """Call what an environment variable gives by the variable's name. Flags win over variables."""
+    """Rename a key from an environment variable to the variable. Flags win over variables."""
     path = problem.path.split(".")
     variable = variable_of(os.environ, path)
     if not variable or is_given(flags, path):
@@ -184,8 +188,8 @@ def _problem(details: ErrorDetails) -> Problem:
         return Problem(path, "must not be empty")
     if kind.endswith(_SORT_KINDS) and (sort := _SORTS.get(kind[: kind.index("_") + 1])):
         return Problem(path, sort)
-    # The value itself is shown only where it can be no secret: a number where one belongs, and what is like
-    # a choice. A password may stand where a choice should.
+    # The value itself is shown only if it cannot be a secret: a number for a number, and text that resembles
+    # a choice. A choice may mistakenly hold a password.
     is_number = isinstance(details["input"], int | float) and kind.startswith(_ABOUT_NUMBERS)
     given = ""
     if is_number or (kind == "enum" and _is_like_a_choice(details)):

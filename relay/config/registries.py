@@ -1,4 +1,4 @@
-"""The schema registries of a configuration, and the resolver that asks them."""
+"""The schema registries of a configuration, and the resolver that uses them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def registry_settings(table: Table, side: str) -> RegistrySettings:
 
 
 def _tables(config: Config) -> dict[str, Table]:
-    """The registries that a configuration names, by side."""
+    """Return the configured registries, by side."""
     tables = {"source": config.source.schema_registry, "target": config.target.schema_registry}
     return {side: table for side, table in tables.items() if table.urls}
 
 
 def resolver_of(config: Config, *, retries: int = RETRIES) -> Resolver:
-    """Return what answers the needs of a route. `retries`: how often a registry is asked again at once.
+    """Return the resolver for the needs of a route. `retries`: how often a registry is asked again at once.
 
     Raises ConfigError for files of a registry that cannot be used.
     """
@@ -70,8 +70,10 @@ def _uses_registry(name: str, path: str) -> bool:
 
 
 def registry_at(url: str, side: str, key_path: str, environment: Mapping[str, str]) -> SchemaRegistry:
-    """Return the registry at a URL; what else it needs is in the environment, under the names of the
-    configuration (`RELAY_SOURCE__SCHEMA_REGISTRY__PASSWORD`). Raises ConfigError.
+    """Return the registry at a URL. Raises ConfigError.
+
+    Its other settings are in the environment, under the names of the configuration
+    (`RELAY_SOURCE__SCHEMA_REGISTRY__PASSWORD`).
     """
     start = BETWEEN.join((PREFIX + side.upper(), "SCHEMA_REGISTRY", ""))
     given: dict[str, Any] = {

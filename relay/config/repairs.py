@@ -1,4 +1,4 @@
-"""Tables without what is wrong in them, so that one look finds the mistakes of every stage."""
+"""Remove wrong parts from tables, so that one run finds the mistakes of every stage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 Tables = dict[str, Any]
 Location = tuple[str | int, ...]
 
-#: Stands for what must be there and is not. There is none for [route]: too much depends on it.
+#: Stand-ins for missing required values. There is none for [route]: too much depends on it.
 _SOURCE: Final = {"bootstrap_servers": "broker.invalid:9092", "topics": ["topic"], "group_id": "group"}
 _TARGET: Final = {"topic": "{topic}.target"}
 _STAND_INS: Final[Mapping[Location, object]] = {
@@ -23,9 +23,10 @@ _STAND_INS: Final[Mapping[Location, object]] = {
 
 
 class Repairs:
-    """The tables of file and flags, and the variables that are to be ignored, without what was refused.
+    """The tables of file and flags, and the variables to ignore, without the refused parts.
 
-    `broken`: where something was taken away or put in, but unknown keys, from whose absence nothing follows.
+    `broken`: paths where a value was removed or added, except unknown keys, whose absence has no
+    consequences.
     """
 
     def __init__(self, file: Tables, flags: Tables) -> None:
@@ -35,23 +36,23 @@ class Repairs:
 
     @property
     def tables(self) -> set[str]:
-        """The tables in which something that means something is not as it was given."""
+        """Return the tables in which a meaningful value differs from the given one."""
         return {str(each[0]) for each in self.broken if each}
 
     def is_broken(self, path: str) -> bool:
-        """Whether a key, or a table that it is in, was refused itself."""
+        """Return whether a key, or a table that it is in, was refused itself."""
         wanted = tuple(path.split("."))
         return any(wanted[: len(each)] == tuple(map(str, each)) for each in self.broken)
 
     def is_new(self, details: ErrorDetails) -> bool:
-        """Whether an error is about what was given, and does not follow from what was taken away."""
+        """Return whether an error is about a given value, and not a consequence of a removal."""
         found = details["loc"]
         return not any(found[: len(each)] == each or each[: len(found)] == found for each in self.broken)
 
     def without(self, errors: Sequence[ErrorDetails], variables: Mapping[Location, str]) -> bool:
-        """Take away what these errors are about. `variables`: which variable gives it.
+        """Remove the values that these errors are about. `variables`: the variable that sets each.
 
-        Return whether all of it could be taken away.
+        Returns whether all of them could be removed.
         """
         done = [self._without(each, variables) for each in errors]
         return all(done)
@@ -78,7 +79,7 @@ def _put(tables: MutableMapping[str, Any], location: Location, value: object) ->
 
 
 def _removed(tables: object, location: Location) -> bool:
-    """Remove what is at a location, with the list that it is in. Return whether there is such a thing."""
+    """Remove the value at a location, with the list that it is in. Return whether there was one."""
     place: tuple[Tables, str] | None = None
     for part in location:
         if not isinstance(tables, dict):

@@ -1,7 +1,7 @@
-"""The secrets that a configuration is known to hold, and texts without them.
+"""Find the secrets of a configuration, and mask them in texts.
 
-Messages do not quote values that may be secret. This is the net beneath: if one does after all, in the words
-of a library, say, the secret itself is taken out.
+Messages do not quote values that may be secret. This is a second line of defense: if one does after all, such
+as in a library's text, the secret itself is removed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from relay.model.errors import Problem
 from relay.text.redaction import HIDDEN
 
-#: Keys, variables and parameters whose values are secret; a file's name is none.
+#: Keys, variables and parameters whose values are secret; a file's name is not.
 _SECRET = re.compile(
     r"(password|secret|(access|account)[-_]key|(sas|session|bearer)[-_]token)$", re.IGNORECASE
 )

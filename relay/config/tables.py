@@ -58,7 +58,7 @@ def _tables(given: object) -> object:
 
 
 def _option_texts(given: object) -> object:
-    """Make texts of codec options, whatever their TOML type: each codec reads its own."""
+    """Convert codec options to texts, whatever their TOML type: each codec parses its own."""
     if not isinstance(given, dict):
         return given
     return {str(name).replace("_", "-"): option_text(value) for name, value in given.items()}
@@ -85,7 +85,7 @@ def _milliseconds(given: object) -> object:
 
 
 def _texts(given: object) -> object:
-    """Make texts of topic settings, whatever their TOML type."""
+    """Convert topic settings to texts, whatever their TOML type."""
     return (
         {str(name): option_text(value) for name, value in given.items()} if isinstance(given, dict) else given
     )
@@ -98,12 +98,12 @@ def _path(given: str) -> str:
 
 
 def _as_of(given: str) -> str:
-    """Refuse what is no moment of a definition."""
+    """Refuse a text that is no point in time of a definition."""
     as_of(given)
     return given
 
 
-#: What is left to pydantic as a number: it says what is wrong with it.
+#: Texts passed to pydantic as a number: it reports the problem with it.
 _NUMBER: Final = re.compile(r"[-+]?[0-9_.]*(e[-+]?[0-9]+)?|[-+]?(inf|infinity|nan)", re.IGNORECASE)
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
@@ -127,12 +127,12 @@ _NAMED_PARTITION: Final = re.compile(r"(.+)/(?:0|[1-9][0-9]{0,9})", re.DOTALL)
 
 
 class _ConfigTable(BaseModel):
-    # What pydantic says of a table must not quote it: it holds passwords.
+    # pydantic's messages about a table must not quote it: it holds passwords.
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False, hide_input_in_errors=True)
 
 
 class Route(_ConfigTable):
-    """The protocols of source and target, the options of both, and which events are translated."""
+    """The protocols of source and target, the options of both, and the selection of events."""
 
     from_: Text = Field(alias="from")
     to: Text
@@ -144,7 +144,7 @@ class Route(_ConfigTable):
     exclude_events: Names = ()
 
 
-#: Keys of `Security` that mean nothing without SASL.
+#: Keys of `Security` that have no effect without SASL.
 _CREDENTIALS: Final = (
     *("username", "password", "password_file", "token_file", "token_endpoint"),
     *("client_id", "client_secret", "client_secret_file"),
@@ -152,7 +152,10 @@ _CREDENTIALS: Final = (
 
 
 class Security(_ConfigTable):
-    """TLS and SASL of one cluster. A secret is given itself, best in the environment, or in its own file."""
+    """TLS and SASL of one cluster.
+
+    A secret is given directly, best in the environment, or in a separate file.
+    """
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     ca_file: FilePath = ""
@@ -210,8 +213,9 @@ class Security(_ConfigTable):
 
 
 class SchemaRegistry(_ConfigTable):
-    """Where the schemas of Avro messages are, with Confluent's API; for protocols that need one. A secret is
-    given itself, best in the environment, or in its own file.
+    """The address and credentials of a schema registry with Confluent's API; for protocols that need one.
+
+    A secret is given directly, best in the environment, or in a separate file.
     """
 
     urls: Names = ()
@@ -244,13 +248,13 @@ class SchemaRegistry(_ConfigTable):
 
 
 class TargetSchemaRegistry(SchemaRegistry):
-    """The same of the messages that are written. `register_schemas`: whether it may get new schemas."""
+    """The registry for the messages that are written. `register_schemas`: whether it may get new schemas."""
 
     register_schemas: bool = True
 
 
 class Source(_ConfigTable):
-    """What is read, and how."""
+    """The topics to read, the consumer group, and the fetch settings."""
 
     bootstrap_servers: Text
     topics: TopicNames
@@ -292,13 +296,13 @@ class Source(_ConfigTable):
         return self
 
     def has_partition(self, name: str) -> bool:
-        """Whether this names a partition of a source topic, of any number: `topic/0`."""
+        """Return whether this names a partition of a source topic, of any number: `topic/0`."""
         partition = _NAMED_PARTITION.fullmatch(name)
         return partition is not None and partition[1] in self.topics
 
     @property
     def start_timestamp_ms(self) -> int | None:
-        """The time to begin at, in milliseconds since 1970."""
+        """Return the time to begin at, in milliseconds since 1970."""
         return _milliseconds_of(self.start_timestamp)
 
 
@@ -307,7 +311,7 @@ def _milliseconds_of(moment: str) -> int | None:
 
 
 class TopicRule(_ConfigTable):
-    """The topic of tables that match `database.table`. What has its default is as [target] says."""
+    """The topic of tables that match `database.table`. Unset keys take the values of [target]."""
 
     match: Text
     topic: str = ""
@@ -317,8 +321,10 @@ class TopicRule(_ConfigTable):
 
 
 class Target(_ConfigTable):
-    """What is written, and how. `bootstrap_servers` "" is the source's; `partitions` 0: as in the source.
-    `topics`: rules, of which the first that matches a table counts.
+    """The topics to write, their partitions, and producer settings.
+
+    `bootstrap_servers` "" is the source's; `partitions` 0: as in the source. `topics`: rules, of which the
+    first that matches a table counts.
     """
 
     topic: Text
@@ -353,8 +359,10 @@ class Delivery(_ConfigTable):
 
     @property
     def transaction_timeout_seconds(self) -> float:
-        """How long a transaction may be open: longer than relay ever waits for acknowledgements, or the
-        broker would abort what is only slow; at most the brokers' default for `transaction.max.timeout.ms`.
+        """Return the maximum duration of an open transaction in seconds.
+
+        It is longer than relay ever waits for acknowledgements, or the broker would abort a slow transaction;
+        at most the brokers' default for `transaction.max.timeout.ms`.
         """
         return min(900.0, 2 * self.delivery_timeout_seconds + 30)
 
@@ -368,7 +376,7 @@ class Delivery(_ConfigTable):
 
 
 class Errors(_ConfigTable):
-    """What happens to records that cannot be relayed, by the class of the error, and how many may be so."""
+    """Policies for records that cannot be relayed, by the class of the error, and limits on their number."""
 
     decode: Policy = Policy.STOP
     encode: Policy = Policy.STOP
@@ -391,14 +399,15 @@ class Errors(_ConfigTable):
 
     @property
     def by_class(self) -> dict[str, Policy]:
-        """The policies by error class."""
+        """Return the policies by error class."""
         return {name: getattr(self, name) for name in ERROR_CLASSES}
 
 
 class SchemaHistory(_ConfigTable):
-    """How table definitions are kept beyond a restart, whether rows wait for them, and dumps with definitions
-    that no statement of the stream has told. `bootstrap_database`: of names in them without one;
-    `bootstrap_as_of`: since when they hold.
+    """The storage of table definitions beyond a restart, and definitions from dumps.
+
+    Also whether rows wait for definitions. Dumps have definitions that are missing in the stream.
+    `bootstrap_database`: default for unqualified names in them; `bootstrap_as_of`: since when they hold.
     """
 
     history_topic: str = "relay.schema-history.{group_id}"
@@ -411,7 +420,7 @@ class SchemaHistory(_ConfigTable):
 
 
 class Limits(_ConfigTable):
-    """What one record may cost, and how large caches may become; see `relay.model.limits.Limits`."""
+    """Limits on the cost of one record, and on the size of caches; see `relay.model.limits.Limits`."""
 
     decompressed_bytes: PositiveInt = DEFAULT_LIMITS.decompressed_bytes
     claim_check_bytes: PositiveInt = DEFAULT_LIMITS.claim_check_bytes
@@ -425,12 +434,12 @@ class Limits(_ConfigTable):
     cache_bytes: PositiveInt = DEFAULT_LIMITS.cache_bytes
 
     def of_a_record(self) -> limits.Limits:
-        """Return them as the translator takes them."""
+        """Return them in the translator's form."""
         return limits.Limits(**self.model_dump())
 
 
 class Http(_ConfigTable):
-    """Where health, metrics and status are served, and what of tables; port 0 serves nothing."""
+    """The address of health, metrics and status, and the tables in them; port 0 serves nothing."""
 
     host: Text = "127.0.0.1"
     port: Port = 0
@@ -440,19 +449,19 @@ class Http(_ConfigTable):
 
 
 class Logging(_ConfigTable):
-    """What `relay run` logs to standard output, and how."""
+    """Level and format of the log that `relay run` writes to standard output."""
 
     level: LogLevel = LogLevel.INFO
     format: LogFormat = LogFormat.AUTO
 
     @property
     def settings(self) -> LogSettings:
-        """Return them as the log takes them."""
+        """Return them in the log's form."""
         return LogSettings(self.level, self.format)
 
 
 class Backfill(_ConfigTable):
-    """What the Spark job reads and writes instead of topics, where it ends, and how much it takes at once."""
+    """Input and output of the Spark job instead of topics, its end, and how much it takes at once."""
 
     input: str = ""
     input_format: InputFormat = InputFormat.JSON_LINES
@@ -486,5 +495,5 @@ class Backfill(_ConfigTable):
 
     @property
     def end_timestamp_ms(self) -> int | None:
-        """The time to end before, in milliseconds since 1970."""
+        """Return the time to end before, in milliseconds since 1970."""
         return _milliseconds_of(self.end_timestamp)

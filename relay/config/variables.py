@@ -1,4 +1,4 @@
-"""Environment variables that look like relay's and are not: pydantic would pass over them in silence."""
+"""Report environment variables that resemble relay's but are not: pydantic would ignore them silently."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ BETWEEN: Final = "__"
 #: Variables that are no configuration: of the command line, of `relay demo`, of the kernel, and the password
 #: of `schema-history import --from-database`.
 OTHERS: Final = ("RELAY_TRACEBACK", "RELAY_CACHE_DIR", "RELAY_KERNEL", "RELAY_DATABASE_PASSWORD")
-#: Kubernetes gives pods such variables for each service of their namespace, and a service may be called relay
-#: or relay-something.
+#: Kubernetes sets such variables in pods for each service of their namespace, and a service may be named
+#: relay or relay-something.
 _SERVICE_LINK: Final = re.compile(
     r"RELAY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
 _LINK_ADDRESS: Final = re.compile(r"(tcp|udp|sctp)://.*")
-#: Variables that are passed over, while a configuration is made without what is wrong in it.
+#: Variables that are ignored, while a configuration is made without its wrong parts.
 ignored_variables: ContextVar[AbstractSet[str]] = ContextVar("ignored_variables", default=frozenset())
 _FORM: Final = "a table's variables are written RELAY_<TABLE>__<KEY>"
 
@@ -46,7 +46,7 @@ def stray_variables(environment: Mapping[str, str], model: type[BaseModel]) -> l
 
 
 def variable_of(environment: Mapping[str, str], path: Sequence[str | int]) -> str:
-    """Return the variable that gives a key, or the list or table that holds it; "" if there is none."""
+    """Return the variable that sets a key, or the list or table that holds it; "" if there is none."""
     given = {name.upper(): name for name in environment if name.upper().startswith(PREFIX)}
     names = [str(part).replace("-", "_").upper() for part in path]
     for length in range(len(names), 1, -1):
@@ -56,14 +56,16 @@ def variable_of(environment: Mapping[str, str], path: Sequence[str | int]) -> st
 
 
 def near(word: str, known: list[str]) -> str:
-    """A hint: the known words that are like this one, or else all of them."""
+    """Return a hint: the known words that resemble this one, or else all of them."""
     found = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
     return "did you mean " + " or ".join(found) + "?" if found else "known here: " + ", ".join(sorted(known))
 
 
 def _is_service_link(name: str, value: str) -> bool:
-    """RELAY_HTTP_PORT may be the address of a service called relay-http, or a mistake for RELAY_HTTP__PORT:
-    its value tells.
+    """Return whether a variable is a service link.
+
+    RELAY_HTTP_PORT may be the address of a service named relay-http, or a mistake for RELAY_HTTP__PORT: its
+    value decides.
     """
     return bool(_SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and _LINK_ADDRESS.fullmatch(value)))
 

@@ -1,15 +1,15 @@
-"""Rows of neighboring source records in one message: `max-batch-size` of protocols that have batches.
+"""Join rows of neighboring source records into one message: `max-batch-size` of protocols that have batches.
 
-A message is closed by what is known of its rows and of nothing else, so that two runs, a restart, the command
-line and the Spark job join alike:
+The rows alone decide when a message is complete, so that two runs, a restart, the command line and the Spark
+job join alike:
 
 * its rows come from one source partition, from records whose offsets have the same quotient when divided by
   the size of a batch (a window), with the same headers, for the same target partition;
-* it has as many rows and bytes as allowed, and what the next record became would be too much;
-* something else goes to its target partition: a statement, a watermark, a row that is written alone.
+* it has as many rows and bytes as allowed, and the next record's rows would exceed the limit;
+* another message goes to its target partition: a statement, a watermark, a row that is written alone.
 
-What the encoder made of one source record is never torn apart. A message of several records has the latest of
-their timestamps, and the header `relay.source` with the first and the last offset (`orders/3/4704-4711/0`).
+The rows of one source record stay together. A message of several records has the latest of their timestamps,
+and the header `relay.source` with the first and the last offset (`orders/3/4704-4711/0`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from relay.model.records import SOURCE_HEADER, Header, ProducerRecord
 
 Tag = TypeVar("Tag")
 
-#: What Kafka adds to a record's key and value at most, beside its headers.
+#: Upper bound of Kafka's overhead for a record's key and value, besides its headers.
 _RECORD_OVERHEAD: Final = 1024
 
 
 class _SourceMark(msgspec.Struct, gc=False):
-    """Where a record comes from: `place` is the source's topic and partition, `number` its place among what
-    the source record became.
+    """The origin of a record.
+
+    `place`: the source's topic and partition. `number`: its index among the records made of one source
+    record.
     """
 
     place: bytes
@@ -39,7 +41,7 @@ class _SourceMark(msgspec.Struct, gc=False):
 
 
 class _Open(msgspec.Struct, Generic[Tag]):
-    """A message that takes more: what it holds, and what the next record must have to be joined."""
+    """An incomplete message: its rows, and the attributes that the next record needs in order to join."""
 
     parts: list[ProducerRecord]
     tag: Tag
@@ -51,10 +53,10 @@ class _Open(msgspec.Struct, Generic[Tag]):
 
 
 class Joiner(Generic[Tag]):
-    """Joins records in the order in which they are added; those of one target partition stay in order.
+    """Join records in the order in which they are added; those of one target partition stay in order.
 
-    `limits`: `max.message.bytes` of target topics, as far as it is known. Every record comes with a tag, and
-    what comes out has that of its first part.
+    `limits`: `max.message.bytes` of target topics, where known. Every record comes with a tag, and a joined
+    one has the tag of its first part.
     """
 
     def __init__(self, joining: Joining, limits: Mapping[str, int] | None = None) -> None:
@@ -62,7 +64,7 @@ class Joiner(Generic[Tag]):
         self._open: dict[tuple[str, int], _Open[Tag]] = {}
 
     def add(self, record: ProducerRecord, tag: Tag) -> list[tuple[ProducerRecord, Tag]]:
-        """Add what the encoder has made; return what is complete."""
+        """Add a record from the encoder; return the completed records."""
         place = record.topic, record.partition
         origin = None if record.blobs else _source_mark(record)
         rows = 0 if origin is None else self._joining.rows_in(record.key or b"", record.value or b"")
@@ -82,7 +84,7 @@ class Joiner(Generic[Tag]):
         return closed
 
     def close(self) -> list[tuple[ProducerRecord, Tag]]:
-        """Return what is not complete yet: nothing follows."""
+        """Return the incomplete records: no more follow."""
         return [found for place in list(self._open) for found in self._closed(place)]
 
     def _takes(
@@ -118,7 +120,7 @@ class Joiner(Generic[Tag]):
 
 
 def _source_mark(record: ProducerRecord) -> _SourceMark | None:
-    """Where a record comes from; None if it is nothing that the encoder made, such as a dead letter."""
+    """Return the origin of a record; None if the encoder did not make it, such as a dead letter."""
     name, value = record.headers[-1] if record.headers else ("", None)
     if name != SOURCE_HEADER or value is None:
         return None

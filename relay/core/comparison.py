@@ -1,14 +1,14 @@
-"""Compares two streams of the same changes, whatever protocols they came in.
+"""Compare two streams of the same changes in any protocols.
 
-Contract: `Comparison` takes the changes of both sides as they come, and counts those that both have, those
-that differ, and those that one side lacks. Changes meet by table and key, and the order of one key counts;
-that of different keys does not. What stands alone waits for the other side, up to `window` changes in all: so
-memory is bounded, and what comes later than that counts as missing here and as surplus there. A table without
-a key is compared in its order.
+`Comparison` takes the changes of both sides as they come, and counts those that both have, those that differ,
+and those that one side lacks. Changes are matched by table and key, and the order of one key counts; that of
+different keys does not. Unmatched changes wait for the other side, up to `window` changes in all: so memory
+is bounded, and a change that comes later than that counts as missing here and as surplus there. A table
+without a key is compared in its order.
 
-Before two changes count as different, `explain` is asked whether their protocols are the reason; it names
-what is lost. What is compared is operation, key, both images, column by column, and what statements do; not
-times or positions, which two producers may report differently.
+Before two changes count as different, `explain` is asked whether their protocols are the reason; it returns
+the losses. The comparison covers operation, key, both images, column by column, and the effect of statements;
+not times or positions, which two producers may report differently.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Key = tuple[str, ...]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A change as it is compared. Images lack columns that are absent.
+    """A change in the form that is compared. Images lack columns that are absent.
 
     `kind`: the operation, or `schema-change`. `json_columns`: columns whose texts are compared as JSON.
-    `key_columns`: what the side knows as the row's key, () if nothing. `is_guessed`: the types are what the
-    message tells. `record`, `catalog`: where it comes from, and what was known before that. `ddl`: a
-    statement; `words`: its own, however they are quoted; `meaning`: what it does, None if nobody knows.
+    `key_columns`: the row's key as known to the side, () if unknown. `is_guessed`: the types come from the
+    message. `record`, `catalog`: its origin, and the catalog before that. `ddl`: a statement; `words`: its
+    tokens, regardless of quoting; `meaning`: its effect, None if unknown.
     """
 
     kind: str
@@ -59,14 +59,15 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def row(self) -> Cells:
-        """The row that has the key."""
+        """Return the row that has the key."""
         return self.after if self.after is not None else self.before or {}
 
 
 def changes_of(event: object, record: ConsumerRecord, catalog: Catalog) -> Iterator[Change]:
-    """Give what is compared of an event: nothing of others than rows and statements. An update that changes
-    the row's key is a delete and an insert, as some producers write it. Raises DecodeError for malformed
-    values.
+    """Yield the comparable changes of an event: none for other events than rows and statements.
+
+    An update that changes the row's key is a delete and an insert, as some producers write it. Raises
+    DecodeError for malformed values.
     """
     if isinstance(event, SchemaChange):
         told = event.ddl, _plain(event.ddl), _meaning(event)
@@ -90,7 +91,7 @@ def changes_of(event: object, record: ConsumerRecord, catalog: Catalog) -> Itera
         yield change(event.op, before, after)
 
 
-#: What names of tables tell alone, but for charsets.
+#: Statements that the names of tables describe completely, except for charsets.
 _TOLD_BY_TABLES: Final = frozenset(
     {
         DdlKind.CREATE_DATABASE,
@@ -101,7 +102,7 @@ _TOLD_BY_TABLES: Final = frozenset(
         DdlKind.DROP_VIEW,
     }
 )
-#: What the definitions behind a statement tell.
+#: Statements that the resulting definitions describe completely.
 _TOLD_BY_DEFINITIONS: Final = _TOLD_BY_TABLES | {
     DdlKind.CREATE_TABLE,
     DdlKind.ADD_COLUMN,
@@ -119,7 +120,7 @@ _TOLD_BY_DEFINITIONS: Final = _TOLD_BY_TABLES | {
 
 
 def _plain(ddl: str) -> tuple[str, ...]:
-    """The words of a statement, which servers print in capitals or not, with quotes and `=` or not."""
+    """Return the tokens of a statement: servers differ in capitals, quotes and `=`."""
     try:
         tokens = tokenize(ddl, backslash_escapes=True)
     except DdlNotUnderstood:
@@ -132,8 +133,9 @@ def _plain(ddl: str) -> tuple[str, ...]:
 
 
 def _meaning(event: SchemaChange) -> tuple[object, ...] | None:
-    """Return what a statement does, and the definitions that its tables have then; None if these do not tell
-    all of it.
+    """Return the effect of a statement, and the resulting definitions of its tables.
+
+    None if these do not describe it completely.
     """
     kinds = frozenset(event.kinds)
     if not kinds or not kinds <= (_TOLD_BY_DEFINITIONS if event.definitions else _TOLD_BY_TABLES):
@@ -142,7 +144,7 @@ def _meaning(event: SchemaChange) -> tuple[object, ...] | None:
 
 
 def _shape(schema: TableSchema) -> tuple[object, ...]:
-    """A definition without charsets, which not every protocol tells."""
+    """Return a definition without charsets, which not every protocol carries."""
     columns = [
         (
             column.name,
@@ -168,8 +170,9 @@ def _moves(before: Cells, after: Cells, key: Sequence[str]) -> bool:
 
 
 def differing(one: Change, other: Change) -> list[str]:
-    """Return what is different: `operation`, `before`, `after` for an image that one lacks, `statement`, or
-    names of columns.
+    """Return the differences: `operation`, `before`, `after`, `statement`, or names of columns.
+
+    `before` and `after` stand for an image that one side lacks.
     """
     if one.kind != other.kind:
         return ["operation"]
@@ -209,7 +212,7 @@ def _form(cell: Cell) -> object:
 
 
 def _same_json(one: Cell, other: Cell) -> bool:
-    """Whether two texts are the same JSON: servers print it with and without blanks."""
+    """Return whether two texts are the same JSON: servers print it with and without blanks."""
     if not (isinstance(one, str) and isinstance(other, str)):
         return False
     try:
@@ -219,7 +222,7 @@ def _same_json(one: Cell, other: Cell) -> bool:
 
 
 def _typed(value: Any) -> object:  # noqa: ANN401 - any JSON
-    """A document in which true is not 1, nor 1 the DOUBLE 1.0: MySQL keeps them apart."""
+    """Return a document in which true is not 1, nor 1 the DOUBLE 1.0: MySQL distinguishes them."""
     if isinstance(value, dict):
         return {name: _typed(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -231,20 +234,20 @@ def _typed(value: Any) -> object:  # noqa: ANN401 - any JSON
 _document: Final = json.JSONDecoder(parse_float=Decimal).decode
 
 
-#: Says what the protocols lose that makes two changes differ, or (None in place of the second) makes the
-#: other side lack one; None if they are not the reason. `side`: of the first one.
+#: Returns the losses of the protocols that make two changes differ, or (None as the second) make the other
+#: side lack one; None if they are not the reason. `side`: of the first one.
 Explain = Callable[[Change, Change | None, int], Counter[Loss] | None]
 
 
 class Difference(NamedTuple):
-    """Two changes that differ, or one that only one side has (None in place of the other)."""
+    """Two changes that differ, or one that only one side has (None for the other)."""
 
     changes: tuple[Change | None, Change | None]
     what: tuple[str, ...]
 
 
 class _Pending:
-    """The changes of a key that wait, of both sides. `is_stuck`: the first ones of both differ."""
+    """The waiting changes of a key, of both sides. `is_stuck`: the first ones of both differ."""
 
     __slots__ = ("is_stuck", "sides")
 
@@ -254,8 +257,10 @@ class _Pending:
 
 
 class Comparison:
-    """See the module. `keys`: the columns of keys of some tables, where they should be others than the sides
-    say. `most`: how many differences are kept as examples.
+    """Compare two sides; see the module.
+
+    `keys`: the key columns of some tables, overriding those of the sides. `most`: maximum number of
+    differences kept as examples.
     """
 
     def __init__(
@@ -266,7 +271,7 @@ class Comparison:
         self._pending: dict[tuple[TableId, Key | None], _Pending] = {}
         self._waiting = 0
         self.equal = 0
-        #: Pairs whose difference, and changes whose absence, the protocols explain; what is lost, by word.
+        #: Pairs whose difference, and changes whose absence, the protocols explain; the losses, by name.
         self.explained = 0
         self.losses: Counter[Loss] = Counter()
         #: By table: pairs that differ, and changes that one side alone has.
@@ -276,7 +281,7 @@ class Comparison:
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing was found that the protocols do not explain."""
+        """Return whether the protocols explain all differences."""
         return not (self.different or any(self.only))
 
     def add(self, change: Change, side: int) -> None:
@@ -290,7 +295,7 @@ class Comparison:
             self._make_room()
 
     def finish(self) -> None:
-        """Count what still waits."""
+        """Count the changes that still wait."""
         while self._pending:
             self._resolve(next(iter(self._pending)))
 
@@ -306,7 +311,7 @@ class Comparison:
             self._resolve(place, is_end=False)
 
     def _place_again(self, table: TableId) -> None:
-        """Give the changes that came before the key was known their places."""
+        """Move the changes that came before the key was known to their keys."""
         pending = self._pending.pop((table, None), None)
         for side in (0, 1) if pending is not None else ():
             for change in pending.sides[side] if pending is not None else ():
@@ -348,13 +353,14 @@ class Comparison:
         return True
 
     def _make_room(self) -> None:
-        """Give up on those that have waited longest."""
+        """Resolve the changes that have waited longest."""
         while self._waiting > self._window // 2 and self._pending:
             self._resolve(next(iter(self._pending)))
 
     def _resolve(self, place: tuple[TableId, Key | None], *, is_end: bool = True) -> None:
-        """Count what waits at a place: which changes belong together shows where both agree again. Unless it
-        `is_end`, what is behind the last such place goes on waiting.
+        """Count the waiting changes of a key, paired by the points where both sides agree again.
+
+        Unless it `is_end`, changes after the last such point go on waiting.
         """
         pending = self._pending.pop(place)
         left, right = map(list, pending.sides)
@@ -377,7 +383,7 @@ class Comparison:
         return not differing(one, other) or self._explain(one, other, 0) is not None
 
     def _differ(self, left: Sequence[Change], right: Sequence[Change]) -> None:
-        """Count a stretch in which nothing agrees: pairs as long as there are such."""
+        """Count a stretch without any agreement: pairs as long as there are some."""
         for one, other in zip(left, right, strict=False):
             self.different[one.table] += 1
             self._keep(Difference((one, other), tuple(differing(one, other))))
@@ -401,8 +407,9 @@ class Comparison:
 
 
 def _split(one: deque[Change], other: deque[Change]) -> int:
-    """Make a delete and an insert of the first change, an update, if the other side begins with such; return
-    how many changes that are more. Some producers write an update of a unique key so.
+    """Split the first change, an update, into a delete and an insert if the other side begins with these.
+
+    Returns the number of additional changes. Some producers write an update of a unique key so.
     """
     if other[1].kind != "insert" or one[0].before is None:
         return 0
@@ -425,7 +432,7 @@ def _key_text(cell: Cell) -> str:
 def _common(
     left: Sequence[Change], right: Sequence[Change], agree: Callable[[Change, Change], bool]
 ) -> list[tuple[int, int]]:
-    """Return places of a longest common subsequence. Long ones are only compared place by place."""
+    """Return the indexes of a longest common subsequence. Long ones are only compared index by index."""
     if len(left) * len(right) > _MOST_PAIRS:
         return [(at, at) for at in range(min(len(left), len(right))) if agree(left[at], right[at])]
     same = [[agree(one, other) for other in right] for one in left]

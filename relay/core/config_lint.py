@@ -1,9 +1,8 @@
-"""What works and yet may not be what somebody wants: options, rules and globs without effect, and topics that
-tables may share.
+"""Find valid settings that may be mistakes: options, rules and globs without effect, and shared topics.
 
-Contract: pure, for settings that were found right. Paths are those of `Route.parse`, `routing_problems` and
-`relay.core.selection`: `to.option.NAME`, `target.topic`, `target.topics.N`, `include_tables`. It says
-nothing of what depends on the records: a setting that some source has no use for is as right as any other.
+Pure; the settings must have passed validation. Paths are those of `Route.parse`, `routing_problems` and
+`relay.core.selection`: `to.option.NAME`, `target.topic`, `target.topics.N`, `include_tables`. Settings whose
+effect depends on the records are not reported: a setting without use for one source is valid for another.
 """
 
 from __future__ import annotations
@@ -37,8 +36,9 @@ def advice(  # noqa: PLR0913 - what a route is made of
     include_events: Sequence[str] = (),
     exclude_events: Sequence[str] = (),
 ) -> list[Problem]:
-    """Return what to say about a route to `target`, in the order of the settings; `sources`: the topics that
-    are read, as far as they are known.
+    """Return the advice about a route to `target`, in the order of the settings.
+
+    `sources`: the topics that are read, as far as they are known.
     """
     chosen = chosen_tables(include_tables, exclude_tables) or TableFilter()
     return [
@@ -54,7 +54,7 @@ def advice(  # noqa: PLR0913 - what a route is made of
 
 
 def _shared_topics(path: str, text: str, sources: Sequence[str]) -> Iterator[Problem]:
-    """Say that a template may give two tables one topic."""
+    """Yield a problem if a template may assign one topic to two tables."""
     template = TopicTemplate.parse(text)
     if not template.may_be_shared(sources):
         return
@@ -84,11 +84,11 @@ def _rules(rules: Sequence[TopicRule], sources: Sequence[str], chosen: TableFilt
             yield from _shared_topics(path, rule.topic, sources)
 
 
-# ---------------------------------------------------------------- what is translated
+# ---------------------------------------------------------------- selection
 
 
 def _may_choose(chosen: TableFilter, glob: TableGlob) -> bool:
-    """Whether a table that a glob matches may be chosen; in doubt it may."""
+    """Return whether a table that a glob matches may be chosen; if in doubt, True."""
     if any(other.covers(glob) for other in chosen.exclude):
         return False
     return _may_be_included(chosen, glob)

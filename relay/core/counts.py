@@ -14,12 +14,12 @@ from relay.model.records import ConsumerRecord
 
 #: Kinds of events that a source sends even if no row can be translated.
 _IDLE_EVENTS: Final = frozenset({"watermark", "heartbeat", "transaction-mark"})
-#: How many tables `EventCounts.guessed` names at most.
+#: Maximum number of tables in `EventCounts.guessed`.
 MAX_GUESSED_TABLES: Final = 100
 #: Maximum size of `EventCounts.unwritten`.
 MAX_UNWRITTEN: Final = 100
 _SCHEMA_GUESSED: Final = Loss.SCHEMA_GUESSED
-#: Under which tables beyond a number are counted together (`CountsByTable`).
+#: The key for tables beyond the counted number (`CountsByTable`).
 OTHER_TABLES: Final = TableId("", "")
 
 
@@ -39,7 +39,7 @@ class CountsByTable:
         self._counts: dict[Op | type[Event], int] = {}
 
     def add(self, events: Iterable[Event], times: int) -> None:
-        """Count the events that are about tables, so many times."""
+        """Count the events that are about tables, `times` times."""
         for event in events:
             if isinstance(event, RowChange):
                 kind: Op | type[Event] = event.op
@@ -52,7 +52,7 @@ class CountsByTable:
             self._counts[kind] = self._counts.get(kind, 0) + times
 
     def copy(self) -> CountsByTable:
-        """Return the same counts, which do not change any more."""
+        """Return a snapshot of the counts."""
         made = CountsByTable(self._most)
         made._tables = {table: dict(counts) for table, counts in self._tables.items()}
         return made
@@ -64,7 +64,7 @@ class CountsByTable:
 
     @property
     def tables(self) -> dict[TableId, Counter[str]]:
-        """The counts by table and kind, as `kind_of` names it."""
+        """Return the counts by table and kind, as `kind_of` names it."""
         return {
             table: Counter({KINDS[kind]: count for kind, count in counts.items()})
             for table, counts in self._tables.items()
@@ -87,7 +87,7 @@ class UnwrittenStatement(NamedTuple):
 
 
 def _removed_by(event: SchemaChange) -> Iterator[tuple[TableId, DdlKind]]:
-    """Give the tables of which the statements of an event remove rows, and how."""
+    """Yield the tables from which the statements of an event remove rows, and the kind of statement."""
     for statement in event.each_statement():
         if (kind := removing_kind(statement.kinds)) is not None:
             yield from ((table, kind) for table in statement.targets)
@@ -97,10 +97,10 @@ class EventCounts:
     """The counts of one translator.
 
     `unknown`: why the tables in `guessed` had no definition at their first row. `unwritten`: statements that
-    removed rows and were not written, by what is the same for all copies of one.
+    removed rows and were not written, by the key that all copies of one share.
 
-    `tables`: rows and DDL by table and kind (as `kind_of` names it), counted only if somebody puts a Counter
-    here. `by_table`: the same of a bounded number of tables, if it is wanted.
+    `tables`: rows and DDL by table and kind (as `kind_of` names it), counted only if a caller sets a Counter
+    here. `by_table`: the same of a bounded number of tables, if enabled.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class EventCounts:
         self.by_table: CountsByTable | None = None
 
     def add(self, events: list[Event], losses: list[Loss], times: int = 1) -> None:
-        """Count the events of a record, and what is lost of them; of so many records like it."""
+        """Count the events of a record and their losses, `times` times."""
         lost, counts = self._losses, self._events
         for what in losses:
             lost[what] += times
@@ -155,16 +155,16 @@ class EventCounts:
 
     @property
     def events(self) -> Counter[str]:
-        """Events by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark`."""
+        """Return events by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark`."""
         return Counter({KINDS[kind]: count for kind, count in self._events.items() if count})
 
     @property
     def losses(self) -> Counter[Loss]:
-        """What could not be carried, by kind."""
+        """Return values that could not be carried, by kind of loss."""
         return Counter({what: count for what, count in self._losses.items() if count})
 
     def copy(self) -> EventCounts:
-        """Return the same counts, which do not change any more."""
+        """Return a snapshot of the counts."""
         made = EventCounts()
         if self.tables is not None:
             made.tables = Counter()
@@ -172,7 +172,7 @@ class EventCounts:
         return made
 
     def become(self, other: EventCounts) -> None:
-        """Count on from what others have counted."""
+        """Replace these counts by a copy of `other`."""
         self._events, self._losses, self.guessed = (
             dict(other._events),
             dict(other._losses),
@@ -185,7 +185,7 @@ class EventCounts:
         self.by_table = None if other.by_table is None else other.by_table.copy()
 
     def since(self, other: EventCounts) -> tuple[Counter[str], Counter[Loss], Counter[TableId]]:
-        """Return what was counted since others were the same."""
+        """Return the counts added since `other` was copied."""
         guessed = Counter(self.guessed) - Counter(other.guessed)
         return self.events - other.events, self.losses - other.losses, guessed
 

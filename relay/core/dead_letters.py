@@ -1,21 +1,22 @@
-"""The format of dead letters: records that could not be relayed, kept in a topic of their own.
+"""The format of dead letters: records that could not be relayed, kept in a separate topic.
 
-A dead letter has key, value (null stays null), timestamp and headers of the original record, and behind these
-a block of headers:
+A dead letter has key, value (null stays null), timestamp and headers of the original record, followed by a
+block of headers:
 
     relay.source            topic/partition/offset of the original
     relay.error.code        stable text, such as decode.malformed
     relay.error.protocol    the protocol that could not be read or written; empty for other errors
-    relay.error.path        the place in the message, such as data[0].price; may be empty
+    relay.error.path        the path in the message, such as data[0].price; may be empty
     relay.error.detail      the reason, never a row's value
     relay.error.tables      JSON, [["database", "table"], …]; only if they are known
-    relay.core.route             the route that could not relay it (`route_name`); older dead letters lack it
+    relay.route             the route that could not relay it (`route_name`); older dead letters lack it
 
 An original that has such headers already, because it was a dead letter before, keeps them: only the last
 block is about the dead letter itself.
 
-A marker says that a dead letter was replayed. It is in the same partition and has neither key nor value. Its
-header `relay.replayed` is topic/partition/offset of the dead letter, its timestamp the time of the replay.
+A marker records that a dead letter was replayed. It is in the same partition and has neither key nor value.
+Its header `relay.replayed` is topic/partition/offset of the dead letter, its timestamp the time of the
+replay.
 
 A replay announces itself and its end in partition 0, by records that have neither key nor value. Their header
 `relay.replay` or `relay.replay.end` is the replay's name, their timestamp the time of writing.
@@ -49,8 +50,8 @@ REPLAY_END_HEADER = "relay.replay.end"
 _ERROR_HEADERS = frozenset(
     {CODE_HEADER, PROTOCOL_HEADER, PATH_HEADER, DETAIL_HEADER, TABLES_HEADER, ROUTE_HEADER}
 )
-#: Limits of what is added to a record, which still has to fit into the dead-letter topic; names in garbage
-#: can be of any length.
+#: Limits of the headers added to a record, which still has to fit into the dead-letter topic; names in
+#: garbage can be of any length.
 _MAX_TEXT_BYTES = 2_000
 _MAX_TABLES_BYTES = 4_000
 
@@ -82,7 +83,10 @@ def error_headers(
 
 
 def _bytes(text: str) -> bytes:
-    """Encode the text as UTF-8 and cut it if too long. Lone surrogates, which UTF-8 lacks, are escaped."""
+    """Encode the text as UTF-8 and cut it if too long.
+
+    Lone surrogates, which UTF-8 cannot encode, are escaped.
+    """
     data = text.encode(errors="backslashreplace")
     if len(data) <= _MAX_TEXT_BYTES:
         return data
@@ -90,7 +94,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _tables_json(tables: Sequence[TableId]) -> bytes:
-    """Return as many of the tables as there is room for; nothing if there is none."""
+    """Return as many of the tables as fit; nothing if there is none."""
     shown: list[bytes] = []
     room = _MAX_TABLES_BYTES
     for table in tables:
@@ -123,7 +127,7 @@ def dead_letter(
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A dead letter as it was read: its own place, the original with the place where that was, and the error.
+    """A dead letter as it was read: its position, the original with its position, and the error.
 
     The timestamp is that of the dead letter, which is the original's unless the topic sets its own.
     `replayed_ms`: when it was replayed, in milliseconds since 1970; None if it was not. `route`: the name of
@@ -142,7 +146,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> RecordPosition:
-        """Where the original was."""
+        """Return the position of the original."""
         return self.original.place
 
 
@@ -188,13 +192,13 @@ def _read_tables(text: str) -> tuple[TableId, ...]:
 
 
 def marker(place: RecordPosition, replayed_ms: int) -> ProducerRecord:
-    """Return the record that says that the dead letter at this place was replayed."""
+    """Return the record that marks the dead letter at this position as replayed."""
     headers = ((REPLAYED_HEADER, str(place).encode()),)
     return ProducerRecord(place.topic, place.partition, replayed_ms, None, None, headers)
 
 
 def read_marker(record: ConsumerRecord) -> RecordPosition | None:
-    """Return the place of the dead letter that a marker is about; None if the record is no marker."""
+    """Return the position of a marker's dead letter; None if the record is no marker."""
     if record.value is not None or len(record.headers) != 1 or record.headers[0][0] != REPLAYED_HEADER:
         return None
     return RecordPosition.parse((record.headers[0][1] or b"").decode(errors="replace"))
@@ -226,7 +230,7 @@ def read_claim(record: ConsumerRecord) -> ReplayClaim | None:
 class DeadLetterIndex:
     """The dead letters of a topic, from its records in the order of their partitions.
 
-    `keeps_content` says at which places key and value are kept. All others are dropped to save memory.
+    `keeps_content`: whether key and value at a position are kept. All others are dropped to save memory.
     """
 
     def __init__(self, keeps_content: Callable[[RecordPosition], bool]) -> None:
@@ -254,7 +258,7 @@ class DeadLetterIndex:
         self._dead_letters[found.place] = found
 
     def dead_letters(self) -> list[DeadLetter]:
-        """Return all dead letters, the oldest first: by timestamp, then by place."""
+        """Return all dead letters, the oldest first: by timestamp, then by position."""
         replayed_ms = self._replayed_ms
         found = (
             msgspec.structs.replace(each, replayed_ms=replayed_ms[place]) if place in replayed_ms else each
@@ -264,13 +268,13 @@ class DeadLetterIndex:
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Conditions on dead letters. All must hold; those that are not given hold for every dead letter.
+    """Conditions on dead letters. All must hold; an unset one holds for every dead letter.
 
-    `codes`: whole codes, or the first parts of some (`decode`). `tables`: names `database.table`, with `*`,
-    `?` and `[…]`; one of a dead letter's tables must match one of them. `since_ms`, `until_ms`: the
-    original's timestamp in milliseconds since 1970, from and before. `topic`, `partition`, `offset`: where
-    the original was. `route`: the name of the route, "" for dead letters without one. `replayed`: those that
-    were replayed, too.
+    `codes`: whole codes, or their first parts (`decode`). `tables`: names `database.table`, with `*`, `?` and
+    `[…]`; one of a dead letter's tables must match one of them. `since_ms`, `until_ms`: the original's
+    timestamp in milliseconds since 1970, from and before. `topic`, `partition`, `offset`: position of the
+    original. `route`: the name of the route, "" for dead letters without one. `replayed`: whether to include
+    replayed ones.
     """
 
     codes: tuple[str, ...] = ()
@@ -305,16 +309,15 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def by_original(dead_letters: Iterable[DeadLetter]) -> list[list[DeadLetter]]:
-    """Group dead letters by route and original, in the order of the source. After a crash a record may have
-    become a dead letter twice.
+    """Group dead letters by route and original, in the order of the source.
 
-    A source topic that was deleted and created anew has other records at the same positions. So two originals
-    are the same only if their bytes are, too.
+    After a crash a record may have become a dead letter twice. A source topic that was deleted and created
+    anew has other records at the same positions. So two originals are the same only if their bytes are, too.
     """
     found: dict[tuple[object, ...], list[DeadLetter]] = {}
     for each in sorted(dead_letters, key=lambda each: (each.source, each.place)):
         original = each.original
-        # Without the timestamp: a topic that sets its own gives each dead letter another.
+        # Without the timestamp: a topic that sets its own assigns each dead letter another.
         same = each.route, each.source, original.key, original.value, original.headers
         found.setdefault(same, []).append(each)
     return list(found.values())

@@ -5,9 +5,9 @@ codec reads. A rule looks for features of a format; the codec decides: a protoco
 can read the message, and a format counts as unreadable only if no codec can read it. If a codec needs
 external data, such as a registry's schema that is not known here, its rule alone decides.
 
-Contract: pure, and accepts any bytes. A record's protocols are those with the strongest evidence; records
-belong to one dialect as long as they have a protocol in common. Detection for one record takes as long as
-translating hundreds: it is for commands, and for the error path of a driver (`FormatHints`).
+Pure; accepts any bytes. A record's protocols are those with the strongest evidence; records belong to one
+dialect as long as they have a protocol in common. Detection for one record takes as long as translating
+hundreds: it is for commands, and for the error path of a driver (`FormatHints`).
 """
 
 from __future__ import annotations
@@ -30,21 +30,23 @@ from relay.model.events import Event, RowChange
 from relay.model.lookups import LookupCache, Need, RegisteredSchema, SchemaById
 from relay.model.records import ConsumerRecord, RecordPosition
 
-#: Gives the schema of an id in a registry, None if it is not known.
+#: Returns the schema of an id in a registry, None if it is not known.
 FindSchema = Callable[[int | str], RegisteredSchema | None]
-#: More evidence says nothing new.
+#: Maximum amount of evidence shown: more adds no information.
 _MOST_EVIDENCE: Final = 4
 #: How the name of a format is introduced in an error.
 _LOOKS_LIKE: Final = "this looks like"
-#: Options of the producer that a decoder does not find out by itself, or sooner with them.
+#: Options of the producer that a decoder cannot detect itself, or detects sooner with them.
 _NEEDED: Final = frozenset({"large-message-handle-compression"})
 _STORAGE: Final = "claim-check-storage-uri"
 _ANY_FOLDER: Final = "file:///"
 
 
 class FormatMatch(NamedTuple):
-    """What a rule has found in a message. `protocol`: "" for a format that no codec reads. `refusal`: why the
-    protocol's codec refuses the message; "" if it reads it, or if that is not known here. `is_read`: it does.
+    """The match of a rule in a message. `protocol`: "" for a format that no codec reads.
+
+    `refusal`: why the protocol's codec refuses the message; "" if it reads it, or if that is not known here.
+    `is_read`: whether the codec reads it.
     """
 
     protocol: str
@@ -54,19 +56,21 @@ class FormatMatch(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What makes a dialect: a protocol that can read it, or the title of a format that none can."""
+        """Return the dialect's key: a protocol that can read it, or the title of a format that none can."""
         return self.sign.title if self.refusal else self.protocol or self.sign.title
 
     @property
     def readable(self) -> str:
-        """The protocol, if it may read the message; else ""."""
+        """Return the protocol, if it may read the message; else ""."""
         return "" if self.refusal else self.protocol
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
-    """What some records have in common. `protocols`: those that they can be, none of a format that relay does
-    not read. `settings`: options of the producer, each with the values that were seen. `refusal`: why the
-    codec of their protocol refuses the first of them.
+    """The common properties of some records.
+
+    `protocols`: their possible protocols, empty for a format that relay does not read. `settings`: options of
+    the producer, each with the values that were seen. `refusal`: why the codec of their protocol refuses the
+    first of them.
     """
 
     titles: tuple[str, ...]
@@ -80,23 +84,24 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def protocol(self) -> str:
-        """The only protocol that it can be; "" if there are several, or none."""
+        """Return the only possible protocol; "" if there are several, or none."""
         return self.protocols[0] if len(self.protocols) == 1 else ""
 
     @property
     def options(self) -> dict[str, str]:
-        """The settings that do not change among the records."""
+        """Return the settings that do not change among the records."""
         return {name: values[0] for name, values in self.settings.items() if len(values) == 1}
 
     @property
     def said(self) -> str:
-        """The dialect in words."""
+        """Return the dialect as text."""
         titles, evidence = " or ".join(self.titles), "; ".join(self.evidence)
         return f"{titles} ({evidence})"
 
     def may_be(self, other: Dialect) -> bool:
-        """Whether records of another dialect can be of this one, too: of one format, with no setting that
-        differs.
+        """Return whether records of another dialect can be of this one, too.
+
+        That needs one format, and no setting that differs.
         """
         if {*self.protocols, *self.titles}.isdisjoint({*other.protocols, *other.titles}):
             return False
@@ -105,8 +110,10 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Detection(msgspec.Struct, frozen=True):
-    """What a sample of records has: its dialects, the most frequent first; how many records are of no format
-    that is known, and how many have no value.
+    """The result for a sample of records.
+
+    Its dialects, the most frequent first; the number of records of unknown format, and of those without a
+    value.
     """
 
     dialects: tuple[Dialect, ...]
@@ -116,14 +123,15 @@ class Detection(msgspec.Struct, frozen=True):
 
     @property
     def protocol(self) -> str:
-        """The protocol of the dialect that most records have; "" if it is none that relay reads, or if it can
-        be several.
+        """Return the protocol of the dialect that most records have.
+
+        "" if relay does not read it, or if several protocols are possible.
         """
         return self.dialects[0].protocol if self.dialects else ""
 
 
 class _Group:
-    """A dialect as it grows."""
+    """A dialect while it grows."""
 
     def __init__(self, record: ConsumerRecord, best: Sequence[FormatMatch]) -> None:
         self.names = {each.name for each in best}
@@ -132,7 +140,7 @@ class _Group:
         self.add(best)
 
     def takes(self, best: Sequence[FormatMatch]) -> bool:
-        """Whether a record can be of this dialect."""
+        """Return whether a record can be of this dialect."""
         return not self.names.isdisjoint({each.name for each in best})
 
     def add(self, best: Sequence[FormatMatch]) -> None:
@@ -142,7 +150,7 @@ class _Group:
             self.seen.setdefault(each.name, []).append(each)
 
     def dialect(self) -> Dialect:
-        """Return what has been seen of those that it can still be; of the surest signs."""
+        """Return the properties seen of the protocols that remain possible, by the strongest evidence."""
         seen = [each for name in sorted(self.names) for each in self.seen[name]]
         strength = max(each.sign.strength for each in seen)
         surest = [each.sign for each in seen if each.sign.strength == strength]
@@ -163,7 +171,7 @@ class _Group:
 
 
 def detect(records: Iterable[ConsumerRecord], find_schema: FindSchema | None = None) -> Detection:
-    """Return what a sample of records has."""
+    """Return the dialects of a sample of records."""
     detector = Detector(find_schema)
     groups: list[_Group] = []
     count = unknown = empty = 0
@@ -187,7 +195,7 @@ def detect(records: Iterable[ConsumerRecord], find_schema: FindSchema | None = N
 
 
 class Detector:
-    """Names the formats of messages. It keeps decoders from one message to the next, and nothing else."""
+    """Identify the formats of messages. It keeps decoders from one message to the next, and nothing else."""
 
     def __init__(self, find_schema: FindSchema | None = None) -> None:
         self._find_schema: FindSchema = find_schema or (lambda _: None)
@@ -206,7 +214,7 @@ class Detector:
         return _surest(readable if any(each.is_read for each in readable) else found)
 
     def matchs(self, record: ConsumerRecord) -> list[FormatMatch]:
-        """Return what each rule finds in a record with a value, and whether the codec reads it."""
+        """Return each rule's match in a record with a value, and whether the codec reads it."""
         schema = self.schema_of(record)
         is_avro = schema is None or schema.kind == "AVRO"
         text = schema.text if schema is not None and is_avro else ""
@@ -225,7 +233,7 @@ class Detector:
         return found
 
     def schema_of(self, record: ConsumerRecord) -> RegisteredSchema | None:
-        """Return the schema that a record's value names; None if there is none, or it is not known."""
+        """Return the schema referenced by a record's value; None if there is none, or it is not known."""
         ids = named_schemas(msgspec.structs.replace(record, key=None))
         return self._find_schema(ids[0]) if ids else None
 
@@ -247,7 +255,7 @@ class Detector:
             return FormatMatch(codec.name, sign, f"{error.path or 'message'}: {error.reason}")
         except (DecodeError, Need):  # of this protocol; a definition, an object or a schema is not known here
             return FormatMatch(codec.name, sign)
-        except Exception as error:  # of a codec of another package, which must not hide what is being named
+        except Exception as error:  # of another package's codec; it must not hide the result for the record
             return FormatMatch(codec.name, sign, f"the codec fails with {type(error).__name__}")
         return FormatMatch(codec.name, sign, is_read=is_read)
 
@@ -285,14 +293,14 @@ def _surest(matchs: Sequence[FormatMatch]) -> list[FormatMatch]:
 
 
 def _read_images(events: Iterable[Event]) -> None:
-    """Read the rows of events, which decoders leave for later. Raises DecodeError."""
+    """Read the rows of events, which decoders defer. Raises DecodeError."""
     for event in events:
         if isinstance(event, RowChange):
             _ = event.before, event.after
 
 
 def reading_settings(codec: Codec, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a producer that its reader must be given; most of them are in the messages."""
+    """Return the producer's settings that its reader requires; most of them are in the messages."""
     types = types_of_options(codec.options)
     return {
         name: value
@@ -302,7 +310,7 @@ def reading_settings(codec: Codec, settings: Mapping[str, str]) -> dict[str, str
 
 
 def _anywhere(codec: Codec) -> dict[str, str]:
-    """Return the option with which a codec asks for objects in a storage, and so reads what refers to one."""
+    """Return the option that lets a codec read references to objects in a storage."""
     return {_STORAGE: _ANY_FOLDER} if _STORAGE in types_of_options(codec.options) else {}
 
 
@@ -310,9 +318,9 @@ def _anywhere(codec: Codec) -> dict[str, str]:
 
 
 class FormatHints:
-    """Names the formats of records that the source's codec refuses, for the error path of a driver.
+    """Identify the formats of records that the source's codec refuses, for the error path of a driver.
 
-    `find_schema`: finds a schema that a record names without waiting, such as `Translator.known_schema`.
+    `find_schema`: finds a schema that a record references without waiting, such as `Translator.known_schema`.
     """
 
     def __init__(self, find_schema: FindSchema | None = None) -> None:
@@ -325,21 +333,22 @@ class FormatHints:
     def named(self, error: Exception, record: ConsumerRecord) -> Exception: ...
 
     def named(self, error: Exception, record: ConsumerRecord) -> Exception:
-        """Return an error with the name of the format that the record has instead of the error's protocol;
-        the error itself if it has no other that is known.
+        """Return an error with the name of the record's format instead of the error's protocol.
+
+        Returns the error itself if no other format is recognized.
         """
         if not isinstance(error, Malformed | UnsupportedMessage) or not record.value:
             return error
         schema = self._detector.schema_of(record)
         if schema is not None and schema.kind != "AVRO" and PROTOCOLS[error.protocol].uses_registry:
-            return error  # it says so
+            return error  # the error itself names it
         found = self._detector.matchs(record)
         said = _other_format(error.protocol, self._detector.best_of(found, record))
         if not said:
             return error
         named: DecodeError
         if any(each.protocol == error.protocol for each in found):
-            # A dialect of the protocol: what was wrong matters, too.
+            # A dialect of the protocol: the original reason matters, too.
             named = type(error)(error.protocol, error.path, f"{error.reason}; {said}")
         else:
             named = UnsupportedMessage(error.protocol, error.path, said)
@@ -349,8 +358,9 @@ class FormatHints:
         return named
 
     def sampled(self, error: Exception, record: ConsumerRecord) -> Exception:
-        """Return the same for the first of many errors, the second, the fourth and so on; the others as they
-        are: a topic of another format has millions of records.
+        """Return the same for the first of many errors, the second, the fourth and so on.
+
+        The others are returned unchanged: a topic of another format has millions of records.
         """
         self._refused += 1
         if self._refused < self._next:
@@ -360,7 +370,7 @@ class FormatHints:
 
 
 def _other_format(protocol: str, best: Sequence[FormatMatch]) -> str:
-    """Name the format that a message is more likely to have than this protocol's; "" if there is none."""
+    """Return the format that a message is more likely to have than this protocol's; "" if none."""
     if not best or any(each.protocol == protocol for each in best):
         return ""
     titles = " or ".join(dict.fromkeys(each.sign.title for each in best))

@@ -1,4 +1,4 @@
-"""What happens to a record that cannot be relayed: one policy for service, Spark job and command line."""
+"""Error policies for records that cannot be relayed, for service, Spark job and command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from relay.text.redaction import printable
 
 
 class Policy(StrEnum):
-    """What happens to a record that cannot be relayed."""
+    """The handling of a record that cannot be relayed."""
 
     STOP = "stop"
     SKIP = "skip"
@@ -37,7 +37,7 @@ ERROR_CLASSES: Final = ("decode", "encode", "too_large", "claim_check")
 
 
 def error_class(error: BaseException) -> str | None:
-    """The key of [errors] that decides about this error; None for errors at which relay always stops."""
+    """Return the key of [errors] that decides about this error; None if relay always stops."""
     if isinstance(error, RecordTooLarge | MessageTooLarge):
         return "too_large"
     if isinstance(error, DecodeError | SchemaMissing):
@@ -48,15 +48,15 @@ def error_class(error: BaseException) -> str | None:
 
 
 class Learns(Protocol):
-    """What is needed of a translator to find out which tables a refused record is about."""
+    """The interface of a translator that finds the tables of a refused record."""
 
     def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
-        """Take from a record what it says about tables, and return those that it is about."""
+        """Apply a record's DDL and schemas to the catalog, and return the tables concerned."""
         ...
 
 
 class Refused(NamedTuple):
-    """What becomes of a record that was refused.
+    """The outcome of a refused record.
 
     `dead_letters`: the one to write, or none. `tables`: those that the record is about, if it can be read.
     """
@@ -67,7 +67,7 @@ class Refused(NamedTuple):
 
 
 class ErrorPolicies(NamedTuple):
-    """The policies of [errors] by error class, and where dead letters go.
+    """The policies of [errors] by error class, and the destination of dead letters.
 
     `partitions`: how many the dead-letter topic has. `route`: the route's name in dead letters.
     """
@@ -78,18 +78,18 @@ class ErrorPolicies(NamedTuple):
     route: str = ""
 
     def policy_of(self, error: BaseException) -> Policy:
-        """Return what happens to the record that raised this error.
+        """Return the policy for this error.
 
-        Errors that a retry or an operator can cure stop relay whatever is configured.
+        Errors that a retry or an operator can cure stop relay, whatever the configuration.
         """
         name = error_class(error)
         return Policy.STOP if name is None else self.by_class.get(name, Policy.STOP)
 
     def apply(self, error: BaseException, record: ConsumerRecord, translator: Learns) -> Refused:
-        """Return what becomes of a record that cannot be relayed, which is decoded once more.
+        """Return the outcome of a record that cannot be relayed, which is decoded once more.
 
-        If relay goes on behind it, the translator learns what it says about tables: that holds for the rows
-        that follow.
+        If relay goes on after it, the translator learns its table definitions: they apply to the rows that
+        follow.
         """
         policy = self.policy_of(error)
         if policy is Policy.STOP or not isinstance(error, RelayError):

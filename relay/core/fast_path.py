@@ -1,6 +1,6 @@
-"""The way of records that fit templates. It gives what the pipeline gives, and counts the same.
+"""The fast path: translate records by templates, with the same output and counts as the pipeline.
 
-What fits none takes the slow path, and the templates learn from that.
+Records that fit no template take the slow path, and the templates learn from them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ from relay.templates.route.topic_templates import TopicTemplates
 def open_fast_path(
     line: Pipeline, decoder: Decoder, encoder: Encoder, engine: type[Engine]
 ) -> FastPath | SealedFastPath | None:
-    """Return the fast path beside a pipeline; None where no record can have a template: what is written
-    depends on more than the record, or its decoder traces nothing.
+    """Return the fast path beside a pipeline.
+
+    None where no record can have a template: the output depends on more than the record, or the decoder has
+    no traced form.
     """
     source, target, options = line.route.source, line.route.target, line.route.target_options
     reader = decoder.inner if isinstance(decoder, DeserializingDecoder) else decoder
@@ -70,9 +72,9 @@ def open_fast_path(
 
 
 class _RowPath:
-    """What becomes of a record of one row, by `templates`.
+    """Translate a record of one row by `templates`.
 
-    `seal`: what makes messages for a topic of those that templates give; None: they are that.
+    `seal`: makes messages for a topic from a template's output; None if that output is the message.
     """
 
     def __init__(self, line: Pipeline, templates: RouteTemplates, seal: Seal | None) -> None:
@@ -81,13 +83,14 @@ class _RowPath:
         self._moves_rows = self._router.moves_rows
 
     def _straight(self, record: ConsumerRecord) -> list[ProducerRecord]:
-        """Translate in the slow path what has been looked at without success."""
+        """Translate in the slow path a record that fits no template."""
         self.templates.misses += 1
         return self._line.translate(record)
 
     def _learning(self, record: ConsumerRecord, opened: ConsumerRecord) -> list[ProducerRecord]:
-        """Translate in the slow path, and let the templates learn from it; `opened`: the record that they
-        are for.
+        """Translate in the slow path, and let the templates learn from it.
+
+        `opened`: the record in the form that templates are for.
         """
 
         def learn(events: list[Event], out: list[ProducerRecord], losses: list[Loss]) -> None:
@@ -98,16 +101,18 @@ class _RowPath:
         return self._line.translate(record, learn)
 
     def _stay_together(self, events: Sequence[Event]) -> bool:
-        """Whether events go where the first one does, or have no topic: the end of a transaction may go
-        somewhere else than its row.
+        """Return whether events go to the first one's destination, or have no topic.
+
+        The end of a transaction may go to another destination than its row.
         """
         return len(events) == 1 or not self._moves_rows or self._router.has_topics_of_tables_alone
 
     def _by_template(
         self, record: ConsumerRecord, known: Known, place: tuple[str, int], found: Translation
     ) -> list[ProducerRecord] | None:
-        """Return the records of what an engine gives for a record, which go to this topic and partition; None
-        if the template is not for rows at its position, or they may be too much.
+        """Return the records of an engine's output for a record, for this topic and partition.
+
+        None if the template is not for rows at its position, or if they may exceed the limit.
         """
         (topic, partition), (_, key, value, mark) = place, found
         if known.allows is not None and not known.allows(record.partition, record.offset):
@@ -122,8 +127,9 @@ class _RowPath:
         return [out]
 
     def _with_tombstone(self, out: ProducerRecord, known: Known, mark: bytes) -> list[ProducerRecord] | None:
-        """Return a row's message, made by a template, with the tombstone behind it; None if they may be too
-        much. `mark`: the message's own.
+        """Return a row's message, made by a template, followed by its tombstone.
+
+        None if they may exceed the limit. `mark`: the source mark of the message.
         """
         key, value, headers = out.key or b"", out.value or b"", out.headers
         if 2 * (overhead_bytes(len(headers)) + len(key)) + len(value) > self._line.limits.output_bytes:
@@ -133,7 +139,7 @@ class _RowPath:
         return [out, ProducerRecord(out.topic, out.partition, out.timestamp_ms, key, None, its_headers)]
 
     def _topic_of_rows(self, record: ConsumerRecord, path: PartitionPath, known: Known) -> str | None:
-        """Return the topic of a row that fits a template; None if the pipeline must say it."""
+        """Return the topic of a row that fits a template; None if only the pipeline can determine it."""
         if not self._moves_rows:
             return path.target
         line, found = self._line, known.topic
@@ -146,7 +152,7 @@ class _RowPath:
 
 
 class FastPath(_RowPath):
-    """Translates records by templates that are for both sides' messages as they are."""
+    """Translate records by templates that match messages of both sides directly."""
 
     def __init__(self, line: Pipeline, templates: RouteTemplates) -> None:
         super().__init__(line, templates, None)
@@ -155,14 +161,14 @@ class FastPath(_RowPath):
         self._is_one_topic = self._router.is_one_topic
         route = line.route
         self._writes_rows_alone = route.target.writes_rows_alone(route.target_options)
-        #: The messages of one row of which a record of several could be made.
+        #: The one-row messages that a record of several rows may consist of.
         self._parts = route.source.parts if self._writes_rows_alone else no_parts
         # Of the last record; mostly the next one's, too.
         self._path: PartitionPath | None = None
         self._of_topic: TopicTemplates | None = None
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
-        """Give the target's records for one source record, as `Translator.translate` does."""
+        """Return the target's records for one source record, as `Translator.translate` does."""
         line, templates = self._line, self.templates
         path, of_topic = self._path, self._of_topic
         if (
@@ -205,8 +211,10 @@ class FastPath(_RowPath):
     def _routed(
         self, record: ConsumerRecord, path: PartitionPath, of_topic: TopicTemplates, found: Translation
     ) -> list[ProducerRecord]:
-        """Return the records of what an engine gives for a record: of rows that may go elsewhere, that have
-        headers of their own, or that lose for the first time what they lose.
+        """Return the records of an engine's output for a record.
+
+        It handles rows that may have other destinations, that have headers, or whose losses are counted for
+        the first time.
         """
         known = self.templates.known_of(of_topic, found[0])
         topic = self._topic_of_rows(record, path, known)
@@ -216,7 +224,7 @@ class FastPath(_RowPath):
         return self._by_rows(record, path) if out is None else out
 
     def _entered(self, record: ConsumerRecord) -> tuple[PartitionPath, TopicTemplates]:
-        """Go on in the partition of this record."""
+        """Enter the partition of this record."""
         path, of_topic = self._line.path_of(record), self.templates.of_topic(record.topic)
         self._path, self._of_topic = path, of_topic
         return path, of_topic
@@ -224,11 +232,13 @@ class FastPath(_RowPath):
     # ------------------------------------------------------------ several rows
 
     def _by_rows(self, record: ConsumerRecord, path: PartitionPath) -> list[ProducerRecord]:
-        """Translate a record that is no message of one row with a template: by the templates of its rows, or
-        in the slow path. Then what has no template is learned.
+        """Translate a record that is no one-row message with a template.
+
+        The templates of its rows are used, or the slow path. Then rows without a template are learned.
         """
         fitted, value, given, of_topic = 0, record.value, record.headers, self._of_topic
-        # A longer text may have too many values; without a time that counts, rows may have the first one's.
+        # A longer text may exceed the limit of values; without a time that counts, rows may have the first
+        # one's.
         is_short = value is None or len(value) <= self._most_uncounted
         has_templates = self._writes_rows_alone and of_topic is not None and bool(of_topic.known)
         if has_templates and is_short and record.timestamp_ms >= 0:
@@ -255,8 +265,9 @@ class FastPath(_RowPath):
     def _in_place(
         self, record: ConsumerRecord, path: PartitionPath, found: Sequence[FoundRows]
     ) -> list[ProducerRecord] | None:
-        """Return the records of rows that fit templates and stay in their partition; the source's mark is the
-        only header, or `_placed` is asked.
+        """Return the records of rows that fit templates and stay in their partition.
+
+        The source's mark is the only header, or `_placed` is used.
         """
         topic, partition = path.target, path.partition
         prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
@@ -278,8 +289,9 @@ class FastPath(_RowPath):
     def _placed(
         self, record: ConsumerRecord, path: PartitionPath, found: Sequence[FoundRows]
     ) -> list[ProducerRecord] | None:
-        """Return the records of rows that fit templates; None if the pipeline must say where they go, or
-        if they may be too much.
+        """Return the records of rows that fit templates.
+
+        None if only the pipeline can determine their destinations, or if they may exceed the limit.
         """
         numbers = None if self._is_one_topic else Counter[str]()
         out: list[ProducerRecord] = []
@@ -319,7 +331,7 @@ class FastPath(_RowPath):
             out.append(ProducerRecord(topic, path.partition, time_ms, key, value, headers))
 
     def _is_too_much(self, out: Sequence[ProducerRecord]) -> bool:
-        """Whether records may become more bytes than they may together."""
+        """Return whether records may exceed the limit of bytes together."""
         headers = max([len(record.headers) for record in out], default=0)
         return sum(map(size_bytes, out)) + len(out) * overhead_bytes(headers) > self._most_output
 
@@ -347,9 +359,10 @@ class FastPath(_RowPath):
 
 
 class SealedFastPath(_RowPath):
-    """Translates records by templates that are for text in their place.
+    """Translate records by templates for the text inside their messages.
 
-    `opener` makes text of a record, `seal` a message of text; None where messages are text themselves.
+    `opener` extracts a record's text, `seal` makes a message of text; None where messages are text
+    themselves.
     """
 
     def __init__(
@@ -363,7 +376,7 @@ class SealedFastPath(_RowPath):
         self._opener = opener
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
-        """Give the target's records for one source record, as `Translator.translate` does."""
+        """Return the target's records for one source record, as `Translator.translate` does."""
         line, templates = self._line, self.templates
         if templates.skips(line.catalog):
             return line.translate(record)
@@ -382,16 +395,16 @@ class SealedFastPath(_RowPath):
                 if topic is not None:
                     out = self._by_template(record, known, (topic, path.partition), found)
         except (Need, DecodeError, EncodeError, MemoryError):
-            # It goes wrong in the slow path, too, which says what is to be said.
+            # The slow path fails as well, and raises the right error.
             return self._straight(record)
         if out is not None:
             return out
-        # For rows whose topic only the pipeline can tell, another template would not help.
+        # If only the pipeline can determine the rows' topic, another template would not help.
         return self._straight(record) if topic is None else self._learning(record, opened)
 
 
 def _rows(known: Known, messages: Sequence[Message]) -> int:
-    """How many rows have become these messages by a template."""
+    """Return how many rows have become these messages by a template."""
     return len(messages) // (1 + len(known.more))
 
 

@@ -1,7 +1,7 @@
-"""What a route loses, in words: by field of `Capabilities` for what a wire lacks, by `Loss` for what was
-counted.
+"""Descriptions of a route's losses.
 
-Both tables are complete, or this module cannot be imported (kinds) and a test fails (fields).
+By field of `Capabilities` for those of a wire format, by `Loss` for counted ones. Both tables are complete,
+or this module cannot be imported (kinds) and a test fails (fields).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "transaction_marks": "BEGIN and END of transactions",
 }
 
-#: Kinds of loss that no field stands for.
+#: Kinds of loss without a field.
 _OTHER_WORDS: Final[Mapping[Loss, str]] = {
     Loss.ADMIN_STATEMENT: "a statement that changes no table (GRANT, CREATE USER and the like), not written",
     Loss.BEFORE_UNKNOWN: "the old row of an update, which the source does not tell",
@@ -98,9 +98,9 @@ KIND_WORDS: Final[Mapping[Loss, str]] = {kind: _words(kind) for kind in Loss}
 
 
 class RouteLoss(msgspec.Struct, frozen=True):
-    """One thing that a route loses: the field of `Capabilities`, words for it, and the kinds of loss by
-    which it
-    is counted, as `strict` takes them.
+    """One loss of a route: the field of `Capabilities`, its description, and its counters.
+
+    `kinds`: the kinds of loss by which it is counted, as `strict` takes them.
     """
 
     what: str
@@ -131,7 +131,7 @@ _PARTS: Final[Mapping[str, str]] = {"column_enum_charset": "column_charset"}
 
 
 def route_losses(source: Capabilities, target: Capabilities) -> list[RouteLoss]:
-    """Return what the source says and the target has no place for."""
+    """Return the facts that the source carries and the target cannot hold."""
     lost = [field for field in FIELD_WORDS if _says(source, field) and not _says(target, field)]
     return [
         RouteLoss(field, FIELD_WORDS[field], _kinds_of(field))
@@ -142,12 +142,12 @@ def route_losses(source: Capabilities, target: Capabilities) -> list[RouteLoss]:
 
 def _says(carries: Capabilities, field: str) -> bool:
     value = getattr(carries, field)
-    # The changed columns are enough: with the new row they give the whole old one.
+    # The changed columns suffice: together with the new row they yield the whole old one.
     return value is not Before.NONE if isinstance(value, Before) else bool(value)
 
 
 def large_row_losses(options: Options) -> list[RouteLoss]:
-    """Return what these target options leave out of rows above the limit."""
+    """Return the facts that these target options leave out of rows above the limit."""
     if (
         isinstance(options, LargeMessageOptions)
         and options.large_message_handle_option is Handling.HANDLE_KEY_ONLY

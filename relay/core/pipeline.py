@@ -1,7 +1,7 @@
-"""The pipeline: bytes → decode → events → route → encode → bytes, readable in `Pipeline._run`.
+"""Translate one record: decode, route, encode.
 
-It is the description of what becomes of a record; templates (`relay.templates.route`) are derived from it
-and give the same, sooner.
+`Pipeline.translate` is the reference implementation; `Pipeline._run` has the steps. Templates
+(`relay.templates.route`) are derived from it and must produce the same bytes, faster.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from relay.routing.partitioning import ByKey
 
 
 class State(NamedTuple):
-    """What a translator remembers between records."""
+    """The translator's state between records."""
 
     catalog: Catalog
     gate: WatermarkGate | None
@@ -59,7 +59,8 @@ class State(NamedTuple):
 
 
 class PartitionPath(msgspec.Struct, frozen=True):
-    """A source partition: where records go if they keep it, and how their `SOURCE_HEADER` values begin.
+    """A source partition: the destination of records that keep it, and the prefix of `SOURCE_HEADER` values.
+
     `places`: `target` and the partition, alone.
     """
 
@@ -70,17 +71,17 @@ class PartitionPath(msgspec.Struct, frozen=True):
     header_prefix: bytes
 
 
-#: What a record has become: the events that it holds, those that are written, the losses of those left out,
-#: the catalog behind it, what the router remembers if that is something, and the target's records.
+#: The translation of a record: its decoded events, those that are written, the losses of those left out, the
+#: catalog after it, the router's new state if it changes, and the target's records.
 _Translated = tuple[list[Event], list[Event], Sequence[Loss], Catalog, Spread | None, list[ProducerRecord]]
-#: Called with what a translated record has become: its events, its messages, and what was lost.
+#: Called with the translation of a record: its events, its messages, and the losses.
 Learn = Callable[[list[Event], list[ProducerRecord], list[Loss]], None]
 
 
 class Pipeline:
-    """Translates records of a route, one after the other, and remembers what they leave for later ones.
+    """Translate records of a route, one after the other, and keep the state between them.
 
-    `answers`: what was provided, and the limits of a record. `counts`: what counts events and losses.
+    `answers`: provided answers, and the limits of a record. `counts`: counts events and losses.
     """
 
     def __init__(
@@ -112,34 +113,35 @@ class Pipeline:
         self.catalog = Catalog(limits=answers.limits)
         self.gate = WatermarkGate() if router.spreads else None
         self.seen = SeenTopics()
-        #: How often `seen` went back. Otherwise it only grows, and what was concluded from it holds.
+        #: How often `seen` was reset. Otherwise it only grows, and conclusions from it remain valid.
         self.seen_version = 0
-        #: Topics of which statements were left out, as copies of those in partition 0.
+        #: Topics whose statements were left out, as copies of those in partition 0.
         self.copied_topics: set[str] = set()
         #: The time of the last watermark of each source partition, in ms since 1970, written or not.
         self.watermarks_ms: dict[tuple[str, int], int] = {}
 
     @property
     def state(self) -> State:
-        """All that a record may leave for later ones."""
+        """Return everything that a record may leave for later ones."""
         return State(self.catalog, self.gate, self.seen)
 
     def restore(self, state: State) -> None:
-        """Go back to where `state` was taken."""
+        """Go back to `state`."""
         if state.seen is not self.seen:
             self.seen_version += 1
         self.catalog, self.gate, self.seen = state
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Name all source partitions, as `Translator.expect_partitions` does."""
+        """Set all source partitions, as `Translator.expect_partitions` does."""
         found = dict.fromkeys(partitions)
         if self.gate is not None and not found.keys() <= self.gate.reached.keys():
             self.gate = WatermarkGate(found | self.gate.reached, self.gate.passed)
         self.router.expect(found)
 
     def translate(self, record: ConsumerRecord, learn: Learn | None = None) -> list[ProducerRecord]:
-        """Give the target's records for one source record, as `Translator.translate` does. `learn` is told of
-        it if it became messages, and no event of it was left out.
+        """Return the target's records for one source record, as `Translator.translate` does.
+
+        `learn` is called with the translation if it has messages, and no event was left out.
         """
         losses: list[Loss] = []
         try:
@@ -164,7 +166,7 @@ class Pipeline:
     def _count(
         self, record: ConsumerRecord, decoded: list[Event], events: list[Event], losses: list[Loss]
     ) -> None:
-        """Count a record's events and losses, and note what is new about tables."""
+        """Count a record's events and losses, and note new facts about tables."""
         counts = self.counts
         self.count(events, losses)
         if len(counts.guessed) > len(counts.unknown):
@@ -187,7 +189,7 @@ class Pipeline:
         path = self._path
         if path is None or record.partition != path.partition or record.topic != path.topic:
             path = self._path = self.path_of(record)
-        # All stays in its partition: what `_spread` says then, without the price of asking.
+        # All stays in its partition: the same result as `_spread`, without its cost.
         groups: Sequence[Group] = ((path.places, events),)
         if moves is not None and moves(events):
             groups, events, spread = self._grouped(events, record, catalog, losses)
@@ -201,7 +203,7 @@ class Pipeline:
         return decoded, events, left_out, catalog, spread, out
 
     def prepared(self, events: list[Event]) -> list[Event]:
-        """Return what is routed and encoded of decoded events."""
+        """Return the events to route and encode for decoded events."""
         if self._selection is not None:
             events, _ = self._selection.filter(events)
         return events if self._prepare is None else self._prepare(events)
@@ -251,7 +253,7 @@ class Pipeline:
     # ------------------------------------------------------------ where events go
 
     def path_of(self, record: ConsumerRecord) -> PartitionPath:
-        """Return where a record that keeps its partition goes."""
+        """Return the destination of a record that keeps its partition."""
         topic, partition = record.topic, record.partition
         found = self._paths.get((topic, partition))
         if found is None:
@@ -265,9 +267,7 @@ class Pipeline:
     def _grouped(
         self, events: list[Event], record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[Sequence[Group], list[Event], Spread | None]:
-        """Return where the events go, those that are written, and what the router remembers behind them, if
-        it is to remember something.
-        """
+        """Return the destinations of the events, the events to write, and the router's new state, if any."""
         if self.gate is None and len(events) == 1:
             topic = self.router.topic_of_row(events[0], record, self.seen)
             if topic is not None:
@@ -278,7 +278,7 @@ class Pipeline:
     def _spread(
         self, events: list[Event], record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> Spread:
-        """Return where the events go, those that are written, and what the router remembers behind them."""
+        """Return the destinations of the events, the events to write, and the router's state after them."""
         spread = self.router.spread(events, record, catalog, self.gate, self.seen)
         if spread.copies:
             losses += [Loss.DDL_COPIES] * spread.copies
@@ -286,12 +286,12 @@ class Pipeline:
             losses.append(_HOMELESS.get(type(event), Loss.NO_TOPIC))
         return spread
 
-    # ------------------------------------------------------------ what is written
+    # ------------------------------------------------------------ encoding
 
     def _encoded(
         self, groups: Sequence[Group], record: ConsumerRecord, prefix: bytes, losses: list[Loss]
     ) -> list[ProducerRecord]:
-        """Return the records of events that stand in groups by where they go."""
+        """Return the records of events that are grouped by destination."""
         encode: Encode = self.encode
         for_topic, told = self._for_topic, losses
         inherited = self.inherited(record.headers) if record.headers else ()
@@ -299,12 +299,12 @@ class Pipeline:
         if for_topic is not None:
             groups = _by_topic(groups)
         out: list[ProducerRecord] = []
-        # Which other topics a record goes to may differ in a repeat: it is numbered in each by itself.
+        # The other topics of a record may differ in a repeat: it is numbered in each separately.
         numbers: Counter[str] | None = None
         for at, (places, group) in enumerate(groups):
             if for_topic is not None:
                 encode = for_topic(_topic_of(places, record))
-                # What copies for other topics lose is counted once.
+                # Losses are counted once, also with copies for other topics.
                 told = [] if at and group is groups[at - 1][1] else losses
             for payload in encode(group, record, told):
                 for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
@@ -328,8 +328,9 @@ class Pipeline:
         return out
 
     def inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
-        """Return the headers that a record passes on: all but those that are part of its own message, or that
-        would be taken for part of the target's.
+        """Return the headers that a record passes on.
+
+        Left out are those that are part of its own message, or that would be taken for part of the target's.
         """
         own = self._own_headers
         if not own or not headers:
@@ -340,7 +341,7 @@ class Pipeline:
         return self._passed_on
 
     def _room_after(self, payload: EncodedRecord, out: list[ProducerRecord], room: int) -> int:
-        """Return how many bytes more a record may become, after those before and this one.
+        """Return how many more bytes a record may become, after earlier messages and this one.
 
         Raises LimitExceeded if this one is already too much. One message alone has a size that its record and
         its table bound. Copies of a message for other partitions share its key and value, which count once.
@@ -359,10 +360,10 @@ class Pipeline:
             raise exceeded(self.route.source.name, "", "bytes of output", "output_bytes", self._most_output)
         return room
 
-    # ------------------------------------------------------------ what is refused
+    # ------------------------------------------------------------ errors
 
     def _refuse_losses(self, losses: list[Loss]) -> None:
-        """What `strict` says; what was left out on request is no loss."""
+        """Raise an error for losses that `strict` forbids; data left out on request is no loss."""
         if not self.refused.isdisjoint(losses):
             lost = self.refused.intersection(losses)
             accepting = strict_without(self.refused, lost)
@@ -375,8 +376,9 @@ class Pipeline:
             raise NotRepresentable(self.route.target.name, "", reason)
 
     def _note(self, error: Exception, record: ConsumerRecord) -> None:
-        """Note what a failed record needed. Raises what says more than the error: OutOfMemory, which has a
-        policy, for MemoryError, and TypeError for the record's members.
+        """Note a failed record's need. Raises a more specific error if there is one.
+
+        OutOfMemory, which has a policy, replaces MemoryError; TypeError reports members of a wrong type.
         """
         if isinstance(error, Need):
             self._answers.want(error, record.place)
@@ -390,7 +392,7 @@ class Pipeline:
 
 
 def _defined(event: Event) -> Iterable[TableSchema]:
-    """The definitions that an event brings."""
+    """Return the definitions that an event carries."""
     if isinstance(event, Bootstrap):
         return (event.schema,)
     if isinstance(event, SchemaChange):
@@ -399,24 +401,24 @@ def _defined(event: Event) -> Iterable[TableSchema]:
 
 
 _TRUNCATE_OR_DROP: Final = Loss.TRUNCATE_OR_DROP
-#: How much white space before JSON is looked at, in bytes.
+#: Maximum white space before JSON that is inspected, in bytes.
 _BLANKS: Final = 100
-#: What may be JSON begins so; also with a byte order mark, or with more white space.
+#: First bytes that JSON may have; also with a byte order mark, or with more white space.
 _JSON_STARTS: Final = frozenset((b"{", b"[", b"\xef", b""))
-#: How many source partitions are remembered; those that are in use are soon there again.
+#: Maximum number of source partitions kept; active ones soon return.
 _MOST_PATHS: Final = 10_000
-#: What is lost of an event about no table where every table has a topic of its own. Statements and watermarks
-#: are not among them: where they have no topic, there is nobody who would miss them.
+#: The losses of events about no table where every table has a separate topic. Statements and watermarks are
+#: not among them: where they have no topic, they have no reader.
 _HOMELESS: Final[Mapping[type[Event], Loss]] = {
     kind: UNSUPPORTED_EVENT_LOSSES[kind] for kind in (TransactionMark, Heartbeat)
 }
-#: What a record takes beside its key and value, and each of its headers, whose texts are shared.
+#: Memory of a record beside its key and value, and of each of its headers, whose texts are shared.
 _RECORD_BYTES: Final = 500
 _HEADER_BYTES: Final = 16
 
 
 def overhead_bytes(headers: int) -> int:
-    """Return what a record with so many headers takes beside its key, value and objects, about."""
+    """Return a record's approximate overhead in bytes, beside its key, value and objects."""
     return _RECORD_BYTES + headers * _HEADER_BYTES
 
 
@@ -431,7 +433,7 @@ def size_bytes(written: EncodedRecord | ProducerRecord) -> int:
 
 
 def _topic_of(places: Places, record: ConsumerRecord) -> str:
-    """The one topic of a group's places."""
+    """Return the one topic of a group's destinations."""
     if type(places) is ByKey:
         return places.topic
     for topic, _ in places:

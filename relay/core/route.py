@@ -1,4 +1,4 @@
-"""A route: which protocol is read and which is written, by what options, and what of it."""
+"""A route: source and target protocol, their options, and the selection of events."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from relay.routing import Router, TopicRule
 
 
 class Route(NamedTuple):
-    """Which protocol is read and which is written, with the options of both sides, parsed.
+    """The protocols to read and to write, with the parsed options of both sides.
 
-    `selection`: which events are translated, None for all; the target's options have their part in it.
+    `selection`: which events are translated, None for all; includes the effect of the target's options.
     """
 
     source: Codec
@@ -54,7 +54,7 @@ class Route(NamedTuple):
 
     @property
     def storages(self) -> dict[str, str]:
-        """The claim-check storages that are configured, by side (`from`, `to`); the URIs may hold secrets."""
+        """Return the configured claim-check storages by side (`from`, `to`); the URIs may hold secrets."""
         return {
             side: options.claim_check_storage_uri
             for side, options in (("from", self.source_options), ("to", self.target_options))
@@ -63,30 +63,30 @@ class Route(NamedTuple):
 
     @property
     def joining(self) -> Joining | None:
-        """How messages of neighboring source records are joined (`relay.core.batching`); None if they are
-        not.
-        """
+        """Return how messages of neighboring source records are joined (`relay.core.batching`), or None."""
         return self.target.joining(self.target_options)
 
     @property
     def has_row_keys(self) -> bool:
-        """Whether the Kafka key of a row's message stands for the row."""
+        """Return whether the Kafka key of a row's message identifies the row."""
         return keys_of(self.target, self.target_options) is Keys.ROW
 
     @property
     def passes_watermarks(self) -> bool:
-        """Whether watermarks of the source become watermarks of the target."""
+        """Return whether watermarks of the source become watermarks of the target."""
         is_carried = self.source.decodes.watermark and self.target.output(self.target_options).watermark
         return is_carried and (self.selection is None or self.selection.watermarks)
 
     @property
     def own_headers(self) -> frozenset[str]:
-        """The record headers that are part of a message of either side, and are not passed on."""
+        """Return the headers that are part of a message of either side, and are not passed on."""
         return self.source.own_headers | self.target.own_headers
 
     def check_keys(self, router: Router, rules: Sequence[TopicRule]) -> None:
-        """Raise ConfigError if rows are to go by keys that tell no rows apart, and for rules whose keys of
-        chosen columns the target cannot have.
+        """Raise ConfigError for keys that cannot partition rows.
+
+        That is, if rows are partitioned by keys that do not identify rows, and for rules whose keys of chosen
+        columns the target cannot have.
         """
         if router.goes_by_key and not self.has_row_keys:
             raise ConfigError([_no_row_keys(self.target)])
@@ -97,12 +97,12 @@ class Route(NamedTuple):
                 raise ConfigError([Problem(path, *found) for path in paths])
 
 
-#: Selections that leave nothing out.
+#: Selections that leave out nothing.
 _EVERYTHING: Final = (Selection(), Selection(definitions=True))
 
 
 def _selected(selection: Selection, target: Codec, options: Options) -> Selection | None:
-    """Return the selection with what the target's options leave out; None if it is everything."""
+    """Return the selection, reduced by the target's options; None if it includes everything."""
     found = selection._replace(
         watermarks=selection.watermarks and options.watermarks == "keep",
         ddl=selection.ddl and options.ddl == "keep",

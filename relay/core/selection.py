@@ -1,4 +1,4 @@
-"""Which events are translated: by moment, by table, by kind. What is left out still teaches the catalog."""
+"""Select the events to translate: by time, by table, by kind. Events left out still update the catalog."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from relay.model.events import (
 from relay.model.table_globs import TableFilter, TableGlob
 from relay.text.redaction import quoted
 
-#: Kinds of events, by their names outside: rows by what happened to them, all others by their class.
+#: Kinds of events, by their public names: rows by their operation, all others by their class.
 KINDS: Final[dict[Op | type[Event], str]] = {
     Op.INSERT: "insert",
     Op.UPDATE: "update",
@@ -38,13 +38,15 @@ KINDS: Final[dict[Op | type[Event], str]] = {
 
 
 class Selection(NamedTuple):
-    """Which events are translated: at or after the one commit ts and before the other; watermarks, or none;
-    DDL, or none, and then, if the rows of the target need `definitions`, a Bootstrap in place of each that a
-    statement makes; of chosen tables (None for all), of other kinds than `left_out_kinds`.
+    """Select the events to translate.
 
-    The target options `watermarks` and `ddl` have their part in it: what either leaves out is left out. An
-    event without a commit ts counts by its event time. So two translators whose bounds meet give each event
-    once. What is about no table is of no table that could be left out.
+    Events at or after the one commit ts and before the other; watermarks, or none; DDL, or none, and then, if
+    the rows of the target need `definitions`, a Bootstrap for each definition that a statement makes; of
+    chosen tables (None for all), of other kinds than `left_out_kinds`.
+
+    The target options `watermarks` and `ddl` also apply: an event that either leaves out is left out. An
+    event without a commit ts counts by its event time. So two translators whose bounds meet return each event
+    once. An event without a table is never left out by table.
     """
 
     since_commit_ts: int = 0
@@ -56,8 +58,9 @@ class Selection(NamedTuple):
     left_out_kinds: frozenset[str] = frozenset()
 
     def filter(self, events: list[Event]) -> tuple[list[Event], Sequence[Loss]]:
-        """The events that are translated, and what is left out that should be counted: tables, kinds,
-        watermarks and DDL, but not what is out of bounds.
+        """Return the events to translate, and the losses to count.
+
+        These are left-out tables, kinds, watermarks and DDL, but not events out of bounds.
         """
         kept: list[Event] = []
         left_out: list[Loss] = []
@@ -81,14 +84,14 @@ class Selection(NamedTuple):
         return kept, left_out
 
     def _is_within(self, commit_ts: int) -> bool:
-        """Whether something of this moment is within the bounds."""
-        # An event before 1970 has a negative one, and is before no bound that nobody has set.
+        """Return whether a commit ts is within the bounds."""
+        # An event before 1970 has a negative one, which the default bound must not exclude.
         if self.since_commit_ts and commit_ts < self.since_commit_ts:
             return False
         return self.before_commit_ts is None or commit_ts < self.before_commit_ts
 
     def _told_instead(self, event: Event) -> Iterator[Bootstrap]:
-        """The definitions that rows need of an event that is left out."""
+        """Yield the definitions that rows need from an event that is left out."""
         if self.definitions and isinstance(event, SchemaChange):
             yield from (each for each in _definitions(event) if self.has_table(each.schema.id))
 
@@ -119,17 +122,17 @@ class Selection(NamedTuple):
         return found
 
     def has_table(self, table: TableId) -> bool:
-        """Whether a table is chosen."""
+        """Return whether a table is chosen."""
         return self.tables is None or self.tables.has(table)
 
 
 def kind_of(event: Event) -> str:
-    """Return the event's name in counters: `insert`, `update` … for rows, else its class in words."""
+    """Return the event's name in counters: `insert`, `update` … for rows, else the name of its class."""
     return KINDS[event.op if isinstance(event, RowChange) else type(event)]
 
 
 def _is_of(event: Event, tables: TableFilter) -> bool:
-    """Whether an event is about a table that is chosen, or about none."""
+    """Return whether an event is about a table that is chosen, or about none."""
     if isinstance(event, RowChange):
         return tables.has(event.table)
     if isinstance(event, SchemaChange):
@@ -138,18 +141,22 @@ def _is_of(event: Event, tables: TableFilter) -> bool:
 
 
 def _definitions(change: SchemaChange) -> Iterator[Bootstrap]:
-    """The definitions behind a statement. They have no commit ts: a Bootstrap holds from where it stands."""
+    """Yield the definitions after a statement.
+
+    A Bootstrap has no commit ts: it holds from its position on.
+    """
     known = change.definitions if change.after is None else (*change.definitions, change.after)
     source = msgspec.structs.replace(change.source, commit_ts=None)
-    # A statement in which a database is missing has tables without a name that a reader could find.
+    # A statement that lacks a database has tables without a name that a reader could find.
     named = {schema.id: schema for schema in known if schema.id.database and schema.id.table}
     for schema in named.values():
         yield Bootstrap(schema, source, change.emitted_at_ns)
 
 
 def chosen_tables(include: Iterable[str], exclude: Iterable[str]) -> TableFilter | None:
-    """Read globs for tables; None if there are none. Raises ConfigError with every problem, by the keys
-    `include_tables` and `exclude_tables`.
+    """Parse globs for tables; return None for none.
+
+    Raises ConfigError with every problem, by the keys `include_tables` and `exclude_tables`.
     """
     problems: list[Problem] = []
     globs: dict[str, list[TableGlob]] = {}

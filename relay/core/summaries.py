@@ -1,5 +1,6 @@
-"""The lines of a summary that `relay translate` and the Spark job share. A function gives none if there is
-nothing to say.
+"""Lines of a summary that `relay translate` and the Spark job share.
+
+A function without facts returns none.
 """
 
 from __future__ import annotations
@@ -25,9 +26,7 @@ def listed(counts: Mapping[str, int]) -> str:
 
 
 def lost(counts: Mapping[str, int] | Mapping[Loss, int]) -> list[str]:
-    """Return a line about losses, one about what was assumed, and one about what else is counted although
-    nothing is lost by it.
-    """
+    """Return lines about losses, about assumptions, and about other counts without loss."""
     losses: dict[str, int] = {name: count for name, count in counts.items() if name not in INFORMATIONAL}
     assumed: dict[str, int] = {name: count for name, count in counts.items() if name in ASSUMED}
     told = INFORMATIONAL - ASSUMED
@@ -36,7 +35,7 @@ def lost(counts: Mapping[str, int] | Mapping[Loss, int]) -> list[str]:
 
 
 def unwritten_ddl(topics: Collection[str]) -> list[str]:
-    """Return lines about topics whose DDL was not written, as what was read lacks their partition 0."""
+    """Return lines about topics whose DDL was not written, because their partition 0 was not read."""
     shown = [f"    {printable(topic)}" for topic in sorted(topics)[:MOST_NAMES]]
     if len(topics) > len(shown):
         shown.append("    and more topics")
@@ -47,8 +46,10 @@ def unwritten_ddl(topics: Collection[str]) -> list[str]:
 def guessed(
     tables: Mapping[str, int], reasons: Mapping[str, str], *, has_row_keys: bool = False
 ) -> list[str]:
-    """Return lines about tables whose definition was not known: `database.table`, rows and the reason, most
-    rows first. `has_row_keys`: the target's records have keys of rows.
+    """Return lines about tables whose definition was not known.
+
+    Each has `database.table`, rows and the reason, most rows first. `has_row_keys`: the target's records have
+    keys of rows.
     """
     shown = [
         f"    {printable(table)} {rows}: {reasons.get(table, 'its definition was not known')}"

@@ -1,7 +1,7 @@
-"""The core's front door: one Kafka record in, the records of another protocol out.
+"""`Translator` is the public entry point: one Kafka record in, the records of another protocol out.
 
 The result depends on the record, its position, the options and the records before it, and on nothing else:
-two runs give the same bytes.
+two runs return the same bytes.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _UNUSED_TARGET: Final = "flat-json"
 
 
 class Translator:
-    """Translates records of one protocol into another, one after the other.
+    """Translate records of one protocol into another, one after the other.
 
     `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by
     name; a value is text, or a bool, a number or a list that means the same. `topic` is the target topic,
-    where `{topic}` stands for the source's, `{database}` and `{table}` for what an event is about;
-    `partitions` the number of target partitions, None to keep the partition of the source; `partition_by` how
-    rows are spread over them. `rules` give tables topics of their own; `reserved` are topics that no table
-    may have. `limits` bound what one record may cost. What a `selection` leaves out still teaches the
-    catalog. `engine`: what fills templates (`relay.templates`), if anything: the same records come out with
-    and without it. Raises ConfigError.
+    where `{topic}` stands for the source's, `{database}` and `{table}` for those of an event; `partitions`
+    the number of target partitions, None to keep the partition of the source; `partition_by` how rows are
+    spread over them. `rules` assign separate topics to tables; `reserved` are topics that no table may have.
+    `limits` bound the cost of one record. Events that a `selection` leaves out still update the catalog.
+    `engine`: fills templates (`relay.templates`); None for none: the same records result with and without it.
+    Raises ConfigError.
     """
 
     def __init__(  # noqa: PLR0913 - what makes a route
@@ -100,15 +100,15 @@ class Translator:
         return cls(source, _UNUSED_TARGET, options, limits=limits)
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
-        """Give the target's records for one source record, in order; none if there is nothing to say.
+        """Return the target's records for one source record, in order; none if it has no output.
 
-        All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may
+        All or nothing: after a DecodeError, EncodeError or Need the translator is unchanged, and the call may
         be repeated. Raises TypeError for a record whose members are of other types than it declares.
         """
         return self._translate(record)
 
     def inspect(self, record: ConsumerRecord) -> list[Event]:
-        """Decode one record and give its canonical events untranslated. All or nothing, like `translate`."""
+        """Decode one record and return its canonical events. All or nothing, like `translate`."""
         losses: list[Loss] = []
         events, self.catalog = self._line.decoded(record, losses)
         if record.timestamp_ms >= TIME_END_MS:
@@ -117,9 +117,9 @@ class Translator:
         return events
 
     def learn(self, record: ConsumerRecord) -> tuple[TableId, ...]:
-        """Take from a record what it says about tables, and nothing else; return the tables that it is about.
+        """Apply a record's DDL and schemas to the catalog, and nothing else; return the tables concerned.
 
-        For records that a schema history kept, definitions from outside of the stream among them, and those
+        For records from a schema history, including definitions from outside of the stream, and for records
         that cannot be translated. Raises DecodeError, Need.
         """
         if is_definition(record):
@@ -138,15 +138,16 @@ class Translator:
         return _tables_in(events)
 
     def row_time_ms(self, record: ConsumerRecord) -> int | None:
-        """Return when the newest row of a record was committed, in milliseconds since 1970; None without
-        rows, and if the record cannot be read or has no time of its own. Changes nothing.
+        """Return when the newest row of a record was committed, in milliseconds since 1970.
+
+        None without rows, and if the record cannot be read or has no time. Changes nothing.
         """
         losses: list[Loss] = []
         try:
             events, _ = self._line.decoded(record, losses)
         except (DecodeError, Need):
             return None
-        if Loss.EVENT_TIME in losses:  # a time that stands in for it is no observation
+        if Loss.EVENT_TIME in losses:  # a substitute time is no observation
             return None
         times = [event.source.time_ms for event in events if isinstance(event, RowChange)]
         return max(times, default=0) or None
@@ -155,7 +156,7 @@ class Translator:
 
     @property
     def catalog(self) -> Catalog:
-        """The definitions of all tables. A value: another one may be put in its place."""
+        """Return the definitions of all tables. A value: another one may replace it."""
         return self._line.catalog
 
     @catalog.setter
@@ -164,65 +165,71 @@ class Translator:
 
     @property
     def copied_topics(self) -> set[str]:
-        """Topics whose statements were left out, as copies of those in partition 0."""
+        """Return the topics whose statements were left out, as copies of those in partition 0."""
         return self._line.copied_topics
 
     @property
     def watermarks_ms(self) -> dict[tuple[str, int], int]:
-        """The time of the last watermark of each source partition, in ms since 1970, written or not."""
+        """Return the time of the last watermark of each source partition, in ms since 1970.
+
+        Includes watermarks that were not written.
+        """
         return self._line.watermarks_ms
 
     @property
     def state(self) -> State:
-        """All that a record may leave for later ones. A value: `restore` may go back to it repeatedly."""
+        """Return everything that a record may leave for later ones. A value: `restore` may reuse it."""
         return self._line.state
 
     def restore(self, state: State) -> None:
-        """Go back to where `state` was taken, to translate the records after it again."""
+        """Go back to `state`, to translate the records after it again."""
         self._line.restore(state)
 
     def provide(self, need: Need[Answer], answer: Answer) -> None:
-        """Give the answer that a call asked for by raising `need`; it is kept within a bound (`LookupCache`).
+        """Provide the answer that a call requested by raising `need`; cached within a bound (`LookupCache`).
 
         Raises TypeError for an answer of another type.
         """
         self._answers.provide(need, answer)
 
     def known_schema(self, id: int | str) -> RegisteredSchema | None:
-        """Return a schema of the source's registry that was provided, None if it was not, or is forgotten."""
+        """Return a provided schema of the source's registry, None if it was not provided, or is forgotten."""
         return self._answers.known(SchemaById("source", id))
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Name all source partitions (topic, number): where rows are repartitioned, so that no watermark
-        passes before all have reached it; where DDL is copied (`copies_ddl`), so that each gets a copy.
+        """Set all source partitions (topic, number).
 
-        Without it, only those that were seen count for watermarks, and DDL goes to its own partition alone.
+        Needed where rows are repartitioned, so that no watermark passes before all have reached it; and where
+        DDL is copied (`copies_ddl`), so that each gets a copy. Without it, only those that were seen count
+        for watermarks, and DDL goes only to its own partition.
         """
         self._line.expect_partitions(partitions)
 
     def partitions_of(self, topic: str) -> int | None:
-        """Return over how many partitions the rows of the table with this target topic are spread; None if
-        they keep the source's. The table must have been translated just now.
+        """Return the number of partitions over which rows of the table with this target topic are spread.
+
+        None if they keep the source's. The table must have been translated just now.
         """
         return self._router.partitions_of(topic)
 
     @property
     def copies_ddl(self) -> bool:
-        """Whether a statement is written to every partition that the source has (`expect_partitions`)."""
+        """Return whether a statement is written to every partition of the source (`expect_partitions`)."""
         selection = self.route.selection
         return self._router.makes_copies and (selection is None or selection.ddl)
 
     @property
     def needs_all_partitions(self) -> bool:
-        """Whether watermarks need a translator that sees all source partitions: rows are repartitioned."""
+        """Return whether watermarks need all source partitions in this translator: rows are repartitioned."""
         return self._line.gate is not None and self.route.passes_watermarks
 
     # ------------------------------------------------------------ counts
 
     @property
     def ways(self) -> Counter[str]:
-        """How many rows templates have translated (`template`), and how many records took the slow path
-        (`straight`), those that were refused among them; nothing without an engine.
+        """Return the counts by path: rows translated by template (`template`), and records (`straight`).
+
+        The latter took the slow path, including refused ones; nothing without an engine.
         """
         if self._fast is None:
             return Counter()
@@ -230,19 +237,19 @@ class Translator:
 
     @property
     def events(self) -> Counter[str]:
-        """Events translated, by kind (as `kind_of` names it)."""
+        """Return the number of translated events by kind (as `kind_of` names it)."""
         return self._settled().events
 
     @property
     def losses(self) -> Counter[Loss]:
-        """What could not be carried, by kind."""
+        """Return values that could not be carried, by kind of loss."""
         return self._settled().losses
 
     @property
     def guessed_tables(self) -> Mapping[TableId, int]:
-        """Tables without known DDL whose rows were translated, and how many rows; the first ones only.
+        """Return tables without known DDL whose rows were translated, and how many rows; the first ones only.
 
-        In the order in which they came; none is ever taken out.
+        In the order in which they came; none is ever removed.
         """
         return MappingProxyType(self._settled().guessed)
 
@@ -252,12 +259,15 @@ class Translator:
         return list(guessed)[number:] if len(guessed) > number else []
 
     def why_unknown(self, table: TableId) -> str:
-        """Return why one of the `guessed_tables` had no definition at its first row, in words."""
+        """Return, as text, why one of the `guessed_tables` had no definition at its first row."""
         return str(self._counts.unknown.get(table, Unknown.NO_DDL))
 
     @property
     def unwritten_statements(self) -> list[UnwrittenStatement]:
-        """Statements that removed rows and that the target did not get, each once; the first ones only."""
+        """Return statements that removed rows and were not written to the target, each once.
+
+        The first ones only.
+        """
         return list(self._counts.unwritten.values())
 
     def unwritten_after(self, number: int) -> list[UnwrittenStatement]:
@@ -267,8 +277,9 @@ class Translator:
 
     @property
     def tables(self) -> Counter[tuple[TableId, str]] | None:
-        """Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a
-        Counter here.
+        """Return translated rows and DDL by table and kind (as `kind_of` names it).
+
+        They are counted only if a caller sets a Counter here.
         """
         return self._settled().tables
 
@@ -277,26 +288,28 @@ class Translator:
         self._settled().tables = counter
 
     def count_tables(self, most: int) -> None:
-        """Count rows and DDL by table from now on: of the `most` tables that come first, each by itself."""
+        """Count rows and DDL by table from now on, separately for the first `most` tables."""
         self._settled().by_table = CountsByTable(most)
 
     @property
     def counts_by_table(self) -> Mapping[TableId, Counter[str]]:
-        """Translated rows and DDL by table and kind (as `kind_of` names it), those of the tables beyond a
-        number as `OTHER_TABLES`; nothing unless `count_tables` was called.
+        """Return translated rows and DDL by table and kind (as `kind_of` names it).
+
+        Those of the tables beyond a number are under `OTHER_TABLES`; nothing unless `count_tables` was
+        called.
         """
         by_table = self._settled().by_table
         return {} if by_table is None else by_table.tables
 
     def _settled(self) -> EventCounts:
-        """The counts, with those of records that fitted templates."""
+        """Return the counts, including records that fitted templates."""
         if self._fast is not None:
             self._fast.templates.settle()
         return self._counts
 
 
 def _tables_in(events: Iterable[Event]) -> tuple[TableId, ...]:
-    """The tables that events are about, each once."""
+    """Return the tables of events, each once."""
     found: dict[TableId, None] = {}
     for event in events:
         if isinstance(event, RowChange):

@@ -1,6 +1,6 @@
-"""Both ways at once: records that fit a template take the slow path as well, and the two must agree.
+"""Verify templates: records that fit one take the slow path as well, and the two must agree.
 
-For tests, and to look for the reason of a difference: it takes longer than either way alone.
+For tests, and for debugging differences: it takes longer than either path alone.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from relay.model.records import ConsumerRecord, ProducerRecord
 
 
 class TemplatesDiffer(RelayError):
-    """A template gave something else than the slow path: a fault in relay. It quotes no value."""
+    """A template's output differed from the slow path's: a bug in relay. The message quotes no value."""
 
     code = "templates-differ"
 
 
 class ShadowTranslator(Translator):
-    """A translator whose templates are checked. What it gives is the pipeline's."""
+    """A translator that verifies its templates. It returns the pipeline's output."""
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
-        """Give the target's records, as a translator without templates does. Raises TemplatesDiffer."""
+        """Return the target's records, as a translator without templates does. Raises TemplatesDiffer."""
         uses, before = self.ways["template"], self._settled().copy()
         by_template = super().translate(record)
         if self.ways["template"] == uses:
@@ -40,7 +40,7 @@ class ShadowTranslator(Translator):
 
 
 def _difference(straight: list[ProducerRecord], by_template: list[ProducerRecord]) -> str:
-    """Say which parts differ, without their values."""
+    """Return the parts that differ, without their values."""
     if len(straight) != len(by_template):
         return f"{len(by_template)} records in place of {len(straight)}"
     parts = [

@@ -33,7 +33,7 @@ CLUSTER_ID = "cmVsYXktY2x1c3Rlci0wMQ"
 READY_MARK = b"Kafka Server started"
 HOW_TO_INSTALL = "pip install '.[demo]' in relay's folder"
 
-# Small and quick to start; C1 alone and the serial collector halve the memory. Benchmarks pass their own.
+# Small and quick to start; C1 alone and the serial collector halve the memory. Benchmarks pass other options.
 JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 BENCHMARK_JAVA_OPTIONS = ("-Xmx1g",)
 
@@ -94,10 +94,10 @@ def cache_dir() -> Path:
 
 
 def kafka_jars(cache: Path | None = None, progress: Progress | None = None) -> Path:
-    """Return the folder of the broker's jars, which are downloaded once (45 MB, about 20 s). It is complete
-    or not there.
+    """Return the folder of the broker's jars, which are downloaded once (45 MB, about 20 s).
 
-    jgo's own downloads are neither atomic nor safe in parallel, hence lock, staging folder and rename.
+    It is complete or missing. jgo's own downloads are neither atomic nor safe in parallel, hence lock,
+    staging folder and rename.
     """
     try:
         from jgo.env import EnvironmentBuilder  # noqa: PLC0415 - only those who start a broker have it
@@ -142,10 +142,10 @@ _PORTS = (12_000, 32_000)
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of 127.0.0.1 that nobody listens on. They are different, because all are held open until
-    the last one is found.
+    """Return unused ports of 127.0.0.1.
 
-    They are below those for outgoing connections, one of which might take a port before its server does.
+    They are different, because all are held open until the last one is found. They are below those for
+    outgoing connections, one of which might take a port before its server does.
     """
     sockets: list[socket.socket] = []
     try:
@@ -177,7 +177,7 @@ def _signals_held_back() -> Iterator[None]:
 
 
 class NodeOptions(NamedTuple):
-    """What differs between uses. `properties` end the broker's file, where the last line of a key wins."""
+    """Settings that differ between uses. `properties` end the broker's file: the last line of a key wins."""
 
     java: tuple[str, ...] = JAVA_OPTIONS
     properties: str = ""
@@ -198,8 +198,8 @@ class Node:
             str(java_binary()),
             *options.java,
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-            # The port is open some tenths of a second before the broker serves requests; this logger says
-            # when it does.
+            # The port is open some tenths of a second before the broker serves requests; this logger reports
+            # readiness.
             "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
             "-cp",
             f"{jars}/*",
@@ -240,7 +240,7 @@ class Node:
     def start(self) -> None:
         """Start the broker; it answers once `wait_ready` has returned."""
         with self.log.open("wb") as log, _signals_held_back():
-            # A session of its own: Ctrl-C in the terminal must reach the relay alone, so that it can drain
+            # A separate session: Ctrl-C in the terminal must reach the relay alone, so that it can drain
             # before the broker stops.
             self._process = subprocess.Popen(  # noqa: S603 - our own arguments
                 [*self._java, "kafka.Kafka", str(self._properties)],
@@ -301,7 +301,7 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses for clients."""
+        """Return the addresses for clients."""
         return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
 
     def start(self, seconds: float = 120) -> None:

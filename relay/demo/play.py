@@ -59,7 +59,7 @@ def play(*, keep: bool) -> int:
 
 
 def _last_error(log: Path) -> str:
-    """What the relay has logged of the error that ended it."""
+    """Return the relay's log of the error that ended it."""
     events = [json.loads(line) for line in log.read_text().splitlines()]
     error: dict[str, Any] = next((each for each in reversed(events) if each["level"] == "error"), {})
     return ": ".join(str(error[name]) for name in ("code", "message", "kind") if name in error)
@@ -219,7 +219,7 @@ class _Demo:
 
 
 def _marks_in(mark: str) -> list[str]:
-    """The marks of all records that a message's mark stands for: `orders/3/4704-4711/0` is of eight."""
+    """Return the marks of all records in a message's mark: `orders/3/4704-4711/0` is of eight."""
     place, offsets, number = mark.rsplit("/", 2)
     first, _, last = offsets.partition("-")
     return [f"{place}/{offset}/{number}" for offset in range(int(first), int(last or first) + 1)]
@@ -253,5 +253,5 @@ def captured_records() -> list[ConsumerRecord]:
 
 
 def is_ddl(record: ConsumerRecord) -> bool:
-    """Whether a captured record is a DDL statement."""
+    """Return whether a captured record is a DDL statement."""
     return b'"isDdl":true' in (record.value or b"")

@@ -1,4 +1,4 @@
-"""What the demo prints: messages of both sides, what the route cannot carry, and a summary."""
+"""Print the demo's output: messages of both sides, the route's losses, and a summary."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOURCE_TITLE, TARGET_TITLE = "TiCDC Canal-JSON (read)", "Alibaba Canal JSON (wri
 
 
 class Pair(NamedTuple):
-    """A source record and what it became."""
+    """A source record and its translation."""
 
     source: ConsumerRecord
     target: ConsumerRecord
@@ -54,7 +54,7 @@ def samples(pairs: list[Pair]) -> list[tuple[str, Pair]]:
 
 
 def show_pair(out: Console, title: str, pair: Pair) -> None:
-    """Print one message before and after, one line per member; what differs is marked."""
+    """Print one message before and after, one line per member; differences are marked."""
     source, target = _message(pair.source), _message(pair.target)
     place = f"{pair.source.topic}/{pair.source.partition} offset {pair.source.offset}"
     table = Table(
@@ -87,7 +87,7 @@ def show_summary(out: Console, translator: Translator, read: int, written: int) 
 def show_limits(
     out: Console, translator: Translator, from_options: Mapping[str, str], to_options: Mapping[str, str]
 ) -> None:
-    """Print what the target format has no place for, and what of it these records held."""
+    """Print the facts that the target format cannot hold, and those of them in these records."""
     source = translator.route.source.encodes(
         parse_options(translator.route.source, from_options, "from.option")
     )

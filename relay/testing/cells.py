@@ -1,4 +1,4 @@
-"""Whether the cells of decoded rows are values of their column's type, as encoders rely on it."""
+"""Check that the cells of decoded rows are values of their column's type, as encoders rely on it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 
 def check_cells(event: Event) -> None:
-    """Read the images of a row, and raise AssertionError for a cell of another type than its column's: an
-    integer, YEAR or BIT is an int, FLOAT and DOUBLE a float, DECIMAL a Decimal, binary values bytes, ENUM and
-    SET a number or, without known members, text; everything else is text.
+    """Read the images of a row, and raise AssertionError for a cell of another type than its column's.
+
+    An integer, YEAR or BIT is an int, FLOAT and DOUBLE a float, DECIMAL a Decimal, binary values bytes, ENUM
+    and SET a number or, without known members, text; everything else is text.
     """
     if not isinstance(event, RowChange):
         return
@@ -35,7 +36,7 @@ def check_cells(event: Event) -> None:
 
 
 def is_canonical(column: Column, cell: Cell) -> bool:
-    """Whether a cell is None, ABSENT, or a value of its column's type."""
+    """Return whether a cell is None, ABSENT, or a value of its column's type."""
     if cell is None or cell is ABSENT:
         return True
     return type(cell) in _TYPES.get(column.type.base, (str,))

@@ -1,6 +1,6 @@
-"""Contract tests for codecs. What is expected of a codec is derived from its own description.
+"""Contract tests for codecs. The expectations are derived from the codec's own description.
 
-docs/architecture.md, "How a protocol is added", describes what a new codec needs.
+docs/architecture.md, "How a protocol is added", describes the requirements of a new codec.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ from relay.testing.wires import (
     table,
 )
 
-#: Where there are more sets of options, each case is tried with so many of them.
+#: Maximum number of option sets with which each case is tried.
 MOST_WIRES: Final = 21
 
 # ---------------------------------------------------------------- losses
 
-#: Values of facts that protocols do not take in any form; all others are made from the field's type.
+#: Values of facts that protocols do not accept in any form; all others are made from the field's type.
 VALUES: dict[str, Any] = {
     "commit_ts": COMMIT_TS,
     "start_ts": COMMIT_TS - 5,
@@ -91,7 +91,7 @@ VALUES: dict[str, Any] = {
     "binlog_position": 484,
     "extras": {"unheard-of": 1},
 }
-#: What a fact is nothing without.
+#: Other facts that a fact requires.
 REQUIRED_WITH: dict[str, dict[str, Any]] = {
     "binlog_position": {"binlog_file": "mysql-bin.000003"},
     "binlog_row": {"binlog_file": "mysql-bin.000003", "binlog_position": 484},
@@ -116,18 +116,20 @@ def source_with(name: str) -> Source:
 
 
 def is_listed(what: Loss, carries: Capabilities) -> bool:
-    """Whether `relay formats` names this as lost on a route from a source that says everything."""
+    """Return whether `relay formats` lists this as a loss of a route from a source with every fact."""
     fields: dict[str, Any] = {**dict.fromkeys(Capabilities.__struct_fields__, True), "before": Before.FULL}
     everything = Capabilities(**fields)
     return what.replace("-", "_") in {loss.what for loss in route_losses(everything, carries)}
 
 
-# ---------------------------------------------------------------- what a codec can say
+# ---------------------------------------------------------------- capabilities of a codec
 
 
 def supported_images(change: RowChange, wire: Wire) -> list[list[object] | None]:
-    """Both images, without TIME and DATETIME where not every value of them can be said, and without what the
-    wire's `Differences` leave open.
+    """Return both images without values that may differ.
+
+    Left out are TIME and DATETIME unless every value of them can be written, and the values that the wire's
+    `Differences` leave open.
     """
     left_out = set() if wire.carries.every_time else {"time", "datetime"}
     is_compact = wire.differences.is_compact
@@ -152,7 +154,7 @@ def supported_images(change: RowChange, wire: Wire) -> list[list[object] | None]
 
 
 def clamped(column_type: ColumnType, number: Decimal) -> Decimal:
-    """A number of a DECIMAL column; the greatest one for that which it became as a double."""
+    """Return a number clamped to the range of a DECIMAL column: as a double it may have exceeded it."""
     greatest = Decimal((0, (9,) * (column_type.length or 10), -(column_type.scale or 0)))
     return greatest.copy_sign(number) if abs(number) > greatest else number
 
@@ -162,7 +164,7 @@ def statement_parts(change: SchemaChange) -> tuple[object, ...]:
 
 
 def supported_definition(schema: TableSchema, wire: Wire) -> object:
-    """The definition that a reader has: the whole one where the DDL came, else what rows tell of it."""
+    """Return the definition that a reader has: the whole one if the DDL came, else the part in the rows."""
     carries = wire.carries
     if carries.ddl:
         return schema
@@ -177,7 +179,7 @@ def supported_definition(schema: TableSchema, wire: Wire) -> object:
 
 
 def project(change: RowChange, carries: Capabilities, without_dates: frozenset[str]) -> RowChange:
-    """The change as far as a protocol can say it: what `project` is in relay's architecture.
+    """Return the change reduced to the facts of a protocol: `project` in relay's architecture.
 
     `without_dates`: the types that have no zero dates where the protocol does not have every date.
     """
@@ -220,17 +222,18 @@ def _cell(column: Column, cell: Cell, carries: Capabilities, without_dates: froz
 
 
 class CodecContract:
-    """What holds for a codec with any options. A subclass names the codec.
+    """Requirements for a codec with any options. A subclass names the codec.
 
     `samples`: records as their producer wrote them, without DDL before them; a codec that is only read needs
-    some. `differences`: how values may come back, with given options, where `Capabilities` has no word for it.
+    some. `differences`: how values may come back, with given options, where `Capabilities` has no field for
+    it.
     """
 
     codec: ClassVar[Codec]
     samples: ClassVar[Sequence[ConsumerRecord]] = ()
 
     def differences(self, options: OptionTexts) -> Differences:  # noqa: ARG002 - for subclasses
-        """Return how what is read may differ from what was written with these options."""
+        """Return how read values may differ from written ones with these options."""
         return Differences()
 
     def wire(self, options: OptionTexts) -> Wire:
@@ -267,7 +270,7 @@ class CodecContract:
         if self.codec.rows_need_definitions:
             pytest.skip(f"rows of {self.codec.name} are read only after the definition of their table")
 
-    # ------------------------------------------------------------ what is easily forgotten
+    # ------------------------------------------------------------ common omissions
 
     def test_relay_finds_the_codec_by_its_name(self) -> None:
         """A package brings it as an entry point of the group `relay.protocols`."""
@@ -284,7 +287,7 @@ class CodecContract:
         return [record for change in CHANGES for record in wire.write(change)[0] if record.value]
 
     def test_messages_have_detection_rules(self) -> None:
-        """`signs` knows the codec's messages, and detection names the codec."""
+        """The detection rule matches the codec's messages, and detection names the codec."""
         self._require(reads=True)
         for record in self.rows():
             message = message_of(record.key, record.value or b"", record.headers)
@@ -319,7 +322,7 @@ class CodecContract:
                 self._changes(record, options, Limits(rows=rows - 1))
 
     def _batches(self) -> list[tuple[ConsumerRecord, OptionTexts]]:
-        """Return messages that may have several rows, and the options with which they are read."""
+        """Return messages that may have several rows, and the options for reading them."""
         if not self.codec.is_writable:
             return [(record, {}) for record in self.samples]
         return [
@@ -380,7 +383,7 @@ class CodecContract:
         for wire in self.sampled_wires(case):
             carries = wire.carries
             if not (carries.ddl or carries.column_types):
-                continue  # nothing tells bytes from their base64
+                continue  # bytes and their base64 cannot be distinguished
             if carries.ddl:
                 (change,), _ = wire.round_trip(case.created)
                 assert isinstance(change, SchemaChange)
@@ -396,10 +399,10 @@ class CodecContract:
                 assert isinstance(change, RowChange)
                 images = [supported_images(one, wire) for one in (change, expected)]
                 is_key = change.op is Op.DELETE and not (carries.delete_image or carries.ddl)
-                if is_key:  # nothing tells of the other columns
+                if is_key:  # the other columns are unknown
                     images[1] = [row and [cell for cell in row if cell is not ABSENT] for row in images[1]]
                 assert images[0] == images[1]
-                if change.op is not expected.op:  # what an UPDATE without its old row looks like
+                if change.op is not expected.op:  # the form of an UPDATE without its old row
                     assert (change.op, expected.op, carries.before) == (Op.INSERT, Op.UPDATE, Before.NONE)
                 assert is_key or supported_definition(change.schema, wire) == supported_definition(
                     expected.schema, wire
@@ -409,7 +412,7 @@ class CodecContract:
                     assert is_kept or what in losses
 
     def test_each_update_without_its_old_row_is_counted_by_who_reads_it_and_by_nobody_else(self) -> None:
-        """One row's loss says nothing of another's: a decoder knows of which rows the source does not tell."""
+        """One row's loss is independent of another's: a decoder knows which rows lack data in the source."""
         self._require(reads=True, writes=True)
         unknown = row(Op.UPDATE, None, ROWS[1])
         for wire in self.wires():
@@ -440,7 +443,7 @@ class CodecContract:
             for found in read:
                 assert type(found) is type(event)
                 assert found.source.commit_ts == event.source.commit_ts or Loss.COMMIT_TS in losses
-                # How a definition is shown is the producer's own.
+                # The text of a definition differs between producers.
                 for name in set(event.__struct_fields__) - {"source", "emitted_at_ns", "ddl", "told"}:
                     assert getattr(found, name) == getattr(event, name)
 
@@ -467,13 +470,13 @@ class CodecContract:
             (read,), losses = wire.round_trip(insert(source))
             is_kept = getattr(read.source, name) == getattr(source, name)
             assert is_kept is not (what in losses)
-            if what not in {Loss.EXTRAS, Loss.SOURCE_NAME}:  # these depend on which ones they are
+            if what not in {Loss.EXTRAS, Loss.SOURCE_NAME}:  # their loss depends on their values
                 assert wire.carries.has(what) is is_kept
                 assert is_listed(what, wire.carries) is not is_kept
 
     @pytest.mark.parametrize("name", FACTS)
     def test_a_fact_of_a_rows_source_is_carried_or_counted(self, name: str) -> None:
-        """Which extras and names are lost depends on what they are."""
+        """The loss of extras and names depends on their values."""
         self._require(writes=True)
         source, what = source_with(name), FACTS[name]
         for wire in self.wires():
@@ -532,7 +535,7 @@ class CodecContract:
             assert (read.op is Op.READ or read.source.snapshot is not None) is not (Loss.SNAPSHOT in losses)
 
     def test_a_decoder_finds_whatever_a_producer_writes(self) -> None:
-        """With options of its own: those that stand on the target side alone are relay's."""
+        """Options for the target side alone belong to relay, and are left out."""
         self._require(reads=True, writes=True)
         decodes = self.codec.decodes
         for wire in (wire for wire in self.wires() if wire.has_only_source_options):
@@ -577,7 +580,7 @@ class CodecContract:
             for statement in (CREATED, *statements):
                 assert not any(signature.matches(r.key, r.value) for r in wire.write(statement)[0])
             if number == 0:  # with other options messages may be compressed
-                # A tombstone has nothing to be known by.
+                # A tombstone has no features to detect.
                 rows = [record for change in CHANGES for record in wire.write(change)[0] if record.value]
                 assert all(signature.matches(record.key, record.value) for record in rows)
 

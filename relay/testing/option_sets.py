@@ -17,7 +17,7 @@ OptionTexts = dict[str, str]
 
 
 def option_sets(codec: Codec) -> list[OptionTexts]:
-    """The defaults, every other choice of an option by itself, and as many as can be combined."""
+    """Return the defaults, every other choice of an option by itself, and as many as can be combined."""
     found: list[OptionTexts] = [{}]
     combined: OptionTexts = {}
     choices = list(other_choices(codec))
@@ -34,7 +34,7 @@ def option_sets(codec: Codec) -> list[OptionTexts]:
 
 
 def other_choices(codec: Codec) -> Iterator[tuple[str, str]]:
-    """Values of options that an encoder has, other than the defaults; texts mostly mean something outside."""
+    """Yield non-default values of an encoder's options; texts mostly have an external meaning."""
     for field in msgspec.structs.fields(codec.options):
         if field.name == "strict" or side_of(field.type) == "source":
             continue
@@ -58,7 +58,7 @@ def _values(kind: Any, default: Any) -> Sequence[object]:
 
 
 def fits(codec: Codec, options: OptionTexts) -> bool:
-    """Whether these options can stand together on the target side."""
+    """Return whether these options can be combined on the target side."""
     try:
         return not parse_options(codec, options, "to", "target").writing_problems()
     except ConfigError:

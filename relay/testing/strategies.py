@@ -141,7 +141,7 @@ def creation(ddl: str, source: Source, emitted_at_ns: int) -> SchemaChange:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """A table of up to 8 columns behind its key, and up to 4 changes."""
+    """Return a table of up to 8 columns after its key, and up to 4 changes."""
     kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=8))
     several = st.lists(_NAMES, min_size=len(kinds), max_size=len(kinds), unique_by=str.lower)
     names = draw(several.filter(lambda found: "id" not in map(str.lower, found)))

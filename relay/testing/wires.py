@@ -1,4 +1,4 @@
-"""A codec with its options, as a test writes and reads with it, and events of every kind."""
+"""A codec with its options, for writing and reading in tests, and events of every kind."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ MAX_SECONDS: Final = 5.0
 
 
 class Differences(NamedTuple):
-    """How what is read may differ from what was written, where `Capabilities` has no word for it.
+    """How read values may differ from written ones, where `Capabilities` has no field for it.
 
     `without_zero_dates`: types whose zero dates become NULL where the protocol does not have every date.
-    `has_names`: columns have their own names in rows. `is_compact`: JSON loses its white space.
-    `has_open_digits`: nothing tells how many digits of a second were written. `has_no_json_null`: the
-    document `null` is read as NULL.
+    `has_names`: columns keep their names in rows. `is_compact`: JSON loses its white space.
+    `has_open_digits`: the number of written digits of a second is unknown. `has_no_json_null`: the document
+    `null` is read as NULL.
     """
 
     without_zero_dates: frozenset[str] = frozenset({"date", "datetime"})
@@ -59,7 +59,7 @@ class Differences(NamedTuple):
 
 
 class Wire:
-    """A codec's encoder, and a decoder with the options that its producer was given; needs are answered."""
+    """A codec's encoder, and a decoder with the producer's options; needs are answered."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Wire:
             self._offset = 0
 
     def write(self, *events: Event) -> tuple[list[ConsumerRecord], list[Loss]]:
-        """The messages of events, as records of a topic, and what was counted."""
+        """Return the messages of events, as records of a topic, and the counted losses."""
 
         def encode() -> tuple[list[EncodedRecord], list[Loss]]:
             losses: list[Loss] = []
@@ -107,11 +107,11 @@ class Wire:
         return records, losses
 
     def read(self, record: ConsumerRecord) -> list[Event]:
-        """The events of a message."""
+        """Return the events of a message."""
         return self.read_with_losses(record)[0]
 
     def read_with_losses(self, record: ConsumerRecord) -> tuple[list[Event], list[Loss]]:
-        """The same, and what the reader counts."""
+        """Return the events of a message, and the reader's losses."""
 
         def decode() -> tuple[tuple[list[Event], Catalog], list[Loss]]:
             losses: list[Loss] = []
@@ -123,16 +123,19 @@ class Wire:
         return events, losses
 
     def has_definition(self, schema: TableSchema) -> bool:
-        """Whether what was read has taught the decoder this definition."""
+        """Return whether the decoder has learned this definition from the messages read."""
         return self._catalog.newest(schema.id)[1] == schema
 
     def round_trip(self, *events: Event) -> tuple[list[Event], list[Loss]]:
-        """What a reader gets of events, and what the writer counts."""
+        """Return a reader's events, and the writer's losses."""
         records, losses = self.write(*events)
         return [event for record in records for event in self.read(record)], losses
 
     def is_refused(self, record: ConsumerRecord) -> bool:
-        """Whether this is no message; anything but events, a DecodeError or a Need fails, and so does waiting."""
+        """Return whether this is no message.
+
+        Anything but events, a DecodeError or a Need fails, and so does waiting.
+        """
         began = time.perf_counter()
         try:
             for event in self._reader.decode(record, self._catalog, [])[0]:

@@ -1,1 +1,1 @@
-"""The topics that a route needs: what they must be like, and making those that are missing."""
+"""The topics that a route needs: their requirements, and the creation of missing ones."""

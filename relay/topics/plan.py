@@ -1,4 +1,4 @@
-"""Which topics a route writes, and whether those that exist can hold it. No broker is asked here."""
+"""Determine the topics that a route writes, and whether existing ones can hold it. Sends no requests."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def longest_retention_ms(known: Mapping[str, TopicInfo], sources: Iterable[str])
 
 
 def retention_settings(known: Mapping[str, TopicInfo], sources: Iterable[str]) -> dict[str, str]:
-    """Return the setting with which a new topic keeps records as long as its sources do."""
+    """Return the retention setting with which a new topic keeps records as long as its sources do."""
     kept = longest_retention_ms(known, sources)
     if kept is None:
         return {}
     return KEPT_FOREVER if kept == FOREVER_MS else {_RETENTION: str(kept)}
 
 
-#: What the headers of a dead letter may add to the record that it keeps.
+#: Maximum bytes that the headers of a dead letter add to the record that it keeps.
 HEADER_ROOM_BYTES = 16_384
 _COMPACTED = {"cleanup.policy": "compact"}
 #: For a topic that every transaction writes to. Only closed segments are compacted, and by default a segment
@@ -63,7 +63,7 @@ _OFTEN_COMPACTED = {
 
 
 class Role(enum.StrEnum):
-    """What a topic is to the route."""
+    """The purpose of a topic in the route."""
 
     TARGET = "target topic"
     HISTORY = "schema history"
@@ -72,14 +72,13 @@ class Role(enum.StrEnum):
 
 
 class RequiredTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic that the route writes, as it must be.
+    """The requirements of a topic that the route writes.
 
     `partitions`: the lowest number for a target, the exact one for a log of relay's own, and for dead letters
-    that of a new topic. `partitions_if_new`: those of a new one, if they are more. `why`: where this number
-    comes from. `others`: how many more topics a message about it is about. `sources`: the topics whose
-    records it gets.
-    `may_create`: relay creates it if it is missing, with `replicas` and `settings`. `was_there`: it existed
-    earlier in this run, so it was deleted if it is missing now.
+    that of a new topic. `partitions_if_new`: those of a new one, if they are more. `why`: the origin of this
+    number. `others`: how many more topics a message about it covers. `sources`: the topics whose records it
+    gets. `may_create`: relay creates it if it is missing, with `replicas` and `settings`. `was_there`: it
+    existed earlier in this run, so it was deleted if it is missing now.
     """
 
     name: str
@@ -96,18 +95,18 @@ class RequiredTopic(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """The topic in a message about it, and about others with the same settings."""
+        """Return the topic's name for messages, including others with the same settings."""
         return f"{self.name} (and {self.others} more)" if self.others else self.name
 
     @property
     def new_topic(self) -> NewTopic:
-        """The topic to create if it is missing."""
+        """Return the topic to create if it is missing."""
         partitions = max(self.partitions, self.partitions_if_new)
         return NewTopic(self.name, partitions, self.replicas, self.settings)
 
     @property
     def is_log(self) -> bool:
-        """Whether it is a log that relay keeps for itself and reads again at every start."""
+        """Return whether it is a log that relay keeps for itself and reads again at every start."""
         return self.role in {Role.HISTORY, Role.PROGRESS}
 
 
@@ -117,12 +116,12 @@ def limit_of(found: TopicInfo | None) -> int:
 
 
 def is_compacted(found: TopicInfo | None) -> bool:
-    """Whether a topic is compacted, so that every record in it needs a key."""
+    """Return whether a topic is compacted, so that every record in it needs a key."""
     return found is not None and "compact" in _policies(found)
 
 
 def required_topics(config: Config, sources: Mapping[str, TopicInfo]) -> list[RequiredTopic]:
-    """Return every topic that the route writes. Source topics that are not in `sources` ask for nothing."""
+    """Return every topic that the route writes. Source topics that are not in `sources` require nothing."""
     return [*_targets(config, sources), *_own_topics(config, sources)]
 
 
@@ -134,7 +133,7 @@ def _targets(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[Requi
 def target_topic(
     config: Config, name: str, sources: tuple[str, ...], spread: int, known: Mapping[str, TopicInfo]
 ) -> RequiredTopic:
-    """Return what a target topic must be like. A new one keeps records as long as its sources do.
+    """Return the requirements of a target topic. A new one keeps records as long as its sources do.
 
     `spread`: over how many partitions rows are spread, 0 for those of the source; `known`: the source topics
     that were found.
@@ -165,8 +164,8 @@ def _own_topics(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[Re
             name=name, role=Role.PROGRESS, partitions=1, replicas=replicas, settings=_OFTEN_COMPACTED
         )
     if config.has_dead_letters:
-        # A dead letter is the record as it came: what the source takes must fit, and its age is no reason to
-        # delete it.
+        # A dead letter is the record unchanged: any record of the source must fit, and its age is no reason
+        # to delete it.
         room = (
             max([limit_of(found) for found in sources.values()], default=DEFAULT_LIMIT_BYTES)
             + HEADER_ROOM_BYTES
@@ -182,7 +181,7 @@ def _own_topics(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[Re
 
 
 def missing(wanted: RequiredTopic, servers: str) -> str:
-    """Say that a topic is missing, and that relay does not create it."""
+    """Return the problem of a missing topic that relay does not create."""
     if wanted.was_there:
         return (
             f"topic {wanted.name} at {servers} was deleted while relay was running: create it again, or "
@@ -194,7 +193,10 @@ def missing(wanted: RequiredTopic, servers: str) -> str:
 
 
 def loops(wanted: Sequence[RequiredTopic], config: Config) -> Iterator[tuple[RequiredTopic, str]]:
-    """Find topics that are both read and written, and say so; for brokers that turn out to be one cluster."""
+    """Yield topics that are both read and written, with the problem.
+
+    For brokers that turn out to be one cluster.
+    """
     for each in wanted:
         if each.name in config.source.topics:
             why = (
@@ -206,7 +208,7 @@ def loops(wanted: Sequence[RequiredTopic], config: Config) -> Iterator[tuple[Req
 
 
 def not_created(wanted: RequiredTopic, error: CreateError, servers: str) -> str:
-    """Say why a topic could not be created, and what to do."""
+    """Return why a topic could not be created, and the remedy."""
     command = ["kafka-topics.sh", "--bootstrap-server", servers, "--create", "--topic", wanted.name]
     command += ["--partitions", str(wanted.new_topic.partitions)]
     command += ["--replication-factor", str(wanted.replicas)] if wanted.replicas != -1 else []
@@ -231,7 +233,7 @@ def not_created(wanted: RequiredTopic, error: CreateError, servers: str) -> str:
 
 
 def problems(wanted: RequiredTopic, found: TopicInfo, config: Config) -> Iterator[str]:
-    """Find out why a topic cannot hold what the route writes to it."""
+    """Yield the reasons why a topic cannot hold the route's records."""
     if wanted.is_log:
         yield from _log_problems(wanted, found)
         return
@@ -246,8 +248,9 @@ def problems(wanted: RequiredTopic, found: TopicInfo, config: Config) -> Iterato
 
 
 def _log_problems(wanted: RequiredTopic, found: TopicInfo) -> Iterator[str]:
-    """Check a log, which is read as a whole at every start: it needs one partition for one order, and only
-    what is replaced may be deleted.
+    """Check a log, which is read as a whole at every start.
+
+    It needs one partition for one order, and only replaced records may be deleted.
     """
     otherwise = "delete it, if nothing else uses it, and relay creates it anew; or name another topic"
     if found.partitions != wanted.partitions:
@@ -297,7 +300,7 @@ def _policies(found: TopicInfo) -> set[str]:
 def warnings(
     wanted: RequiredTopic, found: TopicInfo, sources: Mapping[str, TopicInfo], config: Config
 ) -> Iterator[str]:
-    """Say what an operator should know of a topic that can hold the route."""
+    """Yield warnings for the operator about a topic that can hold the route."""
     name = wanted.label
     if found.settings is None:
         yield (
@@ -342,7 +345,7 @@ def _limit_warnings(name: str, limit: int, config: Config) -> Iterator[str]:
     options: Options = parse_options(codec_named(config.route.to, "to"), given, "to.option")
     if not isinstance(options, LargeMessageOptions) or options.max_message_bytes <= limit:
         return
-    # The default is far above that of topics, and says nothing about what the user wants.
+    # The default is far above that of topics, and does not show the user's intention.
     if "max-message-bytes" in given or options.large_message_handle_option is not Handling.NONE:
         yield (
             f"topic {name} takes {limit} bytes, less than max-message-bytes ({options.max_message_bytes}): "
@@ -354,7 +357,7 @@ def _limit_warnings(name: str, limit: int, config: Config) -> Iterator[str]:
 def _time_warnings(
     wanted: RequiredTopic, found: TopicInfo, sources: Mapping[str, TopicInfo], config: Config
 ) -> Iterator[str]:
-    """Compare retention, which goes by timestamps: as they are kept, old source records arrive old."""
+    """Compare retention, which uses timestamps: they are kept, so old source records arrive old."""
     name, settings = wanted.label, found.settings or {}
     if settings.get("message.timestamp.type") == "LogAppendTime":
         yield f"topic {name} has message.timestamp.type=LogAppendTime: source timestamps are not kept"

@@ -1,4 +1,4 @@
-"""Topics before relay starts: create the missing, refuse what cannot hold the route, warn of the rest.
+"""Check topics before relay starts: create missing ones, refuse unusable ones, warn about others.
 
 Topics that are known only when their tables are come later, by the same rules (`relay.topics.table_topics`).
 """
@@ -33,7 +33,7 @@ from relay.topics.plan import (
 
 
 class Topics(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the topics of a route, which all exist and can hold it.
+    """The known facts about the topics of a route, which all exist and can hold it.
 
     `limits`: `max.message.bytes` of every topic that relay writes, its own included. `compacted`: those in
     which every record needs a key. `sources`: the topics that are read. `target_partitions`: the number of
@@ -51,7 +51,7 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def tell(self, log: Log) -> None:
-        """Log what was created, and the warnings."""
+        """Log the created topics, and the warnings."""
         if self.created:
             log.info("topics.created", topics=list(self.created))
         for warning in self.warnings:
@@ -59,7 +59,7 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Creates(enum.Enum):
-    """Which of the topics that are missing are created.
+    """The missing topics to create.
 
     `LOGS`: topics of a running relay whose content it has in memory or does not need, such as its schema
     history. A deleted target topic is not recreated: the loss of its records would go unnoticed.
@@ -74,8 +74,9 @@ _RENEWABLE: Final = frozenset({Role.HISTORY, Role.DEAD_LETTERS})
 
 
 class WrittenTopics:
-    """What the topics that relay writes accept, as brokers last described them: `limits` and `compacted` as
-    in `Topics`. Sinks look at both, so a new answer takes effect with the next sink.
+    """The limits of the topics that relay writes, as brokers last described them.
+
+    `limits` and `compacted` as in `Topics`. Sinks read both, so a new answer takes effect with the next sink.
     """
 
     def __init__(self, limits: Mapping[str, int], compacted: Collection[str]) -> None:
@@ -83,12 +84,12 @@ class WrittenTopics:
 
     @classmethod
     def of(cls, found: Mapping[str, TopicInfo]) -> WrittenTopics:
-        """Return what these topics accept."""
+        """Return the limits of these topics."""
         limits = {name: limit_of(info) for name, info in found.items()}
         return cls(limits, {name for name, info in found.items() if is_compacted(info)})
 
     def update(self, newer: WrittenTopics | Topics) -> None:
-        """Replace what is known of the topics that were just described."""
+        """Replace the facts about the topics that were just described."""
         self.limits |= newer.limits
         self.compacted -= newer.limits.keys()
         self.compacted |= newer.compacted
@@ -101,12 +102,11 @@ async def check_topics(
     *,
     creates: Creates = Creates.ALL,
 ) -> Topics:
-    """Check all topics of the route. If nothing is wrong, create those that are missing and may be created.
-    With `Creates.NONE`, warn of all that are missing.
+    """Check all topics of the route. If nothing is wrong, create missing ones that may be created.
 
-    `clusters`: those of the configuration, if their files were read before. `sources`: stand-ins for source
-    topics where records do not come from topics. Raises TopicUnusable with everything that is wrong,
-    BrokerUnavailable, and ConfigError for files of [….security].
+    With `Creates.NONE`, warn of all that are missing. `clusters`: those of the configuration, if their files
+    were read before. `sources`: stand-ins for source topics where records do not come from topics. Raises
+    TopicUnusable with all problems, BrokerUnavailable, and ConfigError for files of [….security].
     """
     clusters = clusters or Clusters.from_settings(source_cluster(config), target_cluster(config))
     source = ClusterTopics(sources or {}, {})
@@ -123,7 +123,7 @@ async def check_topics(
     wanted = [each for each in wanted if each not in absent]
     wrong = [*_source_problems(source, config), *_problems(wanted, target, config, target_admin.servers)]
     if source.brokers & target.brokers:
-        # The configured addresses alone do not tell.
+        # The configured addresses alone do not show whether this is one cluster.
         wrong += [problem for _, problem in loops(wanted, config)]
     if wrong:
         raise TopicUnusable("; ".join(wrong))
@@ -152,8 +152,9 @@ async def check_topics(
 def table_topic_warnings(
     config: Config, found: Mapping[str, TopicInfo], sources: Mapping[str, TopicInfo]
 ) -> Iterator[str]:
-    """Give the warnings of topics of tables, those that exist and those that would be created: one for all
-    with the same settings.
+    """Yield the warnings about topics of tables, existing ones and those to be created.
+
+    One warning stands for all topics with the same settings.
     """
     every = tuple(dict.fromkeys(config.source.topics))
     by_settings: dict[tuple[tuple[str, str], ...], list[str]] = {}
@@ -170,8 +171,9 @@ def table_topic_warnings(
 
 
 def was_there(wanted: RequiredTopic) -> RequiredTopic:
-    """Return a topic that existed earlier in this run: if it is missing, it was deleted, and relay must not
-    create an empty one in its place.
+    """Return a topic that existed earlier in this run.
+
+    If it is missing, it was deleted, and relay must not replace it by an empty one.
     """
     return msgspec.structs.replace(wanted, may_create=False, was_there=True)
 
@@ -181,7 +183,7 @@ def _is_absent(wanted: RequiredTopic, target: ClusterTopics) -> bool:
 
 
 def _would_be_missing(wanted: RequiredTopic, servers: str) -> str:
-    """Say of a topic that is missing what a run would do."""
+    """Return the effect of a run on a missing topic."""
     if wanted.may_create:
         return f"{wanted.role} {wanted.name} does not exist at {servers}: a run creates it"
     return missing(wanted, servers)
@@ -190,8 +192,9 @@ def _would_be_missing(wanted: RequiredTopic, servers: str) -> str:
 async def usable_topics(
     wanted: Sequence[RequiredTopic], config: Config, admin: TopicAdmin
 ) -> tuple[ClusterTopics, tuple[str, ...]]:
-    """Look at topics, and create those that are missing and may be created; return them all, and the names of
-    those that were created. Raises TopicUnusable with everything that is wrong, BrokerUnavailable.
+    """Look at topics, and create missing ones that may be created; return all, and the created names.
+
+    Raises TopicUnusable with all problems, BrokerUnavailable.
     """
     target = await admin.look(each.name for each in wanted)
     if wrong := list(_problems(wanted, target, config, admin.servers)):
@@ -202,7 +205,7 @@ async def usable_topics(
 async def create_missing(
     wanted: Sequence[RequiredTopic], target: ClusterTopics, config: Config, admin: TopicAdmin
 ) -> tuple[ClusterTopics, tuple[str, ...]]:
-    """Create the topics that are missing, of which nothing else is wrong; see `usable_topics`."""
+    """Create the missing topics that have no other problem; see `usable_topics`."""
     absent = [each for each in wanted if each.name not in target.found]
     if not absent:
         return target, ()
@@ -225,8 +228,9 @@ async def create_missing(
 async def topics_of_tables(
     config: Config, admin: TopicAdmin, known: Collection[str]
 ) -> Mapping[str, TopicInfo]:
-    """Find the topics of tables that exist, beside those that are `known`: their limits are known then, and
-    transactions in them that brokers have not ended are found.
+    """Find existing topics of tables, besides those that are `known`.
+
+    Their limits are known then, and transactions in them that brokers have not ended are found.
     """
     patterns = [
         template.pattern(config.source.topics) for template, _ in config.templates if template.is_by_table
@@ -263,7 +267,7 @@ def _start_problems(topic: str, partitions: int, config: Config) -> Iterator[str
 def _problems(
     wanted: Sequence[RequiredTopic], target: ClusterTopics, config: Config, servers: str
 ) -> Iterator[str]:
-    """Find everything that is wrong before anything is created."""
+    """Find all problems before anything is created."""
     for each in wanted:
         if each.name in target.unusable:
             yield _unusable(each.name, servers, target)
@@ -272,7 +276,7 @@ def _problems(
         elif not each.may_create:
             yield missing(each, servers)
         else:
-            # Better to say what would be wrong with it before it exists.
+            # Report its problems before it exists.
             yield from problems(each, TopicInfo(each.partitions, each.settings), config)
 
 

@@ -1,7 +1,7 @@
-"""Target topics that are known only when their tables are: looked at, and created, when first needed.
+"""Target topics that are known only when their tables are: checked, and created, when first needed.
 
-The rules are those of the start (`relay.topics.startup`). Topics that a round needs are asked for together:
-a first read of thousands of tables would wait for each otherwise.
+The rules are those of the start (`relay.topics.startup`). The topics of a round are requested together: a
+first read of thousands of tables would wait for each otherwise.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from relay.routing.topic_names import TOPIC
 from relay.topics.plan import RequiredTopic, missing, problems, target_topic, warnings
 from relay.topics.startup import Topics, WrittenTopics, usable_topics, was_there
 
-#: Topics that are looked at and created in one request.
+#: Maximum number of topics that are checked and created in one request.
 _TOGETHER = 500
 
 
 class TableTopics:
     """The target topics of tables.
 
-    `written`: what every topic that is written accepts; it grows. `usable`: the topics that were looked at,
+    `written`: the limits of every topic that is written; it grows. `usable`: the topics that were checked,
     and can be written. `partitions_of`: over how many partitions a topic's rows are spread, None for those of
-    the source. `warn`: gets each warning, which is also logged.
+    the source. `warn`: receives each warning, which is also logged.
     """
 
     def __init__(
@@ -54,20 +54,20 @@ class TableTopics:
         self._found: dict[str, TopicInfo] = dict(topics.by_table)
         self.written = WrittenTopics(topics.limits, topics.compacted)
         self._smallest = min(self.written.limits.values(), default=DEFAULT_LIMIT_BYTES)
-        # The start has looked at these, and looks again after a failure.
+        # The start has checked these, and checks them again after a failure.
         self._fixed = frozenset(topics.target_partitions)
         self.usable: set[str] = set(self._fixed)
         # Those that have been usable in this run.
         self._once_usable: set[str] = set()
 
     def forget(self) -> None:
-        """Look at every topic again before it is written: some may be gone."""
+        """Check every topic again before it is written: some may be gone."""
         self._found.clear()
         self.usable.clear()
         self.usable |= self._fixed
 
     async def ensure(self, sources: Mapping[str, str]) -> None:
-        """Make sure that topics exist and can hold what they get. `sources`: the source topic of each.
+        """Ensure that topics exist and can hold their records. `sources`: the source topic of each.
 
         Raises TopicUnusable; Undelivered if no broker answers, or if the sink must be replaced, since its
         batches are larger than one of the topics takes.
@@ -84,7 +84,7 @@ class TableTopics:
         self._check_smallest()
 
     def _required(self, name: str, source: str) -> RequiredTopic:
-        """Return what a topic must be like; a new one is made for every source topic that may fill it."""
+        """Return the requirements of a topic; a new one is made for every source topic that may fill it."""
         spread = self._partitions_of(name) or 0
         is_shared = any(pattern.fullmatch(name) for pattern in self._shared)
         sources = tuple(dict.fromkeys((source, *self._sources))) if is_shared else (source,)
@@ -127,7 +127,7 @@ class TableTopics:
                 self._warn(warning)
 
     def _check_smallest(self) -> None:
-        """Have the sink replaced when a topic takes less than any before it."""
+        """Have the sink replaced when a topic's limit is lower than all earlier ones."""
         smallest = min(self.written.limits.values(), default=DEFAULT_LIMIT_BYTES)
         before, self._smallest = self._smallest, smallest
         if smallest < before:
