@@ -103,7 +103,7 @@ def test_it_holds_relay_and_object_stores_but_no_tools_to_build_with(image: Imag
 
 
 def test_it_has_the_native_kernel(image: Image, tmp_path: Path) -> None:
-    done = run(image, tmp_path, "python", "-c", "from relay import kernel; print(kernel.installed())")
+    done = run(image, tmp_path, "python", "-c", "from relay.io import kernel; print(kernel.installed())")
     assert b"relay_cdc_kernel.Kernel" in done.stdout, done.stdout + done.stderr
     assert b"problem=''" in done.stdout
 

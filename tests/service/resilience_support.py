@@ -39,7 +39,7 @@ MODES: Mapping[str, Mapping[str, Any]] = {"at-least-once": {}, "exactly-once": E
 
 def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make minutes seconds, for what is at work: a start on a busy machine may need longer."""
-    for module in ("kafka.source", "kafka.sink", "kafka.whole_topic", "service.loop.ddl_follower"):
+    for module in ("io.kafka.source", "io.kafka.sink", "io.kafka.whole_topic", "service.loop.ddl_follower"):
         monkeypatch.setattr(f"relay.{module}.REQUEST_SECONDS", SHORT_SECONDS)
     for name in ("COMMIT_SECONDS", "ASKING_SECONDS"):
         monkeypatch.setattr(f"relay.io.kafka.source.{name}", SHORT_SECONDS)
