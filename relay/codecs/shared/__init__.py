@@ -1,1 +1,1 @@
-"""What the families of protocols share. Imported by codecs only."""
+"""Shared by the families of protocols. Imported by codecs only."""

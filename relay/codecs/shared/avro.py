@@ -1,14 +1,14 @@
-"""Records in Avro whose schemas a registry has: frames, compiled schemas, and what a registry is asked for.
+"""Avro records with schemas in a registry: frames, compiled schemas, and lookups in the registry.
 
     00, id in 4 bytes, Avro         Confluent's frame, and Apicurio's with 4 bytes
     01, GUID in 16 bytes, Avro      the same with a GUID
-    Avro                            behind the header __key_schema_id or __value_schema_id, which has the id
+    Avro                            with the header __key_schema_id or __value_schema_id, which has the id
 
-Contract: `frame_of` finds the schema's id and the Avro behind it. `RegisteredSchemas` gives the schema of an
-id, compiled once; `SchemaIds` the id of a schema to write. Both raise a `Need` as long as nobody has
-answered. `AvroSchema` reads values as Avro has them, without its logical types: a decimal is
-bytes, a date a number. Errors name the part of the message, never its values. Sources: confluentinc
-schema-registry SchemaId, DualSchemaIdDeserializer (8.x); Apache Avro 1.11.
+`frame_of` returns the schema's id and the Avro after it. `RegisteredSchemas` returns the schema of an id,
+compiled once; `SchemaIds` the id of a schema to write. Both raise a `Need` until the lookup is answered.
+`AvroSchema` reads values in Avro's own types, without logical types: a decimal is bytes, a date a number.
+Errors name the part of the message, never its values. Sources: confluentinc schema-registry SchemaId,
+DualSchemaIdDeserializer (8.x); Apache Avro 1.11.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from relay.model.lookups import LARGEST_SCHEMA_ID, LookupCache, RegisteredSchema
 from relay.model.records import ConsumerRecord, Header
 
 Part = Literal["key", "value"]
-#: The names of the registries in needs: of a decoder's schemas, and of an encoder's.
+#: Names of the registries in needs: the decoder's, and the encoder's.
 SOURCE_REGISTRY, TARGET_REGISTRY = "source", "target"
 #: Headers that hold the id of a schema, which are part of a message.
 ID_HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
@@ -39,23 +39,23 @@ APICURIO_HEADERS: Final = {
     for part in ID_HEADERS
 }
 _PARTS: Final[tuple[Part, ...]] = ("key", "value")
-#: The first byte of a part in which a schema's number, or its GUID, comes next.
+#: The first byte of a part that continues with a schema's number, or with its GUID.
 NUMBER, GUID = 0, 1
 #: Bytes of the usual prefix, and of one with a GUID.
 PREFIX_BYTES, _GUID_BYTES = 5, 17
-#: No GUID that is a hash begins so.
+#: Start of a TiCDC statement; no GUID begins like this, because it is a hash.
 _TICDC_STATEMENT: Final = b'\x01{"query"'
-#: What a compiled schema takes, for each byte of its text (measured with CPython 3.11).
+#: Memory of a compiled schema per byte of its text (measured with CPython 3.11).
 _SCHEMA_FACTOR: Final = 30
 _ID_BYTES: Final = 300
-#: What fastavro raises for bytes that are no value of a schema.
+#: Errors that fastavro raises for bytes that are no value of a schema.
 _NO_VALUE: Final = (EOFError, IndexError, KeyError, OverflowError, TypeError, ValueError, RecursionError)
 
 # ---------------------------------------------------------------- frames
 
 
 class Frame(NamedTuple):
-    """The id of a schema, a number or the text of a GUID, and a value in its Avro."""
+    """The id of a schema, a number or the text of a GUID, and a value in Avro."""
 
     id: int | str
     body: bytes
@@ -85,7 +85,7 @@ _APICURIO: Final = (
 
 
 def has_id_header(headers: Iterable[Header], part: Part) -> bool:
-    """Whether headers hold the id of a part's schema, Confluent's or Apicurio's."""
+    """Return whether headers have the id of a part's schema, Confluent's or Apicurio's."""
     return bool(_header(headers, ID_HEADERS[part])) or _is_of_apicurio(headers, part)
 
 
@@ -95,7 +95,7 @@ def _is_of_apicurio(headers: Iterable[Header], part: Part) -> bool:
 
 
 def _header(headers: Iterable[Header], name: str) -> bytes | None:
-    """The value of the last header of this name."""
+    """Return the value of the last header of this name."""
     found = None
     for each, value in headers:
         if each == name:
@@ -104,7 +104,7 @@ def _header(headers: Iterable[Header], name: str) -> bytes | None:
 
 
 def _id(protocol: str, part: str, data: bytes) -> tuple[int | str, bytes]:
-    """The schema id that some bytes begin with, and what follows."""
+    """Return the schema id at the start of the data, and the rest."""
     if not data:
         raise Malformed(protocol, part, "empty, which is neither null nor Avro with a schema id")
     if data[0] == NUMBER and len(data) >= PREFIX_BYTES:
@@ -125,7 +125,7 @@ def _id(protocol: str, part: str, data: bytes) -> tuple[int | str, bytes]:
 
 
 def named_schemas(record: ConsumerRecord) -> list[int | str]:
-    """Return the ids of the schemas that a record names, as far as its frames are right."""
+    """Return the ids of the schemas that a record names, as far as its frames are valid."""
     found = []
     for part in _PARTS:
         try:
@@ -138,7 +138,7 @@ def named_schemas(record: ConsumerRecord) -> list[int | str]:
 
 
 def framed(id: int, body: bytes) -> bytes:
-    """Return a value behind its schema id. Raises SchemaRefused for an id that no frame can hold."""
+    """Return a value after its schema id. Raises SchemaRefused for an id that does not fit a frame."""
     if not 0 < id <= LARGEST_SCHEMA_ID:
         raise SchemaRefused(f"a registry gives the schema id {id}, and ids are from 1 to {LARGEST_SCHEMA_ID}")
     return b"\0" + id.to_bytes(4, "big", signed=True) + body
@@ -148,9 +148,9 @@ def framed(id: int, body: bytes) -> bytes:
 
 
 class AvroSchema:
-    """A schema: its text, its type, and how its values are read.
+    """A schema: its text, its type, and the reader of its values.
 
-    Raises ValueError for a text that is no schema, or none that relay reads.
+    Raises ValueError for a text that is no schema, or one that relay cannot read.
     """
 
     def __init__(self, text: str, references: tuple[tuple[str, str], ...] = ()) -> None:
@@ -185,10 +185,10 @@ _WHOLE: Final = "value"
 
 
 class _Numbered(list[Any]):
-    """Branches of a union or symbols of an enum, of which a message has the number.
+    """Branches of a union or symbols of an enum, by their number in a message.
 
-    fastavro takes a negative number as one from the end. Compiled, it asks for the length then, and only
-    then; here that is an error.
+    fastavro takes a negative number as one from the end. Its compiled reader calls `len` in this case only;
+    here that is an error.
     """
 
     def __len__(self) -> int:
@@ -196,9 +196,9 @@ class _Numbered(list[Any]):
 
 
 class _Checked(_Numbered):
-    """The same for a fastavro that leaves negative numbers to the list."""
+    """The same for a version of fastavro that passes negative numbers to the list."""
 
-    def __getitem__(self, number: Any) -> Any:  # noqa: ANN401 - as a list has it
+    def __getitem__(self, number: Any) -> Any:  # noqa: ANN401 - as for a list
         if number < 0:
             raise IndexError
         return super().__getitem__(number)
@@ -206,7 +206,7 @@ class _Checked(_Numbered):
 
 @functools.cache
 def _list_for(read: Callable[..., Any]) -> type[_Numbered]:
-    """Return the list that this reader of fastavro's needs."""
+    """Return the list class that this reader of fastavro's needs."""
     whole = {"type": "record", "name": "Whole", "fields": [{"name": _WHOLE, "type": _Numbered(["int"])}]}
     try:
         read(io.BytesIO(b"\x01\x00"), whole | {"__fastavro_parsed": True, "__named_schemas": {}}, None)
@@ -216,7 +216,7 @@ def _list_for(read: Callable[..., Any]) -> type[_Numbered]:
 
 
 def _number_strictly(node: Any, numbered: type[_Numbered]) -> Any:  # noqa: ANN401 - a schema of fastavro's
-    """Return a compiled schema, whose lists of branches and symbols are `numbered` from now on."""
+    """Return a compiled schema with its lists of branches and symbols replaced by `numbered`."""
     if isinstance(node, list):
         return numbered([_number_strictly(branch, numbered) for branch in node])
     if not isinstance(node, dict):
@@ -232,8 +232,8 @@ def _number_strictly(node: Any, numbered: type[_Numbered]) -> Any:  # noqa: ANN4
 
 
 def _plain(type_: AvroType, names: dict[str, str]) -> Any:  # noqa: ANN401 - a JSON document
-    """A type as a schema of its own: without attributes and defaults. `names`: what types are
-    called here, by their own names, which fastavro looks up in other namespaces than Avro does.
+    """Return a type as a separate schema: without attributes and defaults. `names`: new names of types, by
+    their original ones, which fastavro looks up in other namespaces than Avro does.
     """
     kind, name = type_.kind, ""
     if type_.name:
@@ -256,22 +256,22 @@ def _plain(type_: AvroType, names: dict[str, str]) -> Any:  # noqa: ANN401 - a J
 
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII).fullmatch
-#: Java's Avro does not look at namespaces, and producers have some with parts such as `1digit`.
+#: Java's Avro does not check namespaces, and some producers' have parts such as `1digit`.
 _FULL_NAME: Final = re.compile(r"(?:[A-Za-z0-9_]+\.)*[A-Za-z_][A-Za-z0-9_]*", re.ASCII).fullmatch
 
 
 def is_name(text: str) -> bool:
-    """Whether a text may be the name of a field, or a part of a type's name."""
+    """Return whether a text may be the name of a field, or a part of a type's name."""
     return _NAME(text) is not None
 
 
 def is_full_name(text: str) -> bool:
-    """Whether a text may be the name of a type with its namespace."""
+    """Return whether a text may be the name of a type with its namespace."""
     return _FULL_NAME(text) is not None
 
 
 class RegisteredSchemas:
-    """The schemas of a registry that a decoder has met, compiled, as a cache."""
+    """A decoder's cache of compiled schemas of a registry."""
 
     def __init__(self, protocol: str, answers: LookupCache, registry: str = SOURCE_REGISTRY) -> None:
         self._protocol, self._answers, self._registry = protocol, answers, registry
@@ -321,14 +321,14 @@ class RegisteredSchemas:
 
 
 class SchemaIds:
-    """The ids of schemas that an encoder writes, as a cache."""
+    """An encoder's cache of schema ids."""
 
     def __init__(self, answers: LookupCache, pool: CachePool, registry: str = TARGET_REGISTRY) -> None:
         self._answers, self._registry = answers, registry
         self._kept: ByteCache[tuple[str, str], bytes] = pool.cache()
 
     def framed(self, subject: str, text: str, body: bytes) -> bytes:
-        """Return a value behind the id of its schema in a subject. Raises SchemaId, SchemaRefused."""
+        """Return a value after the id of its schema in a subject. Raises SchemaId, SchemaRefused."""
         found = self._kept.get((subject, text))
         if found is None:
             id = self._answers.find(SchemaId(self._registry, subject, RegisteredSchema(text)))
@@ -354,5 +354,5 @@ def subject_of(strategy: SubjectNames, topic: str, part: Part, record_name: str)
 
 
 def compact(document: object) -> str:
-    """Return a schema's document as the text that is registered: always the same for the same document."""
+    """Return a schema's document as the registered text: equal documents have equal texts."""
     return msgspec.json.encode(document).decode()

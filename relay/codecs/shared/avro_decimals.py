@@ -1,6 +1,6 @@
-"""DECIMAL as Avro has it: its digits without the point, as a number in as few bytes as hold it.
+"""DECIMAL in Avro: its digits without the point, as a number in as few bytes as possible.
 
-Contract: both functions raise ValueError, for what is no DECIMAL, or none of its column.
+Both functions raise ValueError for a value that is no DECIMAL, or does not fit its column.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation
 from typing import Final
 
-#: What 65 digits take.
+#: Maximum bytes of 65 digits.
 _MOST_BYTES: Final = 28
 _MOST_DIGITS: Final = 100
-#: Moves the point, and cuts nothing, whatever the context of the thread.
+#: Moves the point without rounding, whatever the context of the thread.
 _EXACT: Final = Context(prec=_MOST_DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation, Inexact])
 
 
@@ -23,14 +23,14 @@ def read_decimal(scale: int, data: bytes) -> Decimal:
 
 
 def decimal_bytes(precision: int, scale: int, value: Decimal) -> bytes:
-    """Write a DECIMAL of `precision` digits, `scale` of them after the point: none is cut off."""
+    """Write a DECIMAL of `precision` digits, `scale` of them after the point; never rounds."""
     number = _digits(precision, scale, value) if value else 0
     length = (~number if number < 0 else number).bit_length() // 8 + 1
     return number.to_bytes(length, "big", signed=True)
 
 
 def _digits(precision: int, scale: int, value: Decimal) -> int:
-    """The digits of a number that is not 0, without the point."""
+    """Return the digits of a nonzero number, without the point."""
     if not value.is_finite():
         raise ValueError("not a finite number")
     if value.adjusted() + scale >= precision:

@@ -1,8 +1,8 @@
-"""Records in Avro, opened by an engine: read as JSON in one step, where a schema was met before.
+"""Deserializing Avro records with an engine: one step to JSON for known schemas.
 
-Contract: an `EngineOpener` gives the records that the codec itself gives, and raises what that raises. It
-leaves to the codec the first record of each schema, records whose schema has a GUID or is named in a header,
-and values that the engine does not read.
+An `EngineOpener` returns the same records as the codec, and raises the same errors. It leaves to the codec
+the first record of each schema, records whose schema has a GUID or is named in a header, and values that the
+engine does not read.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _Text = Callable[[bytes, int], bytes | None]
 #: First bytes of parts that may name a schema.
 _FRAMES: Final = (bytes([NUMBER]), bytes([GUID]))
 _ID_HEADERS: Final = frozenset(ID_HEADERS.values()).union(*APICURIO_HEADERS.values())
-#: What an engine takes for each value of a schema.
+#: Memory that an engine needs per value of a schema.
 OP_BYTES: Final = 100
 
 
 class EngineSchema(NamedTuple):
-    """A schema for an engine: what stands around the JSON of its values, how they become that or are made of
-    it, and how many values one is.
+    """A schema for an engine: the text around the JSON of its values, the op that converts them from or to
+    JSON, and the number of values.
     """
 
     head: bytes
@@ -38,10 +38,10 @@ class EngineSchema(NamedTuple):
 
 
 class EngineOpener:
-    """Opens records with an engine.
+    """Deserializes records with an engine.
 
-    `opened`: how the codec opens any record. `find`: gives the schema of an id that `opened` has met, None if
-    engines are not to read it.
+    `opened`: the codec's function for any record. `find`: returns the schema of an id that `opened` has read,
+    None if engines must not read it.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class EngineOpener:
         )
 
     def _learned(self, record: ConsumerRecord) -> ConsumerRecord:
-        """Open a record, and learn its schemas."""
+        """Deserialize a record, and learn its schemas."""
         opened = self._opened(record)
         if opened.key is not None:
             self._learn(self._keys, record.key, "key")
@@ -97,7 +97,7 @@ class EngineOpener:
         return opened
 
     def _learn(self, texts: ByteCache[bytes, _Text], data: bytes | None, part: Part) -> None:
-        """Learn the schema of a part that was opened."""
+        """Learn the schema of a deserialized part."""
         prefix = (data or b"")[:PREFIX_BYTES]
         if prefix in texts or prefix[0] != NUMBER:
             return

@@ -1,7 +1,7 @@
-"""Messages made Avro by an engine: written from their JSON in one step, where the schema is known.
+"""Serializing messages to Avro with an engine: one step from their JSON for known schemas.
 
-Contract: an `EngineSealer` gives what the codec itself gives, and raises what that raises. It leaves to the
-codec the first message of each schema of a topic, and texts that the engine does not write.
+An `EngineSealer` returns the same bytes as the codec, and raises the same errors. It leaves to the codec the
+first message of each schema of a topic, and texts that the engine does not write.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from relay.codecs.shared.avro_opening import OP_BYTES, EngineSchema
 from relay.codecs.shared.caches import ByteCache, CachePool
 from relay.templates.engine import Engine
 
-#: What stands before the Avro, and what writes that.
+#: The bytes before the Avro, and the function that writes the Avro.
 _Writer = tuple[bytes, Callable[[bytes], bytes | None]]
 
 _NONE: Final[list[_Writer]] = []
 _KEY_BYTES: Final = 500
-#: Schemas that a text of a topic is compared with; the texts of others differ from it near their beginnings.
+#: Maximum schemas to compare with a text of a topic; texts of other schemas differ from it near their start.
 _MOST_TRIED: Final = 32
 
 
 class EngineSealer:
-    """Makes messages with an engine.
+    """Serializes messages with an engine.
 
-    `write`: how the codec makes any key or value for a topic. `find`: gives the schema of a text that `write`
-    has just made something of, None if engines are not to write it.
+    `write`: the codec's function for any key or value for a topic. `find`: returns the schema of a text that
+    `write` has just written, None if engines must not write it.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class EngineSealer:
         pool: CachePool,
     ) -> None:
         self._engine, self._write, self._find = engine, write, find
-        #: All by what stands before the Avro, and those of a topic's last messages, the newest first.
+        #: All writers by the bytes before the Avro, and those of a topic's last messages, newest first.
         self._all: ByteCache[tuple[str, Part, bytes], _Writer] = pool.cache()
         self._last: ByteCache[tuple[str, Part], list[_Writer]] = pool.cache()
 
@@ -62,7 +62,7 @@ class EngineSealer:
         return sealed
 
     def _learn(self, topic: str, part: Part, text: bytes, prefix: bytes) -> None:
-        """Learn the schema of a text, whose Avro stands behind this."""
+        """Learn the schema of a text whose Avro follows this prefix."""
         writer = self._all.get((topic, part, prefix))
         if writer is None:
             writer, size = self._made(part, text, prefix)
@@ -75,7 +75,7 @@ class EngineSealer:
         del last[_MOST_TRIED:]
 
     def _made(self, part: Part, text: bytes, prefix: bytes) -> tuple[_Writer, int]:
-        """What writes texts of a schema, and the bytes that it takes."""
+        """Return the writer for texts of a schema, and its memory in bytes."""
         schema = self._find(part, text)
         if schema is None:
             return (prefix, _writes_nothing), _KEY_BYTES

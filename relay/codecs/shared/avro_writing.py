@@ -1,10 +1,10 @@
-"""Avro's binary form, written from values: functions that are put together for a schema. Values are those of
-JSON, or of Avro itself (`value_writer`), where bytes are bytes.
+"""Writing Avro's binary encoding: functions that are combined for a schema. Values are those of JSON, or of
+Avro itself (`value_writer`), where bytes are bytes.
 
-Contract: a `Write` gives the bytes of a value to `add`, piece by piece. Each function here makes one; `head`
-is what stands before a value that is there, `null` what stands for None, None where there is none. A union of
-null and a type has the number of a branch there. A value that is not of its type is a ValueError or
-TypeError; pieces may have been given before. Source: Apache Avro 1.12 specification, binary encoding.
+A `Write` passes the bytes of a value to `add`, piece by piece. Each function here makes one; `head`: the
+bytes before a value that is present, `null`: the bytes for None, None if it is not allowed. In a union of
+null and a type they hold the branch number. Raises ValueError or TypeError for a value of another type,
+possibly after some pieces. Source: Apache Avro 1.12 specification, binary encoding.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Maker = Callable[[bytes, bytes | None], Write]
 _MORE: Final = 0x80
 _LOW: Final = 0x7F
 _END: Final = b"\0"
-#: Integers of one byte; those below 0 from the end.
+#: Integers of one byte; negative ones from the end.
 _SHORT: Final = [bytes((2 * value,)) for value in range(64)] + [
     bytes((2 * -value - 1,)) for value in range(-64, 0)
 ]
@@ -34,7 +34,7 @@ _double: Final = Struct("<d").pack
 
 
 def long_bytes(value: int) -> bytes:
-    """Return an integer of 64 bits."""
+    """Return the bytes of a 64-bit integer."""
     if -_SHORT_END <= value < _SHORT_END:
         return _SHORT[value]
     number = (value << 1) ^ (value >> 63)
@@ -47,7 +47,7 @@ def long_bytes(value: int) -> bytes:
 
 
 def _refused(value: object, null: bytes | None, add: Add) -> None:
-    """Give what stands for None. Raises ValueError for any other value."""
+    """Add the bytes for None. Raises ValueError for any other value."""
     if value is not None or null is None:
         raise ValueError("no value of its type")
     add(null)
@@ -73,7 +73,7 @@ def _integer(end: int) -> Maker:
 
 
 def _sized(head: bytes) -> Callable[[bytes, Add], None]:
-    """What gives bytes with their length before them."""
+    """Return a function that adds bytes with a length prefix."""
     short = [head + each for each in _SHORT[:_SHORT_END]]
 
     def give(data: bytes, add: Add) -> None:
@@ -85,7 +85,7 @@ def _sized(head: bytes) -> Callable[[bytes, Add], None]:
 
 
 def string(head: bytes, null: bytes | None) -> Write:
-    """Return what writes text."""
+    """Return the function that writes text."""
     give = _sized(head)
 
     def write(value: Any, add: Add) -> None:  # noqa: ANN401 - any JSON
@@ -98,7 +98,7 @@ def string(head: bytes, null: bytes | None) -> Write:
 
 
 def base64(head: bytes, null: bytes | None) -> Write:
-    """Return what writes the bytes of base64."""
+    """Return the function that writes the bytes of base64."""
     give, decoded = _sized(head), binascii.a2b_base64
 
     def write(value: Any, add: Add) -> None:  # noqa: ANN401 - any JSON
@@ -111,7 +111,7 @@ def base64(head: bytes, null: bytes | None) -> Write:
 
 
 def binary(head: bytes, null: bytes | None) -> Write:
-    """Return what writes bytes."""
+    """Return the function that writes bytes."""
     give = _sized(head)
 
     def write(value: Any, add: Add) -> None:  # noqa: ANN401 - any value
@@ -124,7 +124,7 @@ def binary(head: bytes, null: bytes | None) -> Write:
 
 
 def boolean(head: bytes, null: bytes | None) -> Write:
-    """Return what writes a boolean."""
+    """Return the function that writes a boolean."""
     false, true = head + b"\0", head + b"\1"
 
     def write(value: Any, add: Add) -> None:  # noqa: ANN401 - any JSON
@@ -137,7 +137,7 @@ def boolean(head: bytes, null: bytes | None) -> Write:
 
 
 def _real(pack: Callable[[float], bytes]) -> Maker:
-    """What writes numbers, and JsonConverter's texts of what is none."""
+    """Return the maker of writers of numbers, and of JsonConverter's texts for NaN and infinities."""
 
     def make(head: bytes, null: bytes | None) -> Write:
         def write(value: Any, add: Add) -> None:  # noqa: ANN401 - any JSON
@@ -159,7 +159,7 @@ def _real_number(value: Any) -> float:  # noqa: ANN401 - any JSON
 
 
 def _float_bytes(value: float) -> bytes:
-    """A 32-bit float; infinity beyond its range."""
+    """Return a 32-bit float as bytes; infinity beyond its range."""
     try:
         return _float(value)
     except OverflowError:
@@ -167,7 +167,7 @@ def _float_bytes(value: float) -> bytes:
 
 
 def converted(convert: Callable[[Any], Any], make: Maker) -> Maker:
-    """Return what makes a writer of values that are converted first, but for None."""
+    """Return the maker of writers that convert values first, except None."""
 
     def make_converted(head: bytes, null: bytes | None) -> Write:
         write_plain = make(head, null)
@@ -181,7 +181,7 @@ def converted(convert: Callable[[Any], Any], make: Maker) -> Maker:
 
 
 def array(write_item: Write) -> Maker:
-    """Return what makes a writer of lists."""
+    """Return the maker of writers of lists."""
 
     def make(head: bytes, null: bytes | None) -> Write:
         def write(value: Any, add: Add) -> None:  # noqa: ANN401 - any JSON
@@ -201,7 +201,7 @@ def array(write_item: Write) -> Maker:
 
 
 def record(fields: Sequence[tuple[str, Write]]) -> Maker:
-    """Return what makes a writer of objects; a member that is missing is null."""
+    """Return the maker of writers of objects; a missing member is null."""
 
     def make(head: bytes, null: bytes | None) -> Write:
         def write(value: Any, add: Add) -> None:  # noqa: ANN401 - any JSON
@@ -218,7 +218,7 @@ def record(fields: Sequence[tuple[str, Write]]) -> Maker:
     return make
 
 
-#: What writes Avro's primitive types.
+#: Makers of writers for Avro's primitive types.
 WRITES: Final[dict[str, Maker]] = {
     "boolean": boolean,
     "int": _integer(1 << 31),
@@ -234,9 +234,9 @@ FIRST, SECOND = long_bytes(0), long_bytes(1)
 
 
 def value_writer(type_: AvroType) -> Write:
-    """Return what writes the values of a type: records as dict, None where a union has null.
+    """Return the function that writes the values of a type: records as dict, None for null in a union.
 
-    Raises ValueError for a type that has other unions, or what relay does not write.
+    Raises ValueError for a type with other unions, or one that relay does not write.
     """
     if type_.kind != "union":
         return _maker(type_)(b"", None)

@@ -1,4 +1,4 @@
-"""Bytes as standard base64 with padding, as JSON members have them."""
+"""Bytes as standard base64 with padding, the form of JSON members."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from relay.mysql.conversion_names import native
 def read_base64(text: str) -> bytes:
     """Return the bytes. Raises ValueError."""
     try:
-        # Each is the faster one in its place.
+        # Each decoder is the faster one for its input.
         return (
             binascii.a2b_base64(text, strict_mode=True) if len(text) < 128 else msgspec.convert(text, bytes)
         )

@@ -1,4 +1,4 @@
-"""Encoders whose messages depend on their topic, by which a registry names schemas."""
+"""Encoders whose messages depend on their topic, because a registry names schemas by topic."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ _MOST_TOPICS: Final = 10_000
 
 
 class ByTopic:
-    """The front of a `TopicEncoder`: what writes for each topic is kept. `_encode` writes for one."""
+    """Base of a `TopicEncoder`: caches the encoding function of each topic. `_encode` encodes for
+    one topic.
+    """
 
     def __init__(self) -> None:
         self._topics: dict[str, Encode] = {}
 
     def for_topic(self, topic: str) -> Encode:
-        """Return how events are encoded for a topic; see `TopicEncoder`."""
+        """Return the encoding function for a topic; see `TopicEncoder`."""
         found = self._topics.get(topic)
         if found is None:
             if len(self._topics) >= _MOST_TOPICS:
@@ -32,11 +34,11 @@ class ByTopic:
     def encode(
         self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterable[EncodedRecord]:
-        """Give the events' messages for the topic of their record; see `relay.codecs.codec.Encoder`."""
+        """Return the events' messages for the topic of their record; see `relay.codecs.codec.Encoder`."""
         return self._encode(source_record.topic, events, source_record, losses)
 
     def _encode(
         self, topic: str, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterable[EncodedRecord]:
-        """Give the events' messages for a topic."""
+        """Return the events' messages for a topic."""
         raise NotImplementedError

@@ -1,7 +1,7 @@
-"""Caches that share one limit, on about how many bytes they may take together.
+"""Caches that share one approximate limit in bytes.
 
-Contract: what is kept could be forgotten at any time, and is, all at once, when it becomes more than the pool
-may have. Callers estimate the sizes.
+Cached objects may be dropped at any time; all are dropped at once when they exceed the pool's limit. Callers
+estimate the sizes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class CachePool:
         return made
 
     def part(self, share: int) -> CachePool:
-        """Return a pool of its own, which gets 1/`share` of these bytes: for what changes often."""
+        """Return a separate pool with 1/`share` of these bytes, for objects that change often."""
         most_bytes = self._most_bytes // share
         self._most_bytes -= most_bytes
         return CachePool(most_bytes)
 
     def spend(self, size: int) -> None:
-        """Count bytes that are kept from now on; empty all caches first where there is no room for them."""
+        """Count bytes that are kept from now on; empty all caches first if they exceed the limit."""
         if self._bytes + size > self._most_bytes:
             for cache in self._caches:
                 cache.clear()
@@ -46,14 +46,14 @@ class CachePool:
 
 
 class ByteCache(dict[Key, Kept], Generic[Key, Kept]):
-    """One cache: a dict that is read as such, and written with `keep`."""
+    """One cache: a dict that is read directly, and written with `keep`."""
 
     def __init__(self, pool: CachePool) -> None:
         super().__init__()
         self._pool = pool
 
     def keep(self, key: Key, made: Kept, size: int) -> Kept:
-        """Keep what was made, of about `size` bytes, and return it."""
+        """Keep an object of about `size` bytes, and return it."""
         self._pool.spend(size)
         self[key] = made
         return made
@@ -61,15 +61,15 @@ class ByteCache(dict[Key, Kept], Generic[Key, Kept]):
 
 #: The longest name that MySQL and TiDB have; messages may have longer ones.
 _LONGEST_NAME: Final = 64
-#: How many copies of a name are kept, about, and what a label of ENUM or SET takes beside its text.
+#: Approximate number of copies kept of a name, and memory of a label of ENUM or SET besides its text.
 _COPIES: Final = 8
 _LABEL_BYTES: Final = 120
-#: A column of a definition that was made for a message, and that nobody else keeps.
+#: Memory of a column of a definition that was made for a message, and that nothing else keeps.
 _DEFINED_BYTES: Final = 250
 
 
 def columns_bytes(columns: Iterable[Column], each: int) -> int:
-    """Return about what is kept of columns: `each` bytes, and more where names or types are long."""
+    """Return the approximate memory of columns: `each` bytes, and more for long names or types."""
     size = 0
     for column in columns:
         size += each
@@ -82,8 +82,8 @@ def columns_bytes(columns: Iterable[Column], each: int) -> int:
 
 
 def schema_bytes(schema: TableSchema) -> int:
-    """Return about what a cache keeps alive with a definition: its names, and the columns of one that a
-    message has made; the catalog keeps all others anyway.
+    """Return the approximate memory that a cache keeps alive with a definition: its names, and the columns of
+    one that was made for a message; the catalog keeps all others anyway.
     """
     names = _COPIES * (len(schema.id.database) + len(schema.id.table))
     return names if schema.complete else names + columns_bytes(schema.columns, _DEFINED_BYTES)

@@ -1,8 +1,8 @@
-"""Checksums of rows, as TiDB computes them over the values of all columns.
+"""Checksums of rows, computed like TiDB's over the values of all columns.
 
-Contract: a CRC32 over the columns in the order of the definition, without virtual ones; NULL adds nothing.
-TiDB takes the order in which columns were added, which a definition does not show: after ADD COLUMN … FIRST
-or AFTER the two orders differ. Source: pingcap/ticdc pkg/sink/codec/common/verify_checksum.go (2026-08).
+A CRC32 over the columns in the order of the definition, without virtual ones; NULL adds nothing. TiDB uses
+the order in which columns were added, which a definition does not show: after ADD COLUMN … FIRST or AFTER the
+two orders differ. Source: pingcap/ticdc pkg/sink/codec/common/verify_checksum.go (2026-08).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from relay.model.events import ABSENT, Cell, ColumnType, Generated, Row, TableSc
 from relay.mysql.numbers import decimal_text, is_vector
 from relay.mysql.types import FLOATS
 
-#: What TiCDC calls this way of computing them; the classic architecture has 1.
+#: TiCDC's version number of this algorithm; the classic architecture has 1.
 CHECKSUM_VERSION: Final = 2
 _NUMBER: Final = struct.Struct("<Q")
 _DOUBLE: Final = struct.Struct("<d")
@@ -27,8 +27,8 @@ _MASK: Final = (1 << 64) - 1
 
 
 def row_checksum(schema: TableSchema, row: Row) -> int | None:
-    """Return the checksum of a row; None if it lacks columns, has a label of ENUM or SET whose number is not
-    known, or a text that is no VECTOR.
+    """Return the checksum of a row; None if it lacks columns, has a label of ENUM or SET whose number is
+    unknown, or a text that is no VECTOR.
     """
     found = 0
     for column, cell in zip(schema.columns, row, strict=True):
@@ -55,13 +55,13 @@ def _data(cell: Cell, column_type: ColumnType) -> bytes | None:
         return _vector(str(cell))
     data = _text(cell)
     if base == "binary":
-        # Zeros at the end are not on every wire.
+        # Some formats omit trailing zeros.
         data = data.ljust(column_type.length or 0, b"\0")
     return _LENGTH.pack(len(data)) + data
 
 
 def _single(number: float) -> float:
-    """Return the number of 32 bits that is nearest; beyond the largest there is infinity."""
+    """Return the nearest 32-bit float; infinity beyond the largest."""
     try:
         found: float = _FLOAT.unpack(_FLOAT.pack(number))[0]
     except OverflowError:
@@ -76,7 +76,7 @@ def _text(cell: Value) -> bytes:
 
 
 def _vector(text: str) -> bytes | None:
-    """A VECTOR's numbers; None for other text."""
+    """Return a VECTOR's numbers as bytes; None for other text."""
     if not is_vector(text):
         return None
     try:

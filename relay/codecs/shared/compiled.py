@@ -1,7 +1,7 @@
 """Functions that write a row's cells, compiled once per table version as loop-free Python.
 
-Contract: `row_function` is given every column's name and conversions. Names enter the code as literals only,
-conversions by number.
+`row_function` takes every column's name and conversions. Names enter the code as literals only, conversions
+by number.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ import msgspec
 
 from relay.codecs.shared.conversions import Steps
 
-#: Makes the value that stands for NULL.
+#: Makes the replacement of NULL.
 Null = Callable[[], Any]
-#: Turns cells in table order into a row in the target's spelling; raises what the conversions raise.
+#: Converts cells in table order to a row in the target's spelling; raises the errors of the conversions.
 RowFunction = Callable[[Sequence[Any]], Any]
 
-#: Columns of a row that are written by loop-free code; Python's compiler takes its time with more.
+#: Maximum columns of a row for loop-free code; Python's compiler is slow for more.
 MAX_COLUMNS: Final = 1000
-#: Rows of one kind after which something is compiled for them: it takes the time of some rows, and memory.
+#: Number of rows of one kind before something is compiled for them: compiling costs as much as some rows, and
+#: memory.
 AT_USE: Final = 16
 #: Column names that a struct's field cannot be renamed to.
 UNNAMEABLE: Final = re.compile(r'["\\\x00-\x1f]').search
 
 
 def is_due(uses: int) -> bool:
-    """Whether this row of its kind, counted from 1, is the one to compile at."""
+    """Return whether to compile at this row of its kind, counted from 1."""
     return uses == AT_USE
 
 
 def row_struct(names: tuple[str, ...]) -> type | None:
-    """Return a struct with the fields `f0`, `f1` … that prints like `{column: value}`; None if the names
-    cannot be a struct's.
+    """Return a struct with the fields `f0`, `f1` … that prints like `{column: value}`; None if a struct
+    cannot have the names.
 
-    It takes a third of a dict's time to make.
+    It is made in a third of a dict's time.
     """
     if not 0 < len(names) <= MAX_COLUMNS or any(map(UNNAMEABLE, names)):
         return None
@@ -55,8 +56,8 @@ def row_function(
 ) -> RowFunction:
     """Return the function that writes a row of these columns as `{column: target value}`, or `row_struct`.
 
-    `steps` are each column's conversions; `nulls` what NULL becomes in a column where it does not stay NULL.
-    The code is loop-free, `return {'id': c0, 'at': None if c1 is None else s1_0(c1)}`: a loop over the
+    `steps`: each column's conversions; `nulls`: the replacement of NULL in a column where it does not stay
+    NULL. The code is loop-free, `return {'id': c0, 'at': None if c1 is None else s1_0(c1)}`: a loop over the
     columns costs five times as much.
     """
     nulls = [None] * len(names) if nulls is None else nulls
@@ -86,7 +87,7 @@ def row_function(
 def plain_row_function(
     names: Sequence[str], steps: Sequence[Steps], nulls: Sequence[Null | None]
 ) -> RowFunction:
-    """Return the same function as a loop, which is made in no time, and gives a dict always."""
+    """Return the same function as a loop, which needs no compilation and always returns a dict."""
     return lambda cells: {
         name: _converted(cell, each, null)
         for name, cell, each, null in zip(names, cells, steps, nulls, strict=True)

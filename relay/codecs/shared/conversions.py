@@ -9,18 +9,18 @@ from relay.model.events import Value
 from relay.mysql.conversion_names import usual_of
 from relay.mysql.numbers import decimal_shortcut
 
-#: Wire value to canonical value, canonical value to target value, and both in one. NULL is given to none.
+#: Wire value to canonical value, canonical value to target value, and both combined. None takes NULL.
 Read = Callable[[Any], Value]
 Write = Callable[[Any], Any]
 Convert = Callable[[Any], Any]
-#: The conversions of a column's cell, applied one after the other.
+#: The conversions of a column's cell, applied in order.
 Steps = tuple[Callable[[Any], Any], ...]
 
 
 def conversion_steps(
     read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write | None], Convert]
 ) -> Steps:
-    """Return the steps from a wire value to the target's: one, where one function does both."""
+    """Return the steps from a wire value to the target's: a single one if one function does both."""
     if read is not None and (read, write) in shortcuts:
         return (shortcuts[read, write],)
     if read is not None and write is not None:
@@ -35,7 +35,7 @@ def conversion_steps(
 
 
 def _or_else(both: Convert, read: Read, write: Write) -> Convert:
-    """Return what does both in one where that can be done."""
+    """Return a function that tries `both`, and falls back to `read` and `write`."""
 
     def convert(value: Any) -> Any:  # noqa: ANN401 - any wire value
         try:

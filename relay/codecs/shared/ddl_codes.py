@@ -1,7 +1,7 @@
-"""TiDB's DDL actions: the number of a statement in Open Protocol and in TiCDC Avro, and what it stands for.
+"""TiDB's DDL actions: the number of a statement in Open Protocol and in TiCDC Avro, and its meaning.
 
-A statement whose change has one number for all its forms has it in `_CODES`; others are told apart by
-their words (`_number_by_words`). Some numbers are of no statement: 31 (TiFlash reports a replica), 60
+A statement whose change has one number for all its forms has it in `_CODES`; others are distinguished by
+their words (`_number_by_words`). Some numbers belong to no statement: 31 (TiFlash reports a replica), 60
 (several CREATE TABLEs of a restore at once; TiCDC sends each with 3), and 75 to 77 (TiDB's own tools).
 
 Source: pingcap/tidb pkg/meta/model/job.go (ActionType, 2026); pingcap/ticdc pkg/filter/ddl.go (230 and 231,
@@ -65,7 +65,7 @@ _CODES: Final = {
     DdlKind.ADMINISTRATION: 0,
     DdlKind.OTHER: 0,
 }
-#: What a number stands for; numbers that share a kind with another have no line above.
+#: Kinds by number, for numbers that share a kind with another and have no line above.
 _KINDS: Final = {
     **{
         code: kind
@@ -87,7 +87,7 @@ _KINDS: Final = {
     230: DdlKind.ADD_INDEX,  # full text
     231: DdlKind.ADD_INDEX,  # hybrid
 }
-#: Numbers by the words that a statement begins with.
+#: Numbers by the first words of a statement.
 _STATEMENTS: Final = {
     ("CREATE", "TEMPORARY"): 3,
     ("CREATE", "GLOBAL", "TEMPORARY"): 3,
@@ -119,7 +119,7 @@ _STATEMENTS: Final = {
     ("CREATE", "HYBRID"): 231,
 }
 _LONGEST: Final = max(map(len, _STATEMENTS))
-#: Numbers of ALTER TABLE by a word behind the table's name, and those of a statement about one partition.
+#: Numbers of ALTER TABLE by a word after the table's name, and those of a statement about one partition.
 _OPTIONS: Final = {
     "AUTO_INCREMENT": 13,
     "SHARD_ROW_ID_BITS": 16,
@@ -137,9 +137,9 @@ _OPTIONS: Final = {
 _INDEXES: Final = {"VECTOR": 73, "COLUMNAR": 73, "FULLTEXT": 230, "HYBRID": 231}
 _OF_PARTITION: Final = {"ATTRIBUTES": 50, "PLACEMENT": 54}
 _OF_DATABASE: Final = {"TIFLASH": 30, "PLACEMENT": 55}
-#: What a name or a value follows, which is no option of its own.
+#: Words before a name or a value, which is not an option itself.
 _BEFORE_VALUES: Final = frozenset({"=", "POLICY", "PARTITION"})
-#: Kinds that stand for several numbers.
+#: Kinds with several numbers.
 _COARSE: Final = frozenset(
     {
         DdlKind.ALTER_TABLE_OPTION,
@@ -151,7 +151,7 @@ _COARSE: Final = frozenset(
         DdlKind.OTHER,
     }
 )
-#: The words of other protocols for statements that nobody understood.
+#: Numbers by other protocols' types, for statements that were not understood.
 _WORDS: Final = {
     "CREATE": 3,
     "ALTER": _SEVERAL,
@@ -162,19 +162,21 @@ _WORDS: Final = {
     "CINDEX": 7,
     "DINDEX": 8,
 }
-#: ALTER TABLE without a change: what is left of a change of TTL_ENABLE, which TiCDC does not send.
+#: ALTER TABLE without a change: the rest of a change of TTL_ENABLE, which TiCDC does not send.
 _NAME: Final = r"(?:`(?:[^`]|``)*`|[^\s`.;]+)"
 _BARE: Final = re.compile(rf"\s*ALTER\s+TABLE\s+{_NAME}(?:\.{_NAME})?[\s;]*", re.IGNORECASE).fullmatch
 
 
 def kinds_of(code: int) -> tuple[DdlKind, ...]:
-    """Return what a number tells of a statement whose text is not understood; () if it tells nothing."""
+    """Return the possible kinds for the number of a statement whose text is not understood; () if there are
+    none.
+    """
     kind = _KINDS.get(code)
     return () if kind is None or kind is DdlKind.OTHER else (kind,)
 
 
 def code_of(change: SchemaChange) -> int:
-    """Return a statement's number: the source's if any, else by what it does; several changes are 61."""
+    """Return a statement's number: the source's if any, else by its change; several changes are 61."""
     if change.wire_kind.isdecimal() and len(change.wire_kind) < 4:
         return int(change.wire_kind)
     if len(change.kinds) > 1:
@@ -190,7 +192,7 @@ def code_of(change: SchemaChange) -> int:
 
 
 def _number_by_words(sql: str) -> int | None:
-    """The number of a statement whose words tell it; None for all others."""
+    """Return the number of a statement that is identified by its words; None for all others."""
     words = _words(sql)
     if words[:1] == ["FLASHBACK"] and "TIMESTAMP" in words[2:]:
         return _STATEMENTS["FLASHBACK", "CLUSTER"]
@@ -206,7 +208,9 @@ def _number_by_words(sql: str) -> int | None:
 
 
 def _number_of_options(words: list[str]) -> int | None:
-    """The number of an ALTER TABLE with these words, which makes one change or sets several options."""
+    """Return the number of an ALTER TABLE with these words, which makes one change or sets several
+    options.
+    """
     at = 4 if words[2:4] == ["IF", "EXISTS"] else 2
     at += 3 if words[at + 1 : at + 2] == ["."] else 1
     if words[at : at + 1] == ["ADD"]:
@@ -223,7 +227,7 @@ def _number_of_options(words: list[str]) -> int | None:
 
 
 def _words(sql: str) -> list[str]:
-    """A statement's plain words in upper case and its marks, without what stands in parentheses; "" for
+    """Return a statement's plain words in upper case and its punctuation, without parenthesized text; "" for
     names in quotes, literals and numbers.
     """
     try:
@@ -243,10 +247,11 @@ def _words(sql: str) -> list[str]:
 def ddl_events(
     message: DdlMessage, catalog: Catalog, losses: list[Loss], *, is_certain: bool = True
 ) -> tuple[list[Event], Catalog]:
-    """Return the event of a DDL message and the catalog after it; what is not understood is counted.
+    """Return the event of a DDL message and the catalog after it; statements that are not understood are
+    counted.
 
-    `is_certain`: the message says itself that it holds DDL. Otherwise a statement that changes no table, or a
-    text that does not begin as one that may, gives no event.
+    `is_certain`: the message itself is marked as DDL. Otherwise a statement that changes no table, or a text
+    that cannot be such a statement, has no event.
     """
     learned, change = learn(catalog, message)
     if not is_certain and is_administration(change):

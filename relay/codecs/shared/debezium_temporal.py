@@ -1,13 +1,13 @@
-"""Dates and times of the Debezium formats: MySQL's own text on one side, counts of days or seconds and ISO
-text on the other.
+"""Dates and times of the Debezium formats: conversions between MySQL's own text and counts of days or seconds
+or ISO text.
 
-Contract: pure functions, both directions. Those that write take canonical values (`relay.model.events`),
-check their form and raise ValueError; None stands for a date that is not in the calendar (zero dates,
-`2009-11-31`), which the formats have no number for. Those that read raise ValueError for what is no such
-value; a count of fraction digits (`digits`) never cuts off digits that the value has. Errors never hold the
-value. Years 0 to 69 become 2000 to 2069, years 70 to 99 become 1970 to 1999, as Debezium's
-`enable.time.adjuster` does by default; TiCDC does the same (pingcap/ticdc pkg/sink/codec/debezium/codec.go,
-2026-08; Debezium "MySQL connector", temporal types).
+Pure functions, both directions. Writing functions take canonical values (`relay.model.events`), check their
+form and raise ValueError; None stands for a date that is not in the calendar (zero dates, `2009-11-31`),
+which has no number in these formats. Reading functions raise ValueError for an invalid value; a count of
+fraction digits (`digits`) never truncates the value. Error messages never contain the value. Years 0 to 69
+become 2000 to 2069, years 70 to 99 become 1970 to 1999, as Debezium's `enable.time.adjuster` does by default;
+TiCDC does the same (pingcap/ticdc pkg/sink/codec/debezium/codec.go, 2026-08; Debezium "MySQL connector",
+temporal types).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 from relay.mysql import temporal
 from relay.mysql.conversion_names import native
 
-#: What Debezium and TiCDC write for the zero TIMESTAMP; MySQL's smallest real one is a second later.
+#: The zero TIMESTAMP in Debezium and TiCDC; MySQL's smallest real one is a second later.
 ZERO_TIMESTAMP: Final = "1970-01-01T00:00:00Z"
 FIRST_TIMESTAMP: Final = "1970-01-01 00:00:01"
 _DAY_MICROS: Final = 86_400_000_000
@@ -39,7 +39,7 @@ _PLACES: Final = (1_000_000, 100_000, 10_000, 1_000, 100, 10, 1)
 
 
 def adjusted_year(year: int) -> int:
-    """Return the year that one with two digits stands for, every other one as it is."""
+    """Return the full year for one of two digits, every other one unchanged."""
     if year < 70:
         return year + 2000
     return year + 1900 if year < 100 else year
@@ -69,7 +69,7 @@ def calendar_days(text: str) -> int | None:
 @native("date-days")
 @functools.lru_cache(maxsize=16_384)
 def date_text(days: int) -> str:
-    """Return the DATE so many days after 1970-01-01. Raises ValueError beyond the years 1 to 9999."""
+    """Return the DATE this many days after 1970-01-01. Raises ValueError beyond the years 1 to 9999."""
     try:
         return date.fromordinal(days + _EPOCH).isoformat()
     except (ValueError, OverflowError):
@@ -116,8 +116,8 @@ def datetime_micros(text: str) -> int | None:
 
 
 def datetime_text(micros: int, digits: int | None) -> str:
-    """Return the DATETIME so many microseconds after 1970, with so many fraction digits (None: 0, 3 or 6, as
-    it needs). Raises ValueError beyond the years 1 to 9999.
+    """Return the DATETIME this many microseconds after 1970, with this many fraction digits (None: 0, 3 or 6,
+    as needed). Raises ValueError beyond the years 1 to 9999.
     """
     days, rest = divmod(micros, _DAY_MICROS)
     clock, part = divmod(rest, 1_000_000)
@@ -148,11 +148,11 @@ def iso_timestamp(text: str, digits: int | None) -> str:
 
 
 def timestamp_text(iso: str, digits: int | None) -> str:
-    """Return the TIMESTAMP in UTC that ISO text with `Z` or an offset stands for, with so many fraction
-    digits (None: those that it has).
+    """Return the UTC TIMESTAMP of ISO text with `Z` or an offset, with this many fraction digits (None: those
+    of the text).
 
-    Producers may shorten the fraction, and some have nine digits: those behind the sixth are left out.
-    Raises ValueError.
+    Producers may shorten the fraction, and some write nine digits: those after the sixth are dropped. Raises
+    ValueError.
     """
     if iso == ZERO_TIMESTAMP:
         return "0000-00-00 00:00:00" + ("." + "0" * digits if digits else "")
@@ -170,17 +170,17 @@ def timestamp_text(iso: str, digits: int | None) -> str:
     return text[:19] + _fraction_text(micros, len(fraction) - 1 if digits is None else digits)
 
 
-#: Digits behind the sixth of a fraction, which MySQL does not have.
+#: Digits after the sixth of a fraction, which MySQL does not have.
 _NANOSECOND_DIGITS: Final = re.compile(r"(?<=\.\d{6})\d{1,3}", re.ASCII)
 _TOO_FINE: Final = re.compile(r"\.\d{6}0*[1-9]", re.ASCII).search
 
 
 def is_too_fine_text(text: str) -> bool:
-    """Return whether a time has digits behind the sixth of its fraction that are not 0."""
+    """Return whether a time has nonzero digits after the sixth of its fraction."""
     return _TOO_FINE(text) is not None
 
 
-#: A date and time without a zone; MySQL has no digits behind the sixth of its fraction.
+#: A date and time without a zone; MySQL has no digits after the sixth of its fraction.
 LOCAL_TIME: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d{0,3}", re.ASCII
 ).fullmatch
@@ -189,7 +189,7 @@ ZERO_TEXT: Final = re.compile(r"0000-00-00 00:00:00(?:\.0{1,6})?").fullmatch
 
 
 def lacks_zone(text: str) -> bool:
-    """Whether the text of a TIMESTAMP has neither `Z` nor an offset; the zero one is no local time."""
+    """Return whether the text of a TIMESTAMP has neither `Z` nor an offset; the zero one is no local time."""
     return text[-1:] != "Z" and LOCAL_TIME(text) is not None and ZERO_TEXT(text) is None
 
 
@@ -217,7 +217,7 @@ def time_micros(text: str) -> int:
 
 
 def time_text(micros: int, digits: int | None) -> str:
-    """Return the TIME of so many microseconds, digits as in `datetime_text`. Raises ValueError beyond
+    """Return the TIME of this many microseconds, digits as in `datetime_text`. Raises ValueError beyond
     838:59:59.999999.
     """
     size = abs(micros)

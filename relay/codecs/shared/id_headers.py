@@ -1,9 +1,9 @@
-"""Ids of schemas in headers: what stands before key and value of a message in Avro moves into its headers.
+"""Schema ids in headers: moves the id before key and value of an Avro message into its headers.
 
-    __key_schema_id, __value_schema_id: 00, id in 4 bytes       beside the Avro alone
+    __key_schema_id, __value_schema_id: 00, id in 4 bytes       next to the plain Avro
 
 Source: confluentinc schema-registry HeaderSchemaIdSerializer, DualSchemaIdDeserializer, SchemaId (8.x). The
-serializer writes the schema's GUID, of which registries before 8.0 know nothing; the deserializer takes both.
+serializer writes the schema's GUID, which registries before 8.0 do not know; the deserializer accepts both.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _PREFIX: Final = b"\0"
 
 
 class HasSchemaIdPlace(Protocol):
-    """Options that say where ids of schemas stand."""
+    """Options with the position of schema ids."""
 
     @property
     def schema_id(self) -> str:
-        """Where they stand, as in `SchemaIdPlace`."""
+        """Return their position, as in `SchemaIdPlace`."""
         ...
 
 
 def placing(make: Callable[..., TopicEncoder], options: HasSchemaIdPlace, *more: object) -> TopicEncoder:
-    """Make an encoder that writes ids of schemas where the options say; `more` is what else it is made of."""
+    """Make an encoder that writes schema ids in the position of the options; `more`: its other arguments."""
     encoder = make(options, *more)
     return encoder if options.schema_id == "prefix" else _InHeaders(encoder)
 
 
 class _InHeaders(ByTopic):
-    """Writes messages whose ids of schemas stand in headers."""
+    """Writes messages with schema ids in headers."""
 
     def __init__(self, encoder: TopicEncoder) -> None:
         super().__init__()
@@ -68,7 +68,9 @@ def _in_headers(payload: EncodedRecord) -> EncodedRecord:
 
 
 def _moved(part: Part, data: bytes | None, headers: list[Header]) -> bytes | None:
-    """A part without its id, which is added to the headers. TiCDC has messages without a schema, too."""
+    """Return a part without its id, which is added to the headers. TiCDC has messages without a
+    schema, too.
+    """
     if data is None or not data.startswith(_PREFIX):
         return data
     headers.append((ID_HEADERS[part], data[:PREFIX_BYTES]))

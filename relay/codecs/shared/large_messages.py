@@ -1,12 +1,12 @@
 """Large messages of TiCDC's formats, read and written: compression, handle-key-only, claim check.
 
-Contract for a codec that reads: `decompressed` for every compressed part, `claim_checked` for the object that
-a message refers to, `claim_check_parts` to open it. For one that writes: `compressed` for every part, and one
-`SizeLimit`, which decides what becomes of a row above `max-message-bytes`; the codec only re-encodes the row
+A codec that reads calls `decompressed` for every compressed part, `claim_checked` for the object that a
+message refers to, and `claim_check_parts` to parse it. A codec that writes calls `compressed` for every part,
+and uses one `SizeLimit`, which handles a row above `max-message-bytes`; the codec only re-encodes the row
 with the handle key's columns.
 
 Sources: pingcap/ticdc pkg/sink/codec/common and pkg/sink/kafka/claimcheck (2026-08), and captured records.
-TiCDC's manual says that only large messages are compressed; the code compresses every one.
+According to TiCDC's manual only large messages are compressed; the code compresses every one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ from relay.text.redaction import shown_uri
 
 
 class Compression(enum.StrEnum):
-    """How values are compressed: LZ4 frames, snappy as a raw block. AUTO tells them apart, writes plain."""
+    """The compression of values: LZ4 frames, snappy as a raw block. AUTO detects it when reading, and writes
+    plain.
+    """
 
     AUTO = "auto"
     NONE = "none"
@@ -45,7 +47,7 @@ class Compression(enum.StrEnum):
 
 
 class Handling(enum.StrEnum):
-    """What becomes of a row whose message is larger than `max-message-bytes`."""
+    """The handling of a row whose message is larger than `max-message-bytes`."""
 
     NONE = "none"
     HANDLE_KEY_ONLY = "handle-key-only"
@@ -65,7 +67,7 @@ class CompressionOptions(ZonedOptions, frozen=True):
 
 
 class LargeMessageOptions(CompressionOptions, frozen=True):
-    """The options of TiCDC's formats that have a way to write a row larger than Kafka takes."""
+    """The options of TiCDC's formats that can write a row larger than Kafka accepts."""
 
     large_message_handle_option: Annotated[
         Handling,
@@ -87,18 +89,18 @@ class LargeMessageOptions(CompressionOptions, frozen=True):
 
     @property
     def unlimited_bytes(self) -> int:
-        """What every message may have, however it is framed."""
+        """Return the bytes that every message may have, whatever its framing."""
         return self.max_message_bytes - RECORD_OVERHEAD - _MOST_FRAMING
 
     def without_effect(self) -> dict[str, str]:
-        """Find what is said of claim checks where there are none."""
+        """Report claim-check options without claim checks."""
         found, handling = super().without_effect(), self.large_message_handle_option
         if handling is not Handling.CLAIM_CHECK:
             found["claim-check-storage-uri"] = f"large-message-handle-option is {handling}"
         return found
 
     def writing_problems(self) -> list[Problem]:
-        """Find a claim check without a storage; see `Options.writing_problems`."""
+        """Report a claim check without a storage; see `Options.writing_problems`."""
         if self.claim_check_storage_uri or self.large_message_handle_option is not Handling.CLAIM_CHECK:
             return []
         message = "is missing, and claim-check needs a place for its objects"
@@ -109,17 +111,17 @@ class LargeMessageOptions(CompressionOptions, frozen=True):
 # ---------------------------------------------------------------- compression
 
 _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
-#: No LZ4 block grows by more than this when it is decompressed, and no snappy block: three bytes make 64.
+#: Maximum growth of an LZ4 block in decompression, and of a snappy block: three bytes become 64.
 _LZ4_MAX_GROWTH: Final = 255
 _SNAPPY_MAX_GROWTH: Final = 22
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class Decompression(Budget):
-    """What all compressed parts of one record share.
+    """The shared budget of all compressed parts of one record.
 
-    Bytes alone do not tell what JSON will take: an empty object is two bytes, and thirty times as many in
-    Python. So large parts are looked at before they are parsed.
+    Their size does not limit the memory of the JSON: an empty object is two bytes, and thirty times as many
+    in Python. So large parts are scanned before they are parsed.
     """
 
     __slots__ = ("_limits",)
@@ -140,21 +142,21 @@ class Decompression(Budget):
                 raise exceeded(protocol, path, "objects", "rows", self._limits.rows)
 
 
-#: A string, or the beginning of an object or array. The closing quote may be missing, so that no byte of a
-#: broken document is looked at twice.
+#: A string, or the beginning of an object or array. The closing quote may be missing, so that every byte of a
+#: broken document is scanned once.
 _STRING_OR_BEGIN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{\[]', re.DOTALL).finditer
 _QUOTE: Final = ord('"')
-#: Parts up to this size are parsed without a look.
+#: Parts up to this size are parsed without a scan.
 _SMALL: Final = 1 << 20
 
 
 def decompressed(protocol: str, path: str, data: bytes, setting: Compression, budget: Decompression) -> bytes:
-    """Return the data as it was before the producer compressed it.
+    """Return the data before the producer's compression.
 
-    With AUTO, data that is neither an LZ4 frame nor a snappy block comes back as it is, for the caller to
-    refuse. Raises Malformed for what is not compressed as the setting says, or is damaged; LimitExceeded for
-    what grows above the rest of the budget, before memory is taken for it. A text that is nested too deeply
-    is malformed, too.
+    With AUTO, data that is neither an LZ4 frame nor a snappy block is returned unchanged, for the caller to
+    refuse. Raises Malformed for data in another compression than the setting, or damaged data; LimitExceeded
+    for data that grows above the rest of the budget, before memory is allocated for it. A text that is nested
+    too deeply is malformed, too.
     """
     if setting is Compression.NONE:
         return data
@@ -167,7 +169,7 @@ def decompressed(protocol: str, path: str, data: bytes, setting: Compression, bu
 
 
 def compressed(data: bytes, setting: Compression) -> bytes:
-    """Return the data compressed as the setting says; AUTO is NONE."""
+    """Return the data with the compression of the setting; AUTO is NONE."""
     if setting is Compression.LZ4:
         return bytes(cramjam.lz4.compress(data))
     if setting is Compression.SNAPPY:
@@ -193,8 +195,8 @@ def _recognized(protocol: str, path: str, data: bytes, budget: Budget) -> bytes:
 def _from_lz4(protocol: str, path: str, data: bytes, budget: Budget) -> bytes:
     if not data.startswith(_LZ4_MAGIC):
         raise Malformed(protocol, path, "not an LZ4 frame, as large-message-handle-compression says")
-    # A frame need not say how long its content is. The system gives memory only as far as the buffer is
-    # written to.
+    # A frame need not have the length of its content. The system allocates memory only as far as the buffer
+    # is written to.
     buffer = bytearray(min(budget.left, len(data) * _LZ4_MAX_GROWTH))
     try:
         size = cramjam.lz4.decompress_into(data, buffer)
@@ -228,7 +230,7 @@ def _no_snappy(protocol: str, path: str) -> Malformed:
     return Malformed(protocol, path, "not a snappy block, as large-message-handle-compression says")
 
 
-#: What a budget is spent on, in words.
+#: The unit of the budget in errors.
 _WHAT: Final = "bytes after decompression"
 
 
@@ -238,7 +240,7 @@ _OBJECT_NAME: Final = re.compile(r"[0-9a-f-]{36}\.json").fullmatch
 
 
 class ClaimCheckParts(NamedTuple):
-    """What a claim-check object holds: the Kafka record's key (None if the format has none) and value."""
+    """The content of a claim-check object: the Kafka record's key (None if the format has none) and value."""
 
     key: bytes | None
     value: bytes
@@ -287,7 +289,7 @@ def claim_check_parts(data: bytes) -> ClaimCheckParts | None:
     """Return key and value in an object `{"key": base64 or null, "value": base64}`, still compressed and
     framed as in Kafka.
 
-    None if it is no such document: it is the Kafka value itself (`claim-check-raw-value`), or damaged.
+    None for any other document: it is the Kafka value itself (`claim-check-raw-value`), or damaged.
     """
     try:
         document = _read_document(data)
@@ -303,18 +305,18 @@ def claim_check_document(key: bytes | None, value: bytes) -> bytes:
 
 # ---------------------------------------------------------------- rows above the limit, written
 
-#: What Kafka adds to a key and a value at most, in TiCDC's count.
+#: Maximum bytes that Kafka adds to a key and a value, in TiCDC's count.
 RECORD_OVERHEAD: Final = 36
-#: No format's frames take more than this in key and value.
+#: Maximum bytes of any format's frames in key and value.
 _MOST_FRAMING: Final = 64
 _OPTION: Final = "large-message-handle-option"
 
 
 class SizeLimit:
-    """What a target does with rows above `max-message-bytes`.
+    """The handling of rows above `max-message-bytes` in a target.
 
-    `room` is what the limit leaves for a message's key and value together; `framing` the bytes that the
-    protocol itself puts around one event (Open Protocol: 24).
+    `room`: the bytes that the limit leaves for a message's key and value together; `framing`: the bytes that
+    the protocol itself puts around one event (Open Protocol: 24).
     """
 
     def __init__(self, protocol: str, options: LargeMessageOptions, framing: int = 0) -> None:
@@ -325,7 +327,7 @@ class SizeLimit:
         self.room = options.max_message_bytes - RECORD_OVERHEAD - framing
 
     def exceeded(self, payload: EncodedRecord) -> bool:
-        """Whether this message, already compressed, is above the limit."""
+        """Return whether this message, already compressed, is above the limit."""
         return _size(payload) > self.room
 
     def reduce(
@@ -341,7 +343,7 @@ class SizeLimit:
         """Return the message to write instead of one above the limit, with the blob to store before it.
 
         `reduced` encodes the row with the handle key's columns only, marked with the location of its
-        claim-check object, or as handle-key-only if that is None; `stored` gives the content of the object
+        claim-check object, or as handle-key-only if that is None; `stored` returns the content of the object
         for the whole message. Raises MessageTooLarge.
         """
         if self._handling is Handling.NONE:
@@ -395,7 +397,7 @@ def object_name(source_record: ConsumerRecord, data: bytes) -> str:
 
 
 def object_location(storage: str, name: str) -> str:
-    """Return the URI of an object as a message has it."""
+    """Return the URI of an object in a message."""
     base = shown_uri(storage)
     return f"file://{base}/{name}" if base.startswith("/") else f"{base}/{name}"
 

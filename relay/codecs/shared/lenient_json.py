@@ -1,9 +1,9 @@
-"""What every JSON wire needs when the strict parser refuses a message.
+"""Lenient parsing of JSON messages that the strict parser refuses.
 
-Contract: a codec decodes with its own `msgspec.json.Decoder`; what that refuses (`REFUSED`) goes to
-`parse_leniently`, which gives the typed message or raises Malformed, whatever the bytes. Real producers send
-raw newlines inside strings, native numbers where text is the rule, a byte order mark; every number's digits
-are kept as text.
+A codec decodes with its own `msgspec.json.Decoder`; messages that it refuses (`REFUSED`) go to
+`parse_leniently`, which returns the typed message or raises Malformed, whatever the bytes. Real producers
+send raw newlines inside strings, native numbers instead of text, a byte order mark; every number's digits are
+kept as text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from relay.mysql.numbers import go_text
 T = TypeVar("T")
 
 
-#: What msgspec raises for bytes that are no message; the last two are no MsgspecError.
+#: Errors that msgspec raises for bytes that are no message; the last two are not MsgspecErrors.
 REFUSED: Final = (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -33,7 +33,7 @@ _document_in: Final = msgspec.json.Decoder(msgspec.Raw).decode
 
 @native("document")
 def json_document(text: str) -> msgspec.Raw:
-    """Return a JSON column's document as it came, so that no number loses digits. Raises ValueError."""
+    """Return a JSON column's document unchanged, so that no number loses digits. Raises ValueError."""
     try:
         return _document_in(text)
     except REFUSED:
@@ -47,10 +47,10 @@ def parse_leniently(
     tidy: Callable[[dict[str, Any]], dict[str, Any]],
     limits: Limits = DEFAULT_LIMITS,
 ) -> T:
-    """Parse one JSON object; `tidy` brings the document, whose numbers are text, into the wire's form, and
-    `convert` makes the message of that (`MessageParser.convert`).
+    """Parse one JSON object; `tidy` converts the document, whose numbers are text, to the message's form, and
+    `convert` makes the message (`MessageParser.convert`).
 
-    Raises Malformed with the path of what does not fit; LimitExceeded for more than `lenient_json_bytes`:
+    Raises Malformed with the path of the offending value; LimitExceeded for more than `lenient_json_bytes`:
     Python's own parser takes a hundred bytes of memory for one of JSON.
     """
     check_levels(protocol, "", data)
@@ -65,7 +65,7 @@ def parse_leniently(
             parse_float=Number,
             parse_constant=Number,
         )
-        # Lone surrogates pass json.loads but are no Unicode text: no encoder could write them.
+        # Lone surrogates pass json.loads but are not valid Unicode: no encoder could write them.
         json.dumps(document, ensure_ascii=False).encode()
         if not isinstance(document, dict):
             raise Malformed(protocol, "", "not a JSON object")
@@ -83,12 +83,11 @@ def parse_leniently(
 
 @native("go-number")
 def go_number(value: float) -> int | float | msgspec.Raw:
-    """Return a float for JSON as TiCDC writes it: Go's shortest digits, positional from 1e-6 to below 1e21,
-    without a trailing `.0`.
+    """Return a float as JSON of TiCDC: Go's shortest digits, positional from 1e-6 to below 1e21, without a
+    trailing `.0`.
 
     A number that msgspec would print differently is returned as text (pingcap/ticdc pkg/util/json_writer.go,
-    2026-08).
-    Raises ValueError for NaN and infinity.
+    2026-08). Raises ValueError for NaN and infinity.
     """
     if value.is_integer() and abs(value) < _EXACT:
         return int(value) if value or math.copysign(1.0, value) > 0 else _NEGATIVE_ZERO
@@ -109,16 +108,16 @@ _NEGATIVE_ZERO: Final = msgspec.Raw(b"-0")
 
 def with_negative_zeros(data: bytes) -> bytes:
     """Return the JSON with `-0.0` for members that are `-0`, which JSON parsers read as an integer without a
-    sign. Strings stay as they are.
+    sign. Strings stay unchanged.
     """
-    # `bytes in bytes` first asks whether the former is a number, at the price of an exception.
+    # `bytes in bytes` first tries the former as a number, which costs an exception.
     if (data.find(b":-0") >= 0 or data.find(b": -0") >= 0) and _MAYBE_NEGATIVE_ZERO(data):
         return _STRING_OR_NEGATIVE_ZERO.sub(_signed, data)
     return data
 
 
 _MAYBE_NEGATIVE_ZERO: Final = re.compile(rb":\s*-0[\s,}]").search
-#: The closing quote may be missing, so that no byte of a broken document is looked at twice.
+#: The closing quote may be missing, so that every byte of a broken document is scanned once.
 _STRING_OR_NEGATIVE_ZERO: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|(?<=[\s:])-0(?=[\s,}])', re.DOTALL)
 
 
@@ -147,7 +146,9 @@ def json_text(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """The document with numbers as ordinary text, which msgspec turns into what the message's fields are."""
+    """Return the document with numbers as ordinary text, which msgspec converts to the types of the message's
+    fields.
+    """
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -156,8 +157,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
 
 
 def complaint(error: Exception) -> tuple[str, str]:
-    """Return the path in what msgspec says of a message (`$.data[0].c1` → `data[0].c1`), and the reason,
-    without the value that it quotes where a word is none of an enumeration.
+    """Return the path and the reason in an error of msgspec (`$.data[0].c1` → `data[0].c1`), without the
+    value that it quotes for an unknown member of an enumeration.
     """
     reason, mark, path = str(error).rpartition(" - at `$")
     if not mark:

@@ -1,7 +1,7 @@
-"""TIMESTAMP as local time of a source's zone: text that the zone does not have, or has twice.
+"""TIMESTAMP as local time of a source's zone: times that do not exist in the zone, or are ambiguous.
 
-Contract: a decoder whose `timezone` is not UTC counts such text as it stands in the message, each value once.
-Reading it later counts nothing. It is read as `relay.mysql.temporal.read_timestamp` says.
+A decoder whose `timezone` is not UTC counts such texts in messages, each value once. Reading it later counts
+nothing. The reading itself is that of `relay.mysql.temporal.read_timestamp`.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from relay.model.events import Column
 from relay.model.records import ConsumerRecord
 from relay.mysql.temporal import is_calm, moments
 
-#: Days for which it is remembered whether anything must be looked for: most values are of a few days.
+#: Number of days with a cached result of whether a check is needed: most values are of a few days.
 _MOST_DAYS: Final = 1_000
 _DAY: Final = 10
 
 
 class LocalTimes:
-    """Counts local times that the zone does not have, or has twice."""
+    """Counts local times that do not exist in the zone, or are ambiguous."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
         self._calm_days: dict[str, bool] = {}
 
     def count(self, cells: Iterable[Any], losses: list[Loss]) -> None:
-        """Count among the TIMESTAMP cells of a row what is text."""
+        """Count among the TIMESTAMP cells of a row those that are text."""
         calm_days = self._calm_days
         for cell in cells:
             if not isinstance(cell, str):
@@ -44,15 +44,15 @@ class LocalTimes:
 
 
 def is_local_time(column: Column) -> bool:
-    """Whether a column's text is in the zone of its source."""
+    """Return whether a column's text is in the zone of its source."""
     return column.type.base == "timestamp"
 
 
 def event_time_ns(
     own_ns: int | None, envelope_ns: int | None, record: ConsumerRecord, losses: list[Loss]
 ) -> int:
-    """Return when a change happened, in nanoseconds since 1970: its own time or, counted as `event-time`,
-    that of the message around it, or else the Kafka timestamp of its record.
+    """Return the time of a change, in nanoseconds since 1970: its own time or, counted as `event-time`, that
+    of the message around it, or else the Kafka timestamp of its record.
 
     Binlogs and TSOs count from 1970 without a sign, so a negative time (`-1`) means none.
     """

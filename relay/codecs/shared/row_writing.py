@@ -1,8 +1,8 @@
-"""Rows written for a wire: any row as `{column: target value}`.
+"""Writing rows of any origin as `{column: target value}`.
 
-Contract: an encoder says as a `RowTarget` how values are written, and its `TypedWriters` write rows: from
-wire values in one step a column where the decoder kept them (`TypedRows`), else from canonical values. What
-is compiled for them is a cache that could be emptied at any time.
+An encoder describes its rows as a `RowTarget`, and its `TypedWriters` write them: from wire values in one
+step per column if the decoder kept them (`TypedRows`), else from canonical values. The compiled functions are
+a cache that may be emptied at any time.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from relay.codecs.shared.tables import NAMELESS
 from relay.model.errors import NotRepresentable
 from relay.model.events import ABSENT, Column, Generated, Images, Op, Row, RowChange, TableSchema
 
-#: What an encoder makes for one table version: key columns, a schema block …
+#: An encoder's facts of one table version: key columns, a schema block …
 _Plan = TypeVar("_Plan")
 
-#: What a plan of a table version takes beside its own `plan_bytes`, and the function that writes rows of some
-#: columns: both for every column, too (measured with CPython 3.11).
+#: Memory of a plan of a table version besides its own `plan_bytes`, and of the function that writes rows of
+#: some columns, base and per column (measured with CPython 3.11).
 _PLAN_BYTES: Final = 1_000
 _FUNCTION_BYTES: Final = 3_000
 _FUNCTION_COLUMN_BYTES: Final = 450
-# Python 3.11 resolves `Op.DELETE` through a descriptor, at the price of a function call; this is looked at
-# for every row.
+# Python 3.11 resolves `Op.DELETE` through a descriptor, which costs a function call; this is used for every
+# row.
 _DELETE: Final = Op.DELETE
 _UNTYPED: Final = TypeInfo(types=False, parameters=False)
 
 #: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there
-#: is none), and what is lost of every row like this one. ABSENT columns are left out.
+#: is none), and the losses of every row like this one. ABSENT columns are omitted.
 Written = tuple[_Plan, Any, Any, tuple[Loss, ...]]
 
 
 class RowTarget(Protocol[_Plan]):
-    """What an encoder says of its rows; `TypedWriters` asks once per table version."""
+    """An encoder's description of its rows; `TypedWriters` reads it once per table version."""
 
     #: Pairs of a source's read and this target's write, with one function that does both.
     shortcuts: Mapping[tuple[Read, Write | None], Convert] = MappingProxyType({})
@@ -51,40 +51,42 @@ class RowTarget(Protocol[_Plan]):
     has_virtual: bool = False
 
     def plan(self, schema: TableSchema) -> _Plan:
-        """Return what the encoder needs of a table beside the values of its rows."""
+        """Return the encoder's facts of a table besides the values of its rows."""
         ...
 
     def plan_bytes(self, plan: _Plan) -> int:
-        """Return about how much memory a plan takes."""
+        """Return the approximate memory of a plan in bytes."""
         ...
 
-    def plan_of(self, reader: TypedReader, plan: _Plan) -> _Plan:  # noqa: ARG002 - most wires tell no more
-        """Return the plan for rows of a reader, given its table version's: another if the wires are the same
-        and the messages say something else than the definition.
+    def plan_of(self, reader: TypedReader, plan: _Plan) -> _Plan:  # noqa: ARG002 - most wires have no more facts
+        """Return the plan for rows of a reader, given its table version's: another one if both use the same
+        wire and the messages differ from the definition.
         """
         return plan
 
     def columns_of(self, schema: TableSchema) -> Sequence[Column]:
-        """Return a table's columns as the target has them: it may give them other names, and let NULL in."""
+        """Return a table's columns in the target, which may have other names and allow NULL."""
         return schema.columns
 
     def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:
-        """Return what every row of a table loses, given what the source's messages tell."""
+        """Return the losses of every row of a table, given the type facts in the source's messages."""
         ...
 
     def write_of(self, column: Column) -> Write | None:
-        """Return how the column's canonical values are written; None if they are written as they are."""
+        """Return the writing function of the column's canonical values; None if they are written
+        unchanged.
+        """
         ...
 
     def null_of(self, column: Column) -> Null | None:  # noqa: ARG002 - most targets have one NULL
-        """Return what makes the value that NULL becomes in this column; None if it stays NULL."""
+        """Return the function that makes the replacement of NULL in this column; None if it stays NULL."""
         return None
 
 
 class TypedWriters(Generic[_Plan]):
     """An encoder's row functions and plans, by table version.
 
-    Virtual generated columns are left out, unless the target has them: no TiCDC wire does.
+    Virtual generated columns are omitted, unless the target has them; TiCDC's formats never do.
     """
 
     def __init__(self, protocol: str, target: RowTarget[_Plan], pool: CachePool) -> None:
@@ -97,7 +99,7 @@ class TypedWriters(Generic[_Plan]):
         unfit for its type.
         """
         images = change.images
-        # `isinstance` is slow where the answer is no.
+        # `isinstance` is slow if the result is False.
         if type(images) is not TypedRows:
             typed = images.typed(has_before=self._has_before) if isinstance(images, LazyRows) else None
             if typed is None:
@@ -109,7 +111,7 @@ class TypedWriters(Generic[_Plan]):
         return write(change, images)
 
     def _first_writer_for(self, reader: TypedReader) -> _WriteTyped[_Plan]:
-        """How changes with this reader are written until something is compiled for them."""
+        """Return the function that writes changes with this reader until a better one is compiled."""
         plain, uses = self._writer_for(reader, is_compiled=False), 0
 
         def write(change: RowChange, images: TypedRows) -> Written[_Plan]:
@@ -123,7 +125,9 @@ class TypedWriters(Generic[_Plan]):
         return write
 
     def _writer_for(self, reader: TypedReader, *, is_compiled: bool = True) -> _WriteTyped[_Plan]:
-        """How changes with this reader are written: in one step a column if the target shows all of them."""
+        """Return the function that writes changes with this reader: in one step per column if the target has
+        all of them.
+        """
         target, schema = self._target, reader.schema
         plan = target.plan_of(reader, self.plan(schema))
         shown = target.columns_of(schema)
@@ -162,13 +166,13 @@ class TypedWriters(Generic[_Plan]):
 
     def _write_canonical(self, change: RowChange) -> Written[_Plan]:
         images, is_delete = change.images, change.op is _DELETE
-        # What is wrong with the table is said before any value is read, as in `_writer_for`.
+        # Errors of the table come before any value is read, as in `_writer_for`.
         plan = self.plan(change.schema)
         before = images.before if is_delete or self._has_before else None
         after = images.after
         if (before if is_delete else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
-        # CKafka's rows have no reader, and its messages tell nothing.
+        # CKafka's rows have no reader, and its messages have no types.
         whole = images.images if isinstance(images, HalfRows) else images
         reader: Any = getattr(whole, "reader", None)
         if isinstance(reader, TypedReader):
@@ -200,7 +204,7 @@ class TypedWriters(Generic[_Plan]):
             raise self._unfit(schema, row) from None
 
     def _unfit(self, schema: TableSchema, *rows: Row | None) -> NotRepresentable:
-        """The error about the first column whose value cannot be written; it quotes no value."""
+        """Return the error about the first column whose value cannot be written; it quotes no value."""
         path, columns = "", self._target.columns_of(schema)
         for column, cell in (pair for row in rows if row for pair in zip(columns, row, strict=True)):
             write = self._target.write_of(column)
@@ -215,9 +219,9 @@ class TypedWriters(Generic[_Plan]):
         return NotRepresentable(self._protocol, path, reason)
 
     def _first_function(self, schema: TableSchema, places: tuple[int, ...] | None) -> _RowWriter:
-        """The function for some of a table's columns (None: all), and the places of those that are shown.
+        """Return the function for some of a table's columns (None: all), and the indexes of the written ones.
 
-        It is compiled when some rows have had these columns.
+        It is compiled after some rows with these columns.
         """
         hidden = self._hidden_places(schema)
         shown = tuple(
@@ -243,19 +247,19 @@ class TypedWriters(Generic[_Plan]):
         return self._functions.keep((schema, places), (values, shown), size)
 
     def _is_struct(self, schema: TableSchema, places: tuple[int, ...]) -> bool:
-        """Whether rows with the columns at these places, which are shown, are structs."""
+        """Return whether rows with the columns at these indexes, all written, are structs."""
         shown = len(schema.columns) - len(self._hidden_places(schema))
         return self._target.has_structs and len(places) == shown
 
     def _hidden_places(self, schema: TableSchema) -> frozenset[int]:
-        """The places of the columns of a table version that the target leaves out."""
+        """Return the indexes of the columns of a table version that the target omits."""
         return _NOTHING if self._target.has_virtual else schema.hidden_places
 
 
 _NOTHING: Final[frozenset[int]] = frozenset()
-#: Writes a change whose images are, or can be had as, cells with a certain reader.
+#: Writes a change whose images are, or can be converted to, cells with a certain reader.
 _WriteTyped = Callable[[RowChange, TypedRows], Written[_Plan]]
-#: Turns the canonical cells at certain places into a row of the target.
+#: Converts the canonical cells at certain indexes to a row of the target.
 _RowWriter = tuple[RowFunction, tuple[int, ...]]
-#: What conversions raise for values that are not of their type.
+#: Errors that conversions raise for values of another type than the column's.
 _UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError, LookupError)

@@ -1,7 +1,7 @@
-"""Rows of typed wires (Open Protocol, Debezium …): a message's cells, and what they are read with.
+"""Rows of typed wires (Open Protocol, Debezium …): a message's cells, and their reader.
 
-Contract: a decoder keeps a row as the tuple of its wire values in column order (`TypedRows`) together with
-the `TypedReader` that turns them into canonical values when somebody asks, made once per table version.
+A decoder keeps a row as the tuple of its wire values in column order (`TypedRows`) together with the
+`TypedReader` that converts them to canonical values on demand, made once per table version.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from relay.model.events import ABSENT, Cell, Images, Row, Rows, TableSchema, Wir
 
 
 class PartNames(msgspec.Struct, frozen=True):
-    """What the wire calls the images, for the paths of errors: of a DELETE, the old and the new row.
+    """The wire's names of the images, for the paths of errors: of a DELETE, the old and the new row.
 
-    `value`: what follows a column's name where its value is a member of the column's cell: `.v`.
+    `value`: the suffix of a column's name if its value is a member of the column's cell: `.v`.
     """
 
     deleted: str
@@ -31,7 +31,7 @@ class PartNames(msgspec.Struct, frozen=True):
 
 
 class TypeInfo(NamedTuple):
-    """Whether the source's messages tell a row's column types and parameters, whatever earlier DDL said."""
+    """Whether the source's messages have a row's column types and parameters, independent of earlier DDL."""
 
     types: bool
     parameters: bool
@@ -40,16 +40,16 @@ class TypeInfo(NamedTuple):
 class TypedReader:
     """Reads the cells of one table version in one wire's spelling. Made once per table version.
 
-    `places`: where the cells stand in the table, ascending. `reads`: how each becomes canonical, None if it
-    is. `known`: the catalog's definition that this was made for. `is_guessed`: the schema comes from a
-    message and not from the table's DDL. `is_partial`: the table has columns that the cells lack.
-    `tells_types`: the messages themselves tell the types. `wire`: what they say of each column beside its
-    type, for an encoder of the same wire. `hidden`: where virtual generated columns stand, if that is known.
-    `key_cell`: a cell of a key as `Images.raw_key` has it, None if canonical values say the same whatever is
-    known of types.
+    `places`: the cells' column indexes in the table, ascending. `reads`: the function from each cell to its
+    canonical value, None if they are the same. `known`: the catalog's definition that this was made for.
+    `is_guessed`: the schema comes from a message and not from the table's DDL. `is_partial`: the table has
+    columns that the cells lack. `tells_types`: the messages themselves have the types. `wire`: the message's
+    facts of each column besides its type, for an encoder of the same wire. `hidden`: the indexes of virtual
+    generated columns, if known. `key_cell`: converts a cell of a key for `Images.raw_key`, None if canonical
+    values are the same whatever the known types.
     """
 
-    def __init__(  # noqa: PLR0913 - what a reader is made of
+    def __init__(  # noqa: PLR0913 - the parts of a reader
         self,
         protocol: str,
         schema: TableSchema,
@@ -70,16 +70,16 @@ class TypedReader:
         shown = sum([at not in hidden for at in self.places])
         self.is_partial = shown < len(schema.columns) - len(hidden) or schema.lacks_key_columns
         self.type_info = TypeInfo(tells_types, parameters=False)
-        #: The key that messages name, as `Images.message_key_columns`.
+        #: The key that messages name; see `Images.message_key_columns`.
         self.message_key_columns: tuple[str, ...] | None = None
-        #: What encoders have made for these rows; it lives and dies with the reader.
+        #: Plans of encoders for these rows; they live as long as the reader.
         self.plans: dict[object, Any] = {}
         #: The columns of the cells.
         self.names = [schema.columns[at].name for at in self.places]
-        #: Where columns stand that an image may have, ascending.
+        #: The indexes of the columns that an image may have, ascending.
         self.possible_destinations = self.places
         keys = frozenset(schema.key_columns())
-        #: The places of the cells of the columns by which TiCDC recognizes an UPDATE of a key.
+        #: The indexes of the cells of the columns by which TiCDC detects an UPDATE of a key.
         self.key_cells = [at for at, name in enumerate(self.names) if name in keys]
         handle = schema.handle_key() if key_cell is not None else ()
         self._key_cell = key_cell
@@ -90,7 +90,7 @@ class TypedReader:
         self._cells_of: dict[tuple[int, ...], list[int | None]] = {}
 
     def raw_key(self, cells: Sequence[Any]) -> WireKey | None:
-        """Return what these cells say of the row's key (`Images.raw_key`)."""
+        """Return the row's key in these cells (`Images.raw_key`)."""
         key_cell = self._key_cell
         if key_cell is None or not self._has_wire_key:
             return None
@@ -98,7 +98,7 @@ class TypedReader:
         return None if ABSENT in key else tuple(map(key_cell, key))
 
     def row(self, cells: Sequence[Any], part: str) -> Row:
-        """Return the canonical row, ABSENT where cells are missing. Raises Malformed for an invalid value."""
+        """Return the canonical row, ABSENT for missing cells. Raises Malformed for an invalid value."""
         row: list[Cell] = [ABSENT] * len(self.schema.columns)
         for at, read, value, name in zip(self.places, self.reads, cells, self.names, strict=True):
             try:
@@ -108,9 +108,10 @@ class TypedReader:
         return tuple(row)
 
     def cells_at(self, places: Sequence[int], cells: Sequence[Any], part: str) -> list[Cell]:
-        """Return the canonical row's cells at these places, and read no other. Raises like `row`.
+        """Return the canonical row's cells at these column indexes, without reading others. Raises like
+        `row`.
 
-        `places` are of the table, its key's for example: for each tuple of them something is kept.
+        `places` must be fixed for a table, such as those of its key: each distinct tuple is cached.
         """
         places = tuple(places)
         wanted = self._cells_of.get(places)
@@ -139,8 +140,8 @@ class TypedReader:
         as_struct: bool = False,
         is_compiled: bool = True,
     ) -> RowFunction:
-        """Return the function that turns the cells into the target's values in one step a column; `names`:
-        the target's of the columns, None if it has the source's.
+        """Return the function that converts the cells to the target's values in one step per column; `names`:
+        the target's names of the columns, None if they are the source's.
         """
         names = self.names if names is None else names
         steps = [
@@ -152,48 +153,52 @@ class TypedReader:
 
 
 class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """Images that a decoder keeps as they came. They equal images with the same rows; pickled as `Rows`."""
+    """Images that a decoder keeps in their original form. They equal images with the same rows; pickled as
+    `Rows`.
+    """
 
     @property
     def before(self) -> Row | None:
-        """The row before the change."""
+        """Return the row before the change."""
         raise NotImplementedError
 
     @property
     def after(self) -> Row | None:
-        """The row after the change."""
+        """Return the row after the change."""
         raise NotImplementedError
 
     def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
-        """As in `Images`, without reading other cells where a codec can."""
+        """Return the same as in `Images`, without reading other cells if the codec can."""
         row = self.before if is_old else self.after
         return None if row is None else [row[at] for at in places]
 
     def keys_unchanged_on_wire(self) -> bool:
-        """Return whether the wire shows that no key column has changed; False if only values can tell."""
+        """Return whether the wire shows that no key column has changed; False if only values show it."""
         return False
 
     @property
     def message_key_columns(self) -> tuple[str, ...] | None:
-        """As in `Images`: the definition's, unless a codec knows better."""
+        """Return the same as in `Images`: the definition's, unless the codec has better facts."""
         return None
 
     @property
     def possible_destinations(self) -> Sequence[int] | None:
-        """Where columns stand that either image may have, ascending: few of a wide table; None: anywhere."""
+        """Return the indexes of the columns that either image may have, ascending: few of a wide table; None:
+        any.
+        """
         return None
 
     @property
     def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
-        """What `raw_key` says of the old row and of the new one."""
+        """Return `raw_key` of the old row and of the new one."""
         return None, None
 
     def raw_key(self) -> WireKey | None:
-        """As in `Images`: what the values say, unless a codec knows better."""
+        """Return the same as in `Images`: the values, unless the codec has better facts."""
         return None
 
     def split_images(self) -> tuple[Images, Images]:
-        """Return the old row and the new row of an update as images of their own."""
+        """Return the old row and the new row of an update as separate images."""
         return HalfRows(self, is_old=True), HalfRows(self, is_old=False)
 
     def typed(self, *, has_before: bool) -> TypedRows | None:  # noqa: ARG002 - most kinds have none
@@ -218,8 +223,8 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class _CellRows(LazyRows, frozen=True, eq=False, gc=False):
-    """A change's images as the wire values that came: `old` and `new` have a cell for each of the reader's
-    places; None where there is no such image.
+    """A change's images as the original wire values: `old` and `new` have a cell for each column of the
+    reader; None if there is no such image.
     """
 
     reader: TypedReader
@@ -228,21 +233,21 @@ class _CellRows(LazyRows, frozen=True, eq=False, gc=False):
 
     @property
     def before(self) -> Row | None:
-        """The row before the change."""
+        """Return the row before the change."""
         return None if self.old is None else self.reader.row(self.old, self.old_part)
 
     @property
     def after(self) -> Row | None:
-        """The row after the change."""
+        """Return the row after the change."""
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
 
     @property
     def old_part(self) -> str:
-        """What the wire calls the old row."""
+        """Return the wire's name of the old row."""
         return self.reader.parts.old
 
     def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
-        """Return the cells at these places of one of the rows; no other is read."""
+        """Return one row's cells at these column indexes, without reading others."""
         cells, reader = self.old if is_old else self.new, self.reader
         if cells is None:
             return None
@@ -250,41 +255,41 @@ class _CellRows(LazyRows, frozen=True, eq=False, gc=False):
 
     @property
     def message_key_columns(self) -> tuple[str, ...] | None:
-        """The reader's."""
+        """Return the reader's `message_key_columns`."""
         return self.reader.message_key_columns
 
     @property
     def possible_destinations(self) -> Sequence[int]:
-        """The reader's."""
+        """Return the reader's `possible_destinations`."""
         return self.reader.possible_destinations
 
 
 class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
-    """A change's images as the wire values that came, none of them ABSENT."""
+    """A change's images as the original wire values, none of them ABSENT."""
 
     @property
     def before(self) -> Row | None:
-        """The row before the change."""
+        """Return the row before the change."""
         if self.old is None:
             return None
-        # As `old_part`, which would cost one more call for every row.
+        # The same as `old_part`, which would cost one more call per row.
         parts = self.reader.parts
         return self.reader.row(self.old, parts.deleted if self.new is None else parts.old)
 
     @property
     def old_part(self) -> str:
-        """What the wire calls the old row: of a DELETE, or of an update."""
+        """Return the wire's name of the old row: of a DELETE, or of an update."""
         parts = self.reader.parts
         return parts.deleted if self.new is None else parts.old
 
     @property
     def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
-        """What the cells say of the key, of the old row and of the new one."""
+        """Return the keys in the cells of the old row and of the new one."""
         old, new, reader = self.old, self.new, self.reader
         return None if old is None else reader.raw_key(old), None if new is None else reader.raw_key(new)
 
     def raw_key(self) -> WireKey | None:
-        """Return what the cells say of the key."""
+        """Return the key in the cells."""
         cells = self.old if self.new is None else self.new
         return None if cells is None else self.reader.raw_key(cells)
 
@@ -303,28 +308,28 @@ class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
             return True
         for at in self.reader.key_cells:
             cell = old[at]
-            # Zeros of both signs are equal, and are written differently.
+            # Zeros of both signs are equal but written differently.
             if cell != new[at] or (type(cell) is float and not cell):
                 return False
         return True
 
 
 class _OldRow(TypedRows, frozen=True, eq=False, gc=False):
-    """The old row of an update as images of its own."""
+    """The old row of an update as separate images."""
 
     @property
     def before(self) -> Row | None:
-        """The row before the change."""
+        """Return the row before the change."""
         return None if self.old is None else self.reader.row(self.old, self.old_part)
 
     @property
     def old_part(self) -> str:
-        """What the wire calls the old row of an update."""
+        """Return the wire's name of the old row of an update."""
         return self.reader.parts.old
 
 
 class PartialRows(_CellRows, frozen=True, eq=False, gc=False):
-    """A change's images as the wire values that came, like `TypedRows`, but some of them ABSENT."""
+    """A change's images as the original wire values, like `TypedRows`, but some of them ABSENT."""
 
     def split_images(self) -> tuple[Images, Images]:
         """Return the old row and the new row, still as cells."""
@@ -332,34 +337,34 @@ class PartialRows(_CellRows, frozen=True, eq=False, gc=False):
 
 
 class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
-    """The old row of an update, or the new one, as images of their own; read when somebody asks."""
+    """The old row of an update, or the new one, as separate images; read on demand."""
 
     images: LazyRows | Rows
     is_old: bool
 
     @property
     def before(self) -> Row | None:
-        """The row before the change."""
+        """Return the row before the change."""
         return self.images.before if self.is_old else None
 
     @property
     def after(self) -> Row | None:
-        """The row after the change."""
+        """Return the row after the change."""
         return None if self.is_old else self.images.after
 
     @property
     def message_key_columns(self) -> tuple[str, ...] | None:
-        """The update's."""
+        """Return the update's `message_key_columns`."""
         return self.images.message_key_columns
 
     @property
     def possible_destinations(self) -> Sequence[int] | None:
-        """The update's."""
+        """Return the update's `possible_destinations`."""
         return self.images.possible_destinations if isinstance(self.images, LazyRows) else None
 
     @property
     def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
-        """The update's; of the other row nothing."""
+        """Return the update's key of this row, and None for the other row."""
         old, new = self.images.wire_keys
         return (old, None) if self.is_old else (None, new)
 
@@ -368,7 +373,7 @@ class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
         return self.images.cells_at(places, is_old=is_old) if is_old is self.is_old else None
 
     def raw_key(self) -> WireKey | None:
-        """Return what the update says of this row's key."""
+        """Return the update's key of this row."""
         return self.images.wire_keys[not self.is_old]
 
     def typed(self, *, has_before: bool) -> TypedRows | None:  # noqa: ARG002 - this row is all there is
@@ -381,7 +386,7 @@ class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
 
 
 def present_places(images: Images, row: Row) -> tuple[int, ...]:
-    """Return the places of a row's columns, in time proportional to their number if its images know them."""
+    """Return the indexes of a row's columns, in time proportional to their number if its images know them."""
     possible: Sequence[int] | None = getattr(images, "possible_destinations", None)
     if possible is None:
         return tuple([at for at, cell in enumerate(row) if cell is not ABSENT])
@@ -389,7 +394,7 @@ def present_places(images: Images, row: Row) -> tuple[int, ...]:
 
 
 def split_images(images: Images) -> tuple[Images, Images]:
-    """Return the old row and the new row of an update as images of their own."""
+    """Return the old row and the new row of an update as separate images."""
     if isinstance(images, LazyRows):
         return images.split_images()
     if isinstance(images, Rows):

@@ -1,17 +1,17 @@
 """Keys and tombstones of rows as readers want them: `key` and `tombstones`, of every target that has them.
 
-Contract: `encoder_of` is how encoders are made for use. Without these options it gives the codec's own; with
-them one that encodes row by row, gives each row's message its key, and puts a tombstone after a DELETE. What
-is no row stays as the target's producer writes it.
+`encoder_of` makes the encoders. Without these options it returns the codec's own; with them one that encodes
+row by row, sets each row's key, and puts a tombstone after a DELETE. Events other than rows stay as the
+target's producer writes them.
 
 With a rule's `key` in [[target.topics]], tables have keys of the columns that it names, in its order,
-whatever the options say. A row that lacks one of them is refused.
+whatever the options are. A row that lacks one of them is refused.
 
 A key is a compact JSON object of the key's columns, those of a primary key in table order: integers, YEAR,
 BIT and the numbers of ENUM and SET as numbers, FLOAT and DOUBLE too; DECIMAL, characters, dates and times as
 text, TIMESTAMP in UTC; binary values as base64. It is the same for every target and `enum`, `binary` or
-`timezone`. An UPDATE that changes the key is written as DELETE and INSERT; otherwise the record of the
-old key would stay where only the newest record of each key counts.
+`timezone`. An UPDATE that changes the key is written as DELETE and INSERT; otherwise the record of the old
+key would stay where only the newest record of each key counts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from relay.mysql.conversion_names import native
 from relay.mysql.numbers import decimal_text
 from relay.templates.tracing import mark_of
 
-#: What the columns of a table's key take, and the part of a run's cache that all of them may take.
+#: Memory of a table's key columns, and the share of a run's cache for all of them.
 _KEY_BYTES: Final = 500
 _COLUMN_BYTES: Final = 100
 _SHARE: Final = 8
@@ -49,8 +49,8 @@ _to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
 def encoder_of(
     codec: Codec, options: Options, answers: LookupCache, chosen: ChosenKey | None = None
 ) -> Encoder:
-    """Return the encoder of a target with these options. `chosen`: what rules say of keys, None if nothing;
-    the codec is one that they are for (`key_rule_problem`).
+    """Return the encoder of a target with these options. `chosen`: the rules for keys, None without any; the
+    codec must support them (`key_rule_problem`).
     """
     if chosen is not None and codec.keyed_encoder is not None:
         return codec.keyed_encoder(options, answers, chosen)
@@ -74,18 +74,18 @@ class _KeyedEncoder:
 
     @property
     def prepare(self) -> Callable[[list[Event]], list[Event]]:
-        """Split updates of keys, in addition to what the target's producer does."""
+        """Split updates of keys, in addition to those that the target's producer splits."""
         key_of = self._own_key if self._has_row_keys or self._has_tombstones else None
         return functools.partial(_prepared, self._inner.prepare, key_of, self._chosen)
 
     def _own_key(self, schema: TableSchema) -> tuple[str, ...]:
-        """The columns of a table's key; none if a rule says them."""
+        """Return the columns of a table's key; none if a rule chooses them."""
         return () if self._chosen(schema.id) else schema.handle_key()
 
     def encode(
         self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterator[EncodedRecord]:
-        """Give the events' messages; see `relay.codecs.codec.Encoder`."""
+        """Yield the events' messages; see `relay.codecs.codec.Encoder`."""
         for event in events:
             if isinstance(event, RowChange):
                 yield from self._row(event, source_record, losses)
@@ -116,7 +116,7 @@ class _KeyedEncoder:
     def _with_room_for(
         self, key: bytes, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]
     ) -> list[EncodedRecord]:
-        """Encode the row again, within a limit that leaves room for the key. Raises MessageTooLarge."""
+        """Encode the row again, within a limit reduced by the size of the key. Raises MessageTooLarge."""
         options: Any = self._options
         most = max(1, options.max_message_bytes - len(key))
         smaller = msgspec.structs.replace(options, max_message_bytes=most)
@@ -146,7 +146,7 @@ class RowKeys:
     def key_of(self, change: RowChange) -> bytes | None:
         """Return the row's key after the change, before a DELETE; None if the table has none, or the row
         lacks a column of it. Raises KeyColumnsMissing if it lacks one that a rule names, NotRepresentable for
-        a value that JSON has no form for.
+        a value without a JSON form.
         """
         places, names = self._columns.get(change.schema) or self._found(change.schema)
         cells = change.images.cells_at(places, is_old=change.op is _DELETE) if places else None
@@ -175,6 +175,6 @@ class RowKeys:
 
 
 @native("row-key")
-def written_in_key(cell: Any) -> Any:  # noqa: ANN401 - any value, and what JSON has for it
-    """Return what a key's column has as JSON."""
+def written_in_key(cell: Any) -> Any:  # noqa: ANN401 - any value, and its JSON form
+    """Return the JSON form of a key column's value."""
     return decimal_text(cell) if isinstance(cell, Decimal) else cell

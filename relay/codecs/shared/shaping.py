@@ -1,9 +1,8 @@
-"""Target options that say how to write what a reader could misread.
+"""Target options for values and events that a reader could misread.
 
-Contract: a function that decides for one event raises NotRepresentable where the user wants a refusal; how
-values are spelled is decided once for an encoder or decoder (`shaped_style`).
-Codecs offer those values of an option that their format has a form for. What a source does not tell is
-counted by its decoder.
+A function that decides for one event raises NotRepresentable if the option refuses it; the text style of
+values is chosen once for an encoder or decoder (`shaped_style`). Codecs offer those values of an option that
+their format supports. The decoder counts facts that its source lacks.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from relay.mysql.values import TextStyle, read_hex
 
 _ABOUT: Final = "an UPDATE whose old row the source does not tell: "
 _SIDE: Final = {"side": "target"}
-#: Of a format whose keys are not part of the message. `relay.codecs.shared.shaped` writes both.
+#: For a format whose keys are not part of the message. `relay.codecs.shared.shaped` writes both.
 Key = Annotated[
     Literal["producer", "primary-key"],
     Meta(
@@ -33,12 +32,12 @@ Key = Annotated[
 Tombstones = Annotated[
     bool, Meta(description="a record with the same key and no value follows each DELETE", extra=_SIDE)
 ]
-#: Of a format in which an UPDATE cannot lack its old row, or says INSERT by lacking it.
+#: For a format in which an UPDATE cannot lack its old row, or means INSERT without it.
 InsertUnknownBefore = Annotated[
     Literal["insert", "refuse"],
     Meta(description=_ABOUT + "written as an INSERT, or refused", extra=_SIDE),
 ]
-#: Of a format in which an UPDATE may lack its old row.
+#: For a format in which an UPDATE may lack its old row.
 KeepUnknownBefore = Annotated[
     Literal["update", "insert", "refuse"],
     Meta(
@@ -47,7 +46,7 @@ KeepUnknownBefore = Annotated[
     ),
 ]
 
-#: Of a format whose values are text. What a source was written with may be said there, too.
+#: For a format whose values are text. On the source side the option describes the producer.
 Members = Annotated[
     Literal["index", "label"],
     Meta(description="ENUM and SET: numbers, or labels (`b`; `a,c`) where the members are known"),
@@ -77,7 +76,7 @@ _INSERT: Final = Op.INSERT
 
 
 def shaped_style(style: TextStyle, options: Options) -> TextStyle:
-    """Return a producer's spelling of values with what a codec's options (those above) change of it."""
+    """Return a producer's text style with the changes of a codec's options (those above)."""
     given = {name: getattr(options, name, None) for name in ("enum", "binary", "zero_dates")}
     binary = given["binary"] or "producer"
     return msgspec.structs.replace(
@@ -91,8 +90,8 @@ def shaped_style(style: TextStyle, options: Options) -> TextStyle:
 
 
 def column_styles(schema: TableSchema, style: TextStyle) -> list[TextStyle]:
-    """Return how each of a table's columns is spelled: with `zero-dates=null`, dates of its key keep their
-    text. Readers join rows by it, and NULL would be the key of several.
+    """Return the style of each of a table's columns: with `zero-dates=null`, dates of its key keep their
+    text. Readers join rows by the key, and NULL would be the key of several rows.
     """
     if not style.has_null_dates:
         return [style] * len(schema.columns)
@@ -101,7 +100,7 @@ def column_styles(schema: TableSchema, style: TextStyle) -> list[TextStyle]:
 
 
 def op_without_before(wanted: str, protocol: str) -> Op:
-    """Return what an UPDATE without its old row is written as. Raises NotRepresentable if it is refused."""
+    """Return the operation for an UPDATE without its old row. Raises NotRepresentable if it is refused."""
     if wanted == "refuse":
         reason = "an UPDATE whose old row is unknown; the target option unknown-before=insert writes it"
         raise NotRepresentable(protocol, "", reason)

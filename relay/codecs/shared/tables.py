@@ -1,5 +1,5 @@
-"""A decoder's tables: what it has compiled for their rows, within a bound of memory, and what the catalog
-said last. A cache that could be emptied at any time.
+"""A decoder's tables: compiled readers of their rows, within a memory limit, and the catalog's latest facts.
+The cache may be emptied at any time.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from relay.catalog import Catalog
 from relay.model.events import Position, SchemaChange, TableId, TableSchema, is_later
 from relay.model.records import ConsumerRecord
 
-#: What a decoder compiles for rows of certain columns.
+#: A decoder's compiled object for rows of certain columns.
 _Kept = TypeVar("_Kept")
 _AnyTable = TypeVar("_AnyTable", bound="Table[Any]")
 
-#: What a table takes beside its names and what is compiled for it.
+#: Memory of a table besides its names and compiled objects.
 _TABLE_BYTES: Final = 1_000
 #: A commit ts that no row has.
 _NEVER: Final = math.inf
 
-#: What is wrong with a row whose table has no name.
+#: The error for a row whose table has no name.
 NAMELESS: Final = "a row without the name of its table"
 
 
 class Columns:
-    """Where the columns of a definition stand by name, and those that are virtual."""
+    """The column indexes of a definition by name, and its virtual columns."""
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
@@ -35,17 +35,17 @@ class Columns:
 
 
 class Table(Generic[_Kept]):
-    """A table's name, made once, what a decoder has compiled for its rows (the newest first), and what the
-    catalog said last.
+    """A table's name, made once, the decoder's compiled objects for its rows (newest first), and the
+    catalog's latest facts.
     """
 
     def __init__(self, id: TableId) -> None:
         self.id = id
         self.kept: list[_Kept] = []
-        #: About what all of it takes; `Tables` counts it.
+        #: Approximate memory of all of it; `Tables` counts it.
         self.bytes = 0
-        #: The definition after all DDL of the table, and that DDL's last position and commit ts, as `catalog`
-        #: has them.
+        #: The definition after all DDL of the table, and that DDL's last position and commit ts, according to
+        #: `catalog`.
         self.newest: TableSchema | None = None
         self.newest_at: Position | None = None
         self.newest_commit_ts: float = _NEVER
@@ -53,7 +53,7 @@ class Table(Generic[_Kept]):
         self._columns: Columns | None = None
 
     def columns_of(self, schema: TableSchema) -> Columns:
-        """Return where the columns of a definition stand; of the last one it is known."""
+        """Return the column indexes of a definition; cached for the last one."""
         found = self._columns
         if found is None or found.schema is not schema:
             found = self._columns = Columns(schema)
@@ -62,7 +62,9 @@ class Table(Generic[_Kept]):
     def is_newest(
         self, catalog: Catalog, commit_ts: int | None, event_time_ns: int, record: ConsumerRecord | Position
     ) -> bool:
-        """Whether a row follows all DDL of its table, as most do (`Position.precedes`): then use `newest`."""
+        """Return whether a row follows all DDL of its table, as most do (`Position.precedes`); if so, use
+        `newest`.
+        """
         if catalog is not self.catalog:
             self.catalog, (self.newest_at, self.newest) = catalog, catalog.newest(self.id)
             at = self.newest_at
@@ -79,13 +81,13 @@ class Table(Generic[_Kept]):
         return isinstance(record, Position) and is_later(record.log, at.log)
 
     def forget(self) -> None:
-        """Forget what was compiled."""
+        """Discard compiled objects."""
         self.kept, self._columns = [], None
 
 
 class Tables(dict[tuple[str | None, str | None], _AnyTable]):
-    """A decoder's tables by database and name, made on demand, within a bound of bytes: a cache that could be
-    emptied at any time. Those that were met first are dropped first.
+    """A decoder's tables by database and name, made on demand, within a limit of bytes: a cache that may be
+    emptied at any time. The oldest tables are dropped first.
     """
 
     def __init__(self, made: Callable[[TableId], _AnyTable], most_bytes: int) -> None:
@@ -99,15 +101,17 @@ class Tables(dict[tuple[str | None, str | None], _AnyTable]):
         return table
 
     def keep(self, table: _AnyTable, made: Any, size: int, most: int) -> None:  # noqa: ANN401 - the table's kind
-        """Keep what was compiled for a table, about so many bytes, and the newest `most` of its kind."""
+        """Keep a compiled object of a table, of about `size` bytes, and the newest `most` of its kind."""
         if len(table.kept) >= most:
-            # Each counts as an equal part: what a table keeps is alike.
+            # Each counts as an equal part: a table's objects are alike.
             self.charge(table, -(table.bytes // (len(table.kept) + 1)))
         table.kept = [made, *table.kept[: most - 1]]
         self.charge(table, size)
 
     def charge(self, table: _AnyTable, size: int) -> None:
-        """Count bytes that a table takes from now on; if all take too many, forget others, or all of it."""
+        """Count bytes that a table takes from now on; above the limit, discard other tables, or
+        everything.
+        """
         name = table.id.database, table.id.table
         if name not in self:
             self[name] = table
@@ -122,7 +126,7 @@ class Tables(dict[tuple[str | None, str | None], _AnyTable]):
             table.kept = newest
 
     def pop(self, name: tuple[str | None, str | None], *default: Any) -> Any:  # noqa: ANN401 - as dict's
-        """Forget a table."""
+        """Discard a table."""
         table = super().pop(name, *default)
         if isinstance(table, Table):
             self._bytes -= table.bytes
@@ -131,11 +135,13 @@ class Tables(dict[tuple[str | None, str | None], _AnyTable]):
         return table
 
     def clear(self) -> None:
-        """Forget all tables."""
+        """Discard all tables."""
         super().clear()
         self._bytes = 0
 
     def forget(self, change: SchemaChange) -> None:
-        """Forget what was compiled for a statement's tables: columns may have moved, so no guess may stay."""
+        """Discard the compiled objects of a statement's tables: columns may have moved, so no inferred schema
+        may stay.
+        """
         for table in (*change.targets, *(pair.old for pair in change.renamed)):
             self.pop((table.database, table.table), None)

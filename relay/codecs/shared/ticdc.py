@@ -1,4 +1,4 @@
-"""What TiCDC's formats share: commit timestamps, type texts, split updates, one DDL message a table.
+"""Shared by TiCDC's formats: commit timestamps, type texts, split updates, one DDL message a table.
 
 Sources: pingcap/ticdc pkg/sink/codec/{canal,common} and pingcap/tidb pkg/parser/types (read 2026-08); PingCAP
 "TiCDC Behavior in Splitting UPDATE Events".
@@ -36,16 +36,18 @@ from relay.mysql.ddl.parts import renames_alone, words_of_drops
 from relay.mysql.types import DISPLAY_WIDTHS, format_type, quoted_table, suffix
 from relay.templates.tracing import mark_of
 
-#: `Source.connector` of everything that TiCDC has sent, in whatever format.
+#: `Source.connector` of all TiCDC events, in any format.
 CONNECTOR: Final = "ticdc"
-#: TSOs are 64-bit numbers without a sign.
+#: TSOs are unsigned 64-bit numbers.
 TSO_END: Final = 1 << 64
 #: A time of a row or a message, in milliseconds since 1970.
 Milliseconds = Annotated[int, Meta(ge=-TIME_END_MS, lt=TIME_END_MS)]
 
 
 def commit_ts_of(source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> int:
-    """Return the event's commit ts, or (counted) one made of event time and offset if the source has none."""
+    """Return the event's commit ts, or (counted) one derived from event time and offset if the source has
+    none.
+    """
     commit_ts = source.commit_ts
     if commit_ts is not None:
         return commit_ts
@@ -56,7 +58,7 @@ def commit_ts_of(source: Source, source_record: ConsumerRecord, losses: list[Los
 
 
 _COMMIT_TS_SYNTHETIC: Final = Loss.COMMIT_TS_SYNTHETIC
-#: The bits of a commit ts that count within a millisecond.
+#: The bits of a commit ts below a millisecond.
 _COUNTER: Final = (1 << TSO_LOGICAL_BITS) - 1
 
 
@@ -66,7 +68,7 @@ def bare_type_text(column_type: ColumnType) -> str:
 
 
 def full_type_text(column_type: ColumnType) -> str:
-    """The type as TiDB describes it (`content-compatible`): default display widths, `int(11)`, `year(4)`."""
+    """Return the type in TiDB's form (`content-compatible`): default display widths, `int(11)`, `year(4)`."""
     base = column_type.base
     if base == "year":
         return "year(4)"
@@ -85,11 +87,12 @@ _UPDATE: Final = Op.UPDATE
 def split_updates(
     events: list[Event], key_of: Callable[[TableSchema], tuple[str, ...]] = TableSchema.key_columns
 ) -> list[Event]:
-    """Return the events with every UPDATE of a key as DELETE of the old row and INSERT of the new one.
+    """Return the events with every UPDATE of a key split into DELETE of the old row and INSERT of the new
+    one.
 
-    `key_of`: the columns that count. By default a key is the primary key or any unique key, even one that may
-    be NULL. The manual speaks of keys that cannot be NULL; the code and its records do not (pingcap/ticdc
-    pkg/common/event, 2026-08).
+    `key_of`: the key's columns. By default a key is the primary key or any unique key, even one that may be
+    NULL. The manual mentions only keys that cannot be NULL; the code and its records include the others
+    (pingcap/ticdc pkg/common/event, 2026-08).
     """
     for event in events:
         if type(event) is RowChange and event.op is _UPDATE and not event.images.keys_unchanged_on_wire():
@@ -107,8 +110,8 @@ def _with_split(events: list[Event], key_of: Callable[[TableSchema], tuple[str, 
 
 
 def changes_chosen_key(change: Event, chosen: ChosenKey) -> TypeGuard[RowChange]:
-    """Whether it is an UPDATE of the columns of which a rule makes the table's keys. One whose old row does
-    not tell them is none.
+    """Return whether it is an UPDATE of the columns that a rule chooses for the table's keys. An UPDATE whose
+    old row lacks them is none.
     """
     if not isinstance(change, RowChange) or change.op is not _UPDATE:
         return False
@@ -121,7 +124,9 @@ def changes_chosen_key(change: Event, chosen: ChosenKey) -> TypeGuard[RowChange]
 
 
 def split_chosen_keys(events: list[Event], chosen: ChosenKey) -> list[Event]:
-    """Return the events with every UPDATE of columns of which a rule makes keys as DELETE and INSERT."""
+    """Return the events with every UPDATE of columns that a rule chooses for keys split into DELETE and
+    INSERT.
+    """
     return [
         part
         for event in events
@@ -134,7 +139,7 @@ def _changes_key(
     places: dict[TableSchema, tuple[int, ...]],
     key_of: Callable[[TableSchema], tuple[str, ...]],
 ) -> TypeGuard[RowChange]:
-    """Whether it is an UPDATE of a key; `places` keeps where the key columns of definitions stand."""
+    """Return whether it is an UPDATE of a key; `places` caches the indexes of definitions' key columns."""
     if (
         not isinstance(change, RowChange)
         or change.op is not Op.UPDATE
@@ -150,7 +155,7 @@ def _changes_key(
 
 
 def differ(before: Sequence[Cell], after: Sequence[Cell]) -> bool:
-    """Whether these make different keys: the sign of a zero counts, because it is written."""
+    """Return whether these make different keys: the sign of a zero counts, because it is written."""
     return before != after or any(
         type(old) is float and not old and str(old) != str(new)
         for old, new in zip(before, after, strict=True)
@@ -158,7 +163,7 @@ def differ(before: Sequence[Cell], after: Sequence[Cell]) -> bool:
 
 
 def split_update(change: RowChange) -> list[Event]:
-    """Return an UPDATE as DELETE of the old row and INSERT of the new one."""
+    """Split an UPDATE into DELETE of the old row and INSERT of the new one."""
     old, new = split_images(change.images)
     delete = msgspec.structs.replace(change, op=Op.DELETE, images=old)
     return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=new)]
@@ -170,7 +175,9 @@ _RESTORED: Final = re.compile(r"[A-Z][A-Z ]* `")
 
 
 def is_restored(ddl: str) -> bool:
-    """Whether TiDB rewrote this (upper-case keywords, back-quoted names): then backslashes are literal."""
+    """Return whether TiDB rewrote this (upper-case keywords, back-quoted names), which makes backslashes
+    literal.
+    """
     return _RESTORED.match(ddl) is not None
 
 
@@ -194,13 +201,14 @@ def _with_escapes(match: re.Match[str]) -> str:
 
 
 def _moves_a_table(change: SchemaChange) -> bool:
-    """Whether a statement, not of TiCDC, renames tables into other databases."""
+    """Return whether a statement, not of TiCDC, renames tables into other databases."""
     is_moved = any(pair.old.database not in {"", pair.new.database} for pair in change.renamed)
     return is_moved and change.source.connector != CONNECTOR
 
 
 def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
-    """TiCDC's messages of a statement: one a table for a DROP or RENAME of several, else the whole text.
+    """Return TiCDC's messages of a statement: one a table for a DROP or RENAME of several, else the whole
+    text.
 
     A rename into another database is written with both databases, as TiCDC does: readers execute a statement
     in the database of its message, which is the new one.
@@ -218,10 +226,12 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
 
 
 def lacks_handle_key(change: RowChange, names: Container[str], losses: list[Loss]) -> bool:
-    """Whether a DELETE with these columns lacks some of its handle key, so that the key cannot stand for it.
+    """Return whether a DELETE with these columns lacks some of its handle key, so that the key does not
+    identify the row.
 
-    It is counted as `columns-absent` then: readers cannot find the row by its key. What lacks columns of its
-    definition was counted when it was read; for an UPDATE that was split, this is true of its new row, too.
+    It is counted as `columns-absent` then: readers cannot find the row by its key. A row that lacks columns
+    of its definition was counted when it was read; for an UPDATE that was split, this is true of its new row,
+    too.
     """
     schema = change.schema
     is_missing = any(name not in names for name in schema.handle_key())
@@ -236,7 +246,7 @@ def _has_all(schema: TableSchema, names: Container[str]) -> bool:
 
 
 def _is_of_partial_update(delete: RowChange) -> bool:
-    """Whether it is the old row of an UPDATE whose new row lacks columns."""
+    """Return whether it is the old row of an UPDATE whose new row lacks columns."""
     images = delete.images
     new = images.images.after if isinstance(images, HalfRows) else None
     if new is None:
@@ -246,7 +256,7 @@ def _is_of_partial_update(delete: RowChange) -> bool:
 
 
 def handle_key_places(schema: TableSchema) -> tuple[int, ...]:
-    """Return the places of the handle key's columns in the table; of all columns if it has no such key."""
+    """Return the indexes of the handle key's columns in the table; of all columns if it has no such key."""
     key = frozenset(schema.handle_key())
     return tuple(at for at, column in enumerate(schema.columns) if not key or column.name in key)
 
@@ -274,23 +284,25 @@ DecimalMode = Annotated[
 ]
 
 
-# `bytes in bytes` first asks whether the former is a number, at the price of an exception; finding a number
-# takes a tenth of that.
+# `bytes in bytes` first tries the former as a number, which costs an exception; finding a number takes a
+# tenth of that.
 BACKSLASH: Final = ord("\\")
 _print = msgspec.json.Encoder(enc_hook=mark_of).encode
-#: msgspec has short escapes for two characters for which TiCDC has none.
+#: msgspec has short escapes for two characters that TiCDC escapes in the long form.
 _ESCAPE: Final = re.compile(rb"\\(.)")
 _LONG_ESCAPES: Final = {b"b": rb"\u0008", b"f": rb"\u000c"}
 
 
 def printed(value: object) -> bytes:
-    """JSON as TiCDC escapes it. Raises OverflowError beyond 64 bits, UnicodeError for lone surrogates."""
+    """Return JSON with TiCDC's escapes. Raises OverflowError beyond 64 bits, UnicodeError for lone
+    surrogates.
+    """
     text = _print(value)
     return with_long_escapes(text) if BACKSLASH in text else text
 
 
 def with_long_escapes(text: bytes) -> bytes:
-    """Return msgspec's JSON with the escapes that TiCDC has."""
+    """Return msgspec's JSON with TiCDC's escapes."""
     if text.find(b"\\b") >= 0 or text.find(b"\\f") >= 0:
         return _ESCAPE.sub(lambda match: _LONG_ESCAPES.get(match[1], match[0]), text)
     return text

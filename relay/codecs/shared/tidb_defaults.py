@@ -1,6 +1,6 @@
-"""Column defaults as TiDB keeps them, with what it adds to a definition.
+"""Column defaults in TiDB's stored form, including those that TiDB adds to a definition.
 
-Contract: pure functions of a column. Source: pingcap/tidb pkg/ddl/add_column.go (implied defaults).
+Pure functions of a column. Source: pingcap/tidb pkg/ddl/add_column.go (implied defaults).
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Final
 from relay.model.events import ABSENT, Column, Default
 from relay.mysql.types import FRACTIONAL, default_bytes, default_text
 
-#: The default that stands for the time of the insertion.
+#: The default that means the time of the insertion.
 NOW: Final = "CURRENT_TIMESTAMP"
 _ZERO: Final = "0000-00-00 00:00:00"
 
 
 def stored_default(column: Column) -> str | None:
-    """Return the text of the default as TiDB keeps it, `NOW` for every CURRENT_TIMESTAMP; None if there is
-    none, or it is another expression.
+    """Return the text of the default in TiDB's stored form, `NOW` for every CURRENT_TIMESTAMP; None if there
+    is none, or it is another expression.
 
     A column that cannot be NULL gets a default from its type if the definition has none: YEAR `0000`,
     TIMESTAMP the time of the insertion.
@@ -47,7 +47,7 @@ def _stored(column: Column, default: Default) -> str | None:
 
 
 def sequence_default(column: Column, database: str) -> str | None:
-    """Return a default that is the next value of a sequence, as TiDB keeps it:
+    """Return a default that is the next value of a sequence, in TiDB's stored form:
     ``nextval(`database`.`sequence`)``; None for any other.
     """
     default = column.default

@@ -1,8 +1,8 @@
 """Traced rows: changes whose cells stand for the values of a message, while its template is derived.
 
-Contract: a decoder that offers templates (`relay.codecs.codec.TracingDecoder`) says what of a message is
-the same in all messages of its shape, and gives the same change with traced values. It raises
-`NotTemplatable` where a message of that shape might mean anything else. Encoders write such changes as any
+A decoder that offers templates (`relay.codecs.codec.TracingDecoder`) declares which parts of a message are
+the same in all messages of its shape, and returns the same change with traced values. It raises
+`NotTemplatable` if a message of that shape might mean anything else. Encoders write such changes like any
 other.
 """
 
@@ -27,8 +27,8 @@ from relay.templates.scanning import Path, Token
 from relay.templates.tracing import NotTemplatable, Trace, Traced, TracedCell, TracedNumber, TracedOp, Written
 
 _NULL: Final = b"null"
-#: Reads whose numbers are those that the tokens have; but tokens below 0 stand for numbers of 64 bits from
-#: this one on where there is no sign.
+#: Reads whose numbers are those of the tokens; but in an unsigned column negative tokens stand for 64-bit
+#: numbers from this one on.
 _UNSIGNED: Final[Conversion] = ("unsigned64",)
 _PLAIN_INTEGERS: Final[tuple[Conversion | None, ...]] = (
     None,
@@ -69,12 +69,13 @@ def follows_ddl(
     event_time_ns: TracedNumber,
     record: ConsumerRecord,
 ) -> AfterDdl | None:
-    """Note that rows must stand between the same DDL of their table as the one at hand, which was read as
-    `known`.
+    """Note that rows must follow the same DDL of their table, and precede the same, as the actual one, which
+    was read as `known`.
 
-    `standing`: what the catalog says of the row at hand. Returns what no condition can say: without a
-    commit ts rows in the partition of the DDL are told by their offsets, others by event time. Raises
-    NotTemplatable if the catalog does not tell, and for rows before DDL that only commit ts could order.
+    `standing`: the catalog's facts of the actual row. Returns the part that conditions cannot express:
+    without a commit ts, rows in the partition of the DDL are ordered by their offsets, others by event time.
+    Raises NotTemplatable if the catalog is ambiguous, and for rows before DDL that only commit ts could
+    order.
     """
     if standing.schema is not known:
         raise NotTemplatable
@@ -94,9 +95,9 @@ def follows_ddl(
 
 
 def _precedes(later: Sequence[Position], commit_ts: TracedNumber | None) -> None:
-    """Note that rows must stand before all of this DDL. Raises NotTemplatable."""
+    """Note that rows must precede all of this DDL. Raises NotTemplatable."""
     times = [at.commit_ts for at in later if at.commit_ts is not None]
-    # At the very moment of a statement a table may have its definition already
+    # At the time of a statement a table may already have its definition
     # (`Catalog.created_at_same_instant`).
     if commit_ts is None or len(times) < len(later) or not commit_ts < min(times):
         raise NotTemplatable
@@ -110,11 +111,13 @@ class TracedCells(dict[str, Any]):
         return TracedCells(self)
 
     def __or__(self, old: Any) -> TracedCells:  # type: ignore[override]  # noqa: ANN401 - of traced cells alone
-        """Return these cells with those of an old row over them, where it has them."""
+        """Return these cells, overridden by those of an old row."""
         return TracedCells({name: _laid_over(new, old.get(name)) for name, new in self.items()})
 
     def changed(self, new: Mapping[str, Any]) -> TracedOp:
-        """Return what prints the cells of this old row that differ from a new one's, with braces around."""
+        """Return the op that prints the cells of this old row that differ from a new one's, with braces
+        around.
+        """
         members = [(_name(name) + b":", put_of(old), put_of(new[name])) for name, old in self.items()]
         trace: Trace = next(iter(self.values())).trace
         return TracedOp(trace, Changed(tuple(members)))
@@ -132,16 +135,15 @@ def _laid_over(new: Traced, old: Traced | None) -> Traced:
 
 
 class TracedKey(list[Any]):
-    """What stands for the canonical cells of a key, as they are written there; ABSENT where there is none.
+    """The canonical cells of a key as traced values; ABSENT for a missing one.
 
-    `actual`: the cells of the message at hand; None if it is not known, or if equal cells may be written in
-    two ways.
+    `actual`: the cells of the actual message; None if unknown, or if equal cells may be written in two ways.
     """
 
     actual: list[Any] | None = None
 
     def __init__(self, cells: Iterable[tuple[Any, Conversion | None]]) -> None:
-        """Make it of traced cells, or ABSENT, and how each is read."""
+        """Initialize from traced cells, or ABSENT, and the conversion of each."""
         super().__init__(
             [
                 cell if cell is ABSENT else cell.written(read, conversion(written_in_key))
@@ -150,11 +152,13 @@ class TracedKey(list[Any]):
         )
 
     def __contains__(self, wanted: object) -> bool:
-        """Whether it has this very object: ABSENT."""
+        """Return whether it has this very object: ABSENT."""
         return any(cell is wanted for cell in self)
 
     def __ne__(self, other: object) -> bool:
-        """Whether they differ in the message at hand: noted for all; not known means no, as of most keys."""
+        """Return whether they differ in the actual message, and note it for all; if unknown, return False, as
+        for most keys.
+        """
         if not isinstance(other, TracedKey) or ABSENT in self or ABSENT in other:
             raise NotTemplatable
         if self.actual is not None and other.actual is not None and self.actual != other.actual:
@@ -174,14 +178,14 @@ class TracedKey(list[Any]):
 def choosing(
     function: Callable[[str | None], int], null: int, small: int, large: int = 0, least: int | None = None
 ) -> Callable[[str | None], int]:
-    """Give a function of a cell's text the name by which templates have it (`relay.templates.ops.Choice`)."""
+    """Name a function of a cell's text for templates (`relay.templates.ops.Choice`)."""
     function.choice = null, small, large, least  # type: ignore[attr-defined]  # functions take attributes
     return function
 
 
 def choice_of(function: Callable[[str | None], int], cell: Traced) -> TracedOp:
-    """Return what prints the number that such a function gives for a cell. Raises NotTemplatable for
-    another.
+    """Return the op that prints the number that such a function returns for a cell. Raises NotTemplatable for
+    other functions.
     """
     found = getattr(function, "choice", None)
     if found is None:
@@ -198,20 +202,20 @@ def choice_of(function: Callable[[str | None], int], cell: Traced) -> TracedOp:
     return TracedOp(cell.trace, op)
 
 
-def put_of(cell: Any) -> Put:  # noqa: ANN401 - what a row function made
-    """Return how a cell is printed. Raises NotTemplatable for what is no traced cell."""
+def put_of(cell: Any) -> Put:  # noqa: ANN401 - a result of a row function
+    """Return the op that prints a cell. Raises NotTemplatable for other values."""
     op = cell.op() if isinstance(cell, Traced) else None
     if not isinstance(op, Put):
         raise NotTemplatable
     return op
 
 
-def replacing(value: Any, lost: list[Any], word: str) -> Null:  # noqa: ANN401 - what msgspec prints
-    """Return the function for a NULL that becomes this value, for which a word is counted, and which
+def replacing(value: Any, lost: list[Any], word: str) -> Null:  # noqa: ANN401 - any value that msgspec prints
+    """Return the function for a NULL that becomes this value and is counted as `word`, in a form that
     templates know.
     """
 
-    def null() -> Any:  # noqa: ANN401 - what msgspec prints
+    def null() -> Any:  # noqa: ANN401 - any value that msgspec prints
         lost.append(word)
         return value
 
@@ -220,7 +224,7 @@ def replacing(value: Any, lost: list[Any], word: str) -> Null:  # noqa: ANN401 -
 
 
 def _replaced(null: Null | None) -> tuple[bytes | None, str | None]:
-    """Return the text that NULL becomes, and the word for it; no text where that is not known."""
+    """Return the replacement text of NULL, and the word it is counted as; no text if unknown."""
     if null is None:
         return _NULL, None
     found = getattr(null, "replaces", None)
@@ -232,14 +236,14 @@ def _replaced(null: Null | None) -> tuple[bytes | None, str | None]:
 
 
 class TracedReader(TypedReader):
-    """The reader of traced rows: what encoders ask of it names conversions, and reads nothing."""
+    """The reader of traced rows: it names conversions for encoders, and reads nothing."""
 
     reads_as: Sequence[Conversion | None]
 
     @classmethod
     def of(cls, reader: TypedReader, reads_as: Sequence[Conversion | None] | None = None) -> TracedReader:
-        """Return the traced twin of a reader. `reads_as`: how each cell's token is read; by default as
-        `reads` say of a parsed token. Raises NotTemplatable if a read has no name.
+        """Return the traced twin of a reader. `reads_as`: the conversion of each cell's token; by default
+        `reads` of a parsed token. Raises NotTemplatable if a read has no name.
         """
         made = cls.__new__(cls)
         made.__dict__.update(reader.__dict__)
@@ -250,14 +254,14 @@ class TracedReader(TypedReader):
     def row_function(
         self,
         writes: Sequence[Write | None],
-        shortcuts: Mapping[tuple[Read, Write | None], Convert],  # noqa: ARG002 - they do the same
+        shortcuts: Mapping[tuple[Read, Write | None], Convert],  # noqa: ARG002 - they are equivalent
         nulls: Sequence[Null | None] | None = None,
         *,
         names: Sequence[str] | None = None,
         as_struct: bool = False,  # noqa: ARG002 - rows are dicts
         is_compiled: bool = True,  # noqa: ARG002 - they are made once
     ) -> RowFunction:
-        """Return what gives the target's values of traced cells; see `TypedReader`."""
+        """Return the function that makes the target's values from traced cells; see `TypedReader`."""
         names = self.names if names is None else names
         replaced = map(_replaced, nulls or [None] * len(writes))
         forms = [
@@ -280,7 +284,7 @@ class TracedReader(TypedReader):
         raise NotTemplatable
 
     def cells_at(self, places: Sequence[int], cells: Sequence[Any], _part: str) -> TracedKey:
-        """Return what stands for the cells of a key."""
+        """Return the traced cells of a key."""
         found = dict(zip(self.places, zip(cells, self.reads_as, strict=True), strict=True))
         return TracedKey([found.get(at, (ABSENT, None)) for at in places])
 
@@ -290,7 +294,7 @@ class TracedReader(TypedReader):
 
 
 class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
-    """Images of traced cells; the reader is a `TracedReader`. `keeps_keys`: what the images at hand say of
+    """Images of traced cells; the reader is a `TracedReader`. `keeps_keys`: the actual images'
     `keys_unchanged_on_wire`.
     """
 
@@ -298,12 +302,12 @@ class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
 
     @property
     def possible_destinations(self) -> NoReturn:
-        """Refuse: who asks wants canonical values."""
+        """Refuse: callers want canonical values."""
         raise NotTemplatable
 
     def keys_unchanged_on_wire(self) -> bool:
-        """Note that the key columns have the same values in both images, if those at hand have. Else the
-        columns that an encoder asks for must tell.
+        """Note that the key columns have the same values in both images, if the actual ones have. Else the
+        columns that an encoder asks for decide.
         """
         old, new = self.old, self.new
         if self.keeps_keys and old is not None and new is not None:

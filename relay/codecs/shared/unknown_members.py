@@ -1,9 +1,9 @@
 """Members of a JSON message that its protocol does not define.
 
-Contract: a codec declares its messages as structs and parses them with a `MessageParser`. It refuses other
-members in every object of a message, which costs nothing. A message that has some is parsed again without
-them, and carries them in `unknown`, by path, for `Source.extras`. A member that a producer sends and relay
-does not use is declared as `Any`.
+A codec declares its messages as structs and parses them with a `MessageParser`. It refuses other members in
+every object of a message, at no cost. A message that has some is parsed again without them, and carries them
+in `unknown`, by path, for `Source.extras`. A member that a producer sends and relay does not use is declared
+as `Any`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Unknown = Mapping[str, Any]
 
 
 class Message(msgspec.Struct, gc=False):
-    """A message, or a part that is parsed on its own. `unknown`: members that its structs do not define."""
+    """A message, or a part that is parsed separately. `unknown`: members that its structs do not define."""
 
     unknown: ClassVar[Unknown | None] = None
 
@@ -49,8 +49,8 @@ T = TypeVar("T", bound=Message)
 class MessageParser(Generic[T]):
     """Parses messages of one type.
 
-    `exact`: the type without any other members, in itself and in its parts. `decode` parses it and raises
-    msgspec.ValidationError for a message with other members.
+    `exact`: the type with unknown members forbidden, in itself and in its parts. `decode` parses it and
+    raises msgspec.ValidationError for a message with other members.
     """
 
     def __init__(self, message: type[T]) -> None:
@@ -63,7 +63,7 @@ class MessageParser(Generic[T]):
         self._node = _node_of(inspect.type_info(message))
 
     def parse(self, data: bytes | msgspec.Raw) -> T:
-        """Parse a message. Raises what msgspec raises."""
+        """Parse a message. Raises msgspec's errors."""
         try:
             return self.decode(data)
         except msgspec.ValidationError:
@@ -71,7 +71,7 @@ class MessageParser(Generic[T]):
 
     def parse_open(self, data: bytes | msgspec.Raw, beside: Unknown | None = None) -> T:
         """Parse a message that `decode` may have refused; `beside`: unknown members of its record's other
-        parts. Raises what msgspec raises.
+        parts. Raises msgspec's errors.
         """
         return self._with_unknown(self._decode_open(data), msgspec.Raw(data), beside)
 
@@ -89,7 +89,7 @@ class MessageParser(Generic[T]):
 
     @staticmethod
     def set_unknown(message: Any, unknown: Unknown | None) -> None:  # noqa: ANN401 - a class made at run time
-        """Give a message that `decode` has refused other unknown members."""
+        """Set the unknown members of a message that `decode` has refused."""
         message.unknown = unknown or None
 
 
@@ -114,7 +114,7 @@ def with_unknown(source: Source, unknown: Unknown | None) -> Source:
 
 
 def below(path: str, found: Unknown | None) -> Unknown | None:
-    """Return the unknown members of a part of a message that is parsed on its own; `path`: where it is."""
+    """Return the unknown members of a part of a message that is parsed separately; `path`: its path."""
     if found is None:
         return None
     return {_joined(path, name): value for name, value in found.items()}
@@ -160,7 +160,7 @@ def exact_type(message: type[Any]) -> Any:  # noqa: ANN401 - a class made at run
 
 
 def _exact(annotation: Any) -> Any:  # noqa: ANN401 - any type that msgspec has
-    """A type with exact structs in place of others."""
+    """Return a type with its structs replaced by exact ones."""
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return exact_type(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -200,7 +200,7 @@ def find_unknown(data: bytes, node: Defined, path: str) -> Unknown | None:
 
 
 def _node_of(type_: inspect.Type) -> Defined | None:
-    """What defines names in values of a type; None if nothing does."""
+    """Return the node that defines member names in values of a type; None if nothing does."""
     match type_:
         case inspect.StructType(fields=fields):
             return DefinedObject({field.encode_name: _node_of(field.type) for field in fields})
@@ -214,7 +214,7 @@ def _node_of(type_: inspect.Type) -> Defined | None:
 
 
 def _find(value: object, node: Defined | None, path: str, found: dict[str, Any]) -> None:
-    """Find the members of a value, JSON or parsed, that are not defined."""
+    """Find the undefined members of a value, JSON or parsed."""
     if node is None:
         return
     part = _parts(value)
@@ -241,7 +241,7 @@ _decode_value: Final = msgspec.json.Decoder().decode
 
 
 def _parts(value: object) -> object:
-    """The members or the items of a value; anything else for one that has none."""
+    """Return the members or the items of a value; any other object for a value without parts."""
     if not isinstance(value, msgspec.Raw):
         return value
     try:
