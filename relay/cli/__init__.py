@@ -1,4 +1,4 @@
-"""The command line. `main` is the `relay` program; every command lives in a module of its own."""
+"""The command line. `main` is the `relay` program; every command has a separate module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from typing import Final
 
 _STDERR: Final = 2
-#: The status that a shell gives to what SIGTERM has ended.
+#: The exit status that a shell reports for a process ended by SIGTERM.
 _TERMINATED: Final = 128 + signal.SIGTERM
 
 
@@ -18,10 +18,10 @@ def main() -> None:
     _exit_on_sigterm()
     _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
-        # What the terminal's encoding lacks is escaped; it must end no command.
+        # Characters outside of the terminal's encoding are escaped; they must end no command.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    # Importing `relay.cli.check`, say, must not cost what the command line costs.
+    # Importing `relay.cli.check`, for example, must not load the whole command line.
     from relay.cli.commands import app
     from relay.cli.exits import run_program
 
@@ -29,16 +29,18 @@ def main() -> None:
 
 
 def _exit_on_sigterm() -> None:
-    """Let SIGTERM end a container's first process as it ends any other: Linux ignores it for a first process
-    without a handler. An exception might not end a loop of asyncio.
+    """Let SIGTERM end a container's first process as it ends any other.
+
+    Linux ignores it for a first process without a handler. An exception might not end a loop of asyncio.
     """
     if os.getpid() == 1:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(_TERMINATED))
 
 
 def _replace_closed_streams() -> None:
-    """Keep the numbers of the streams that the shell has closed (`>&-`), which else the next files would get:
-    only what is written to stdout is to fail then, and nobody reads stderr.
+    """Reopen the standard streams that the shell has closed (`>&-`), whose numbers the next files would get.
+
+    Then only writing to stdout fails, and text on stderr is dropped.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
         pass

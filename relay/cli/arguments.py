@@ -1,4 +1,4 @@
-"""What the commands have in common: `NAME=VALUE` options, choices, and opening input and output files.
+"""Shared helpers of the commands: `NAME=VALUE` options, choices, and opening input and output files.
 
 `relay --help` loads this module, too, so it imports nothing slow.
 """
@@ -29,7 +29,7 @@ from datetime import timedelta
 
 from relay.text.durations import milliseconds_of, parse_duration, parse_moment
 
-#: The name that stands for stdin and stdout.
+#: The name for stdin and stdout.
 STANDARD = "-"
 
 
@@ -43,8 +43,10 @@ class InputFormat(enum.StrEnum):
 
 
 class Input(NamedTuple):
-    """An opened input: its name in messages and, of a regular file, its size; how its lines are read; and
-    from where they come, if not from a file of that name.
+    """An opened input.
+
+    Its name in messages and, of a regular file, its size; how its lines are read; and their origins, if they
+    do not come from a file of that name.
     """
 
     stream: BinaryIO
@@ -60,7 +62,7 @@ def key_values(
     problems: list[Problem],
     example: str = "enable-tidb-extension=true",
 ) -> dict[str, str]:
-    """Read the `name=value` texts of the option `path`, and append what is wrong with them to `problems`."""
+    """Parse the `name=value` texts of the option `path`; append errors to `problems`."""
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -75,7 +77,7 @@ def key_values(
 
 
 def limits_of(texts: Iterable[str], problems: list[Problem]) -> Limits:
-    """Read the `name=value` texts of `--limit`, and append what is wrong with them to `problems`."""
+    """Parse the `name=value` texts of `--limit`; append errors to `problems`."""
     given = key_values(texts, "--limit", problems, "rows=20000")
     names = Limits.__struct_fields__
     values: dict[str, int] = {}
@@ -116,7 +118,7 @@ def open_input(name: str, option: str = "INPUT") -> Iterator[Input]:
 
 
 class OutputFile(io.FileIO):
-    """A file whose old content stays until something is written."""
+    """A file whose old content stays until the first write."""
 
     def __init__(self, name: str) -> None:
         #: Whether a file without anything to write becomes empty.
@@ -130,13 +132,13 @@ class OutputFile(io.FileIO):
         return super().write(data)
 
     def begin(self) -> None:
-        """Take the old content away."""
+        """Delete the old content."""
         if not self._is_begun and stat.S_ISREG(os.fstat(self.fileno()).st_mode):
             self.truncate(0)
         self._is_begun = True
 
     def end(self, *, is_done: bool) -> None:
-        """Take the old content away if all went well; leave all as it was if not, and nothing was written."""
+        """Delete the old content if all went well; otherwise leave it unless something was written."""
         if is_done:
             self.begin()
         elif self._is_new and not self._is_begun:
@@ -147,8 +149,8 @@ class OutputFile(io.FileIO):
 def open_output(name: str, option: str) -> Iterator[BinaryIO]:
     """Open a file for writing without a buffer, `-` being stdout. Raises ConfigError if that fails.
 
-    What stands in it stays until the first bytes are written, or until all is done without any: an error
-    before that leaves the file as it was.
+    The old content stays until the first bytes are written, or until the command succeeds without any: an
+    error before that leaves the file unchanged.
     """
     if name == STANDARD:
         sys.stdout.flush()
@@ -170,7 +172,10 @@ def open_output(name: str, option: str) -> Iterator[BinaryIO]:
 
 
 def same_file(one: str, other: str) -> bool:
-    """Whether two names mean one regular file: writing one destroys the other. `one` may be `-` (stdin)."""
+    """Return whether two names mean one regular file: writing one destroys the other.
+
+    `one` may be `-` (stdin).
+    """
     if other == STANDARD:
         return False
     if one == STANDARD:
@@ -182,7 +187,7 @@ def same_file(one: str, other: str) -> bool:
 
 
 def _is_stdin(path: Path) -> bool:
-    """Whether stdin was opened on this regular file (`< FILE`)."""
+    """Return whether stdin was opened on this regular file (`< FILE`)."""
     try:
         return path.is_file() and os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
     except (OSError, ValueError, AttributeError):  # stdin is closed, or no file at all
@@ -190,7 +195,7 @@ def _is_stdin(path: Path) -> bool:
 
 
 def parse_time(text: str, now_ms: int, option: str, problems: list[Problem]) -> int | None:
-    """Read a moment, or how long ago it was; the result is in milliseconds since 1970."""
+    """Parse a point in time, or an age; the result is in milliseconds since 1970."""
     try:
         return now_ms - parse_duration(text) // timedelta(milliseconds=1)
     except ValueError:

@@ -12,7 +12,7 @@ from relay.model.errors import ConfigError, Problem
 
 
 def teach_dumps(dumps: DumpOptions, translator: Translator, *, quiet: bool) -> None:
-    """Teach a translator the definitions, and warn of what is not understood. Raises ConfigError."""
+    """Add the definitions to a translator, and warn of unsupported statements. Raises ConfigError."""
     if not dumps.files:
         if dumps.database is not None or dumps.as_of != "start":
             about = f"{USUAL.dump_database} and {USUAL.dump_as_of} are about its dumps"

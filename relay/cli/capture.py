@@ -26,13 +26,13 @@ from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.text.durations import duration_text
 from relay.topics.plan import FOREVER_MS, KEPT_FOREVER, is_compacted, limit_of, retention_ms
 
-#: How many records are handed to the client together.
+#: How many records are passed to the client together.
 _CHUNK: Final = 2_000
 #: More partitions than this are rather a mistake in the file.
 _MOST_CREATED: Final = 1_000
 #: The broker's default replication factor.
 _DEFAULT_REPLICAS: Final = -1
-#: How many wrong records are named.
+#: Maximum number of wrong records listed by name.
 _NAMED: Final = 5
 
 
@@ -83,7 +83,7 @@ def produce(request: ProduceRequest) -> None:
 
 @contextmanager
 def _rereadable(opened: Input) -> Iterator[Input]:
-    """Give an input that can be read twice: what cannot is kept in a temporary file."""
+    """Yield an input that can be read twice; one that cannot is copied to a temporary file."""
     if opened.stream.seekable():
         yield opened
         return
@@ -144,9 +144,9 @@ async def _create(located: Located, partitions: int) -> None:
 
 
 def _partitions_of(records: RecordReader) -> int:
-    """How many partitions a new topic must have for these records; 0 if there are none.
+    """Return the number of partitions that a new topic needs for these records; 0 if there are none.
 
-    Raises ConfigError for more than anybody wants.
+    Raises ConfigError for an implausible number.
     """
     partitions = max([1 + record.partition for record in records], default=0)
     if partitions > _MOST_CREATED:
@@ -196,7 +196,7 @@ def _too_old(records: RecordReader, name: str, topic: TopicInfo) -> str | None:
 
 
 def _check(records: RecordReader, name: str, topic: TopicInfo) -> int:
-    """Count the records. Raises ConfigError with the first of those that the topic does not take."""
+    """Count the records. Raises ConfigError with the first of those that the topic refuses."""
     limits = TopicLimits({name: limit_of(topic)}, [name] if is_compacted(topic) else [])
     problems: list[Problem] = []
     count = wrong = 0

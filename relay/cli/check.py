@@ -1,4 +1,4 @@
-"""`relay check`: what a configuration does and, with `--connect`, whether the brokers allow it."""
+"""`relay check`: the effect of a configuration and, with `--connect`, whether the brokers allow it."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from relay.service.check.route import preflight, rows_do_not_wait
 from relay.text.redaction import plural, printable, shown_option
 
 _INDENT: Final = " " * 8
-#: Begins the keys of files that are needed to know what a configuration does.
+#: Prefix of the keys of files that are needed to determine a configuration's effect.
 _READ_HERE: Final = "schema."
 _NEEDED: Final = "`relay run` needs it where it runs, and ends with status 2 without"
 NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of the target are not tested"
 
 
 def check(request: CheckRequest) -> int:
-    """Print what a configuration does, with warnings of what has no effect, and, with `connect`, what its
-    brokers say. Return the exit status.
+    """Print the effect of a configuration, and warnings about settings without effect.
 
-    Certificates and secrets may be on another machine: what is wrong with them is a warning, and a mistake
-    with `connect`, which needs them. Raises ConfigError with every problem.
+    With `connect`, also print the brokers' answers. Certificates and secrets may be on another machine:
+    problems with them are warnings, and errors with `connect`, which needs them. Returns the exit status.
+    Raises ConfigError with every problem.
     """
     connect = request.connect
     settings = request.config.with_keys(delivery__processes=request.processes)
@@ -72,7 +72,7 @@ def check(request: CheckRequest) -> int:
 
 
 def _write(lines: Iterable[str]) -> None:
-    """Print lines; a terminal breaks them between words, and indents what follows."""
+    """Print lines; for a terminal, wrap them between words, with a hanging indent."""
     columns = layout.width()
     for line in lines:
         for part in layout.wrapped(line, "", _INDENT, columns):
@@ -98,7 +98,7 @@ def summary(config: Config, defined: int = 0) -> str:
     return "\n".join([*lines, "topics", *pairs])
 
 
-#: What rows go by, in words.
+#: How rows are partitioned, as text.
 _GOES_BY: Final = {
     "table": "table",
     "key": "the record's key, as Kafka's clients do",
@@ -106,14 +106,14 @@ _GOES_BY: Final = {
 
 
 def _spread(partitions: int, by: PartitionBy) -> str:
-    """Say how rows are spread."""
+    """Return how rows are spread, as text."""
     if not partitions or by is PartitionBy.SOURCE:
         return "in the partition of their source"
     return f"spread over {plural(partitions, 'partition')} by {_GOES_BY.get(by, 'primary key')}"
 
 
 def _rule(rule: TopicRule, target: Target) -> str:
-    """Describe a rule for the topics of some tables; what it does not give is as [target] says."""
+    """Describe a rule for the topics of some tables; unset keys take the values of [target]."""
     by = rule.partition_by
     if by is PartitionBy.AUTO:
         by = PartitionBy.KEY if rule.key else target.partition_by
@@ -126,7 +126,7 @@ def _rule(rule: TopicRule, target: Target) -> str:
 
 
 def _chosen(route: Route) -> Iterator[str]:
-    """Say which tables and events are translated, if not all."""
+    """Yield the chosen tables and events, unless all are."""
     for what, included, excluded in (
         ("tables", route.include_tables, route.exclude_tables),
         ("events", route.include_events, route.exclude_events),
@@ -137,13 +137,13 @@ def _chosen(route: Route) -> Iterator[str]:
 
 
 def _bootstrap(config: Config, defined: int) -> Iterator[str]:
-    """Say which definitions relay begins with."""
+    """Yield the definitions that relay begins with."""
     if config.schema.bootstrap:
         yield f"tables  {defined} defined by {', '.join(config.schema.bootstrap)}"
 
 
 def _processes(config: Config) -> Iterator[str]:
-    """Say what several processes are."""
+    """Yield the effect of several processes."""
     processes = config.of_processes
     if len(processes) > 1:
         shards = ", ".join(str(each.delivery.shard) for each in processes)
@@ -154,7 +154,7 @@ def _processes(config: Config) -> Iterator[str]:
 
 
 def _ddl(config: Config) -> str:
-    """Say where the source has its DDL, and what rows do that come before it."""
+    """Return where the source has its DDL, and the handling of rows that come before it."""
     source = codec_named(config.route.from_, "from")
     if not source.decodes.ddl:
         return "none in the source"
@@ -173,7 +173,10 @@ def _ddl(config: Config) -> str:
 
 
 def _ddl_topics(of_others: Counter[str], topics: int) -> str:
-    """Name the topics that have the DDL of others. `of_others`: of how many; `topics`: there are in all."""
+    """Return the topics that have the DDL of others.
+
+    `of_others`: the number of topics whose DDL each has; `topics`: the total number.
+    """
     parts = [
         f"in {name} for {count} other topic{'s'[: count > 1]}" for name, count in sorted(of_others.items())
     ]

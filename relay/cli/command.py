@@ -1,8 +1,8 @@
 """Build commands from request structs.
 
 The docstring of a request is the command's help, its fields are the arguments and options, and `WORK` names
-the function that is called with it. Request modules import nothing slow; the module of `WORK` is imported
-when the command runs.
+the function that does its work. Request modules import nothing slow; the module of `WORK` is imported when
+the command runs.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _parameters(request: type[Options], group: str = "") -> Iterator[inspect.Par
 
 
 def _default(default: object) -> object:
-    """Return the default as typer reads it, which has None for an option that was not repeated."""
+    """Return the default in typer's form: None for an option that was not repeated."""
     if default is msgspec.NODEFAULT:
         return inspect.Parameter.empty
     return None if default == () else default
@@ -110,7 +110,7 @@ def _is_tuple(hint: object) -> bool:
 
 
 def _as_list(hint: object) -> object:
-    """Return the annotation for typer, which wants lists for repeatable options."""
+    """Return the annotation in typer's form: lists for repeatable options."""
     if not _is_tuple(hint):
         return hint
     kind, option = get_args(hint)

@@ -58,7 +58,7 @@ class _Program(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | TyperGroup | None:  # noqa: ANN401, ARG002 - as above
-        """Return a command, None if there is none of that name."""
+        """Return a command, None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         if cmd_name not in self.commands:

@@ -1,4 +1,4 @@
-"""`relay dead-letters`: list, show, export and replay what is in the dead-letter topic."""
+"""`relay dead-letters`: list, show, export and replay the records of the dead-letter topic."""
 
 from __future__ import annotations
 
@@ -91,7 +91,10 @@ async def _read_index(
 
 
 async def _with_content(config: Config, chosen: list[DeadLetter], *, quiet: bool) -> list[DeadLetter]:
-    """Read dead letters again, now with key and value. What retention has deleted since is left out."""
+    """Read dead letters again, now with key and value.
+
+    Those that retention has deleted since are left out.
+    """
     places = {each.place for each in chosen}
     index = await _read_index(config, places.__contains__, quiet=quiet)
     return [each for each in index.dead_letters() if each.place in places]
@@ -185,7 +188,7 @@ def _cells(each: DeadLetter, more: list[str]) -> list[str]:
 
 
 def _block(cells: dict[str, str], columns: int) -> list[str]:
-    """Return a dead letter as lines: where it is, then what it is about."""
+    """Return a dead letter as lines: its position, then its details."""
     head = f"{cells['source']}  {cells['time']}"
     lines = layout.wrapped(head, f"{cells['position']}  ", "    ", columns)
     for name in ("code", "tables", "reason", "route", "replayed"):
@@ -283,11 +286,11 @@ async def _replay(config: Config, wanted: DeadLetterFilter, request: ReplayReque
 
 
 async def _choose(config: Config, wanted: DeadLetterFilter, request: ReplayRequest) -> list[DeadLetter]:
-    """Return the dead letters of the route, also of the time before its `from` was changed, or those of the
-    route asked for; `--limit` takes their first originals.
+    """Return the dead letters of the route, or those of the route in the request.
 
-    Those of source topics that this configuration does not read are left alone. Those that name no route may
-    be of any.
+    Includes those written before the route's `from` was changed. `--limit` takes their first originals. Those
+    of source topics that this configuration does not read are left alone. Those without a route may be of
+    any.
     """
     index = await _read_index(config, lambda _: False, quiet=request.quiet)
     found = wanted.filter(index.dead_letters())

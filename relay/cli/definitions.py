@@ -41,7 +41,10 @@ _NOW: Final = "now"
 
 
 class _Found(NamedTuple):
-    """The definitions of tables that the route chooses; how many it does not; what was not understood."""
+    """The definitions of tables that the route chooses.
+
+    Also the number of other tables, and the statements that were not understood.
+    """
 
     definitions: list[Definition]
     left_out: int
@@ -49,8 +52,9 @@ class _Found(NamedTuple):
 
 
 def import_history(request: ImportRequest) -> int:
-    """Write definitions into the history: of records, of dumps or of a database. Return 2 if some could not
-    be read. Raises ConfigError, Malformed, ServiceError.
+    """Write definitions into the history: of records, of dumps or of a database.
+
+    Returns 2 if some could not be read. Raises ConfigError, Malformed, ServiceError.
     """
     if request.sql or request.url is not None:
         return import_definitions(request)
@@ -69,10 +73,10 @@ def import_history(request: ImportRequest) -> int:
 
 
 def import_definitions(request: ImportRequest) -> int:
-    """Write the definitions of dumps or of a database into the history. Return 2 if some were not understood.
+    """Write the definitions of dumps or of a database into the history.
 
-    Nothing is written if a dump cannot be read or a server does not answer. Raises ConfigError,
-    ServiceError.
+    Returns 2 if some were not understood. Nothing is written if a dump cannot be read or a server does not
+    answer. Raises ConfigError, ServiceError.
     """
     moment = _moment(request)
     config = load_history_config(request.config)
@@ -107,7 +111,7 @@ def import_definitions(request: ImportRequest) -> int:
 
 
 def _nothing(request: ImportRequest, found: _Found) -> Problem:
-    """Say that there is nothing to import, before anybody is asked for the history."""
+    """Return the problem that there is nothing to import, before the history is read."""
     option = IMPORT.dump if request.url is None else "--from-database"
     if not found.left_out:
         return Problem(option, "defines no table that is understood, so nothing is imported")
@@ -117,9 +121,7 @@ def _nothing(request: ImportRequest, found: _Found) -> Problem:
 
 
 def _moment(request: ImportRequest) -> int | None:
-    """Return since when the definitions hold, None for now. Raises ConfigError for options that do not go
-    together.
-    """
+    """Return since when the definitions hold, None for now. Raises ConfigError for conflicting options."""
     problems = []
     if request.input != STANDARD or request.topic is not None:
         problems.append(Problem("INPUT", "records are imported without --sql and --from-database"))
@@ -143,7 +145,7 @@ def _moment(request: ImportRequest) -> int | None:
 
 
 def moment_of(text: str, option: str, problems: list[Problem]) -> int:
-    """Read since when definitions hold; what is wrong is appended to `problems`."""
+    """Parse since when definitions hold; append errors to `problems`."""
     try:
         return as_of(text)
     except ValueError as error:
@@ -191,7 +193,7 @@ def _password(request: ImportRequest) -> str:
 
 
 def _warn(config: Config, catalog: Catalog, definitions: list[Definition]) -> None:
-    """Warn of definitions on which later statements do not fit, and of chosen tables without one."""
+    """Warn of definitions that later statements do not fit, and of chosen tables without one."""
     for each in definitions:
         at, schema = catalog.newest(each.table)
         if schema is None and at is not None and at.topic:

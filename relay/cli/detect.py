@@ -1,4 +1,4 @@
-"""`relay detect`: which protocol and dialect records have; and `--from auto` of the other commands."""
+"""`relay detect`: detect the protocol and dialect of records; also `--from auto` of the other commands."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from relay.model.lookups import RegisteredSchema
 from relay.model.records import ConsumerRecord, RecordPosition
 from relay.text.redaction import printable, shown_uri
 
-#: How many records are looked at.
+#: How many records are inspected.
 SAMPLE: Final = 200
 _NOTHING_FOUND = 2
 
 
 class Again(NamedTuple):
-    """How a command names the input that is looked at: arguments, and the registry of its schemas."""
+    """The arguments and the registry by which a command names the inspected input."""
 
     input: tuple[str, ...] = ()
     registry: str | None = None
@@ -197,7 +197,7 @@ def chosen_source(
 
 
 class _Again:
-    """Lines that were taken, and those behind them."""
+    """Lines already taken, followed by the remaining ones."""
 
     def __init__(self, taken: Iterable[bytes], rest: Iterable[bytes]) -> None:
         self._lines = chain(taken, rest)
@@ -206,12 +206,12 @@ class _Again:
         return iter(self._lines)
 
     def seekable(self) -> bool:
-        """Say that it cannot be read twice."""
+        """Return False: it cannot be read twice."""
         return False
 
 
 def _of_first(source: Input, lines: Iterable[bytes], registry: str | None) -> Detection:
-    """Look at the first records; what is no record is left to whoever reads all."""
+    """Inspect the first records; lines that are no records are left to the reader of the whole input."""
     records: list[ConsumerRecord] = []
     try:
         records.extend(islice(RecordReader.of(source, lines), SAMPLE))

@@ -1,4 +1,4 @@
-"""`relay diff`: two files of change events, compared as relay understands them."""
+"""`relay diff`: compare two files of change events by their meaning."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from relay.text.redaction import printable, to_json
 _NAMES: Final = tuple(side.input for side in SIDES)
 #: Unreadable records that are reported one by one.
 _REPORTED: Final = 20
-#: Statements that are remembered, to know copies in other partitions.
+#: Maximum number of statements kept to recognize copies in other partitions.
 _STATEMENTS: Final = 10_000
 
 
@@ -60,9 +60,10 @@ class SideRequest(msgspec.Struct, frozen=True):
 
 
 def diff(request: DiffRequest) -> int:
-    """Compare A and B, and print what differs. Return 0, 4 if something does, 2 if records were not readable.
+    """Compare A and B, and print the differences.
 
-    Raises ConfigError with every problem of the request.
+    Returns 0 if there are none, 4 if there are some, 2 if records were not readable. Raises ConfigError with
+    every problem of the request.
     """
     asked = _sides(request)
     _prepared(request, asked)  # before a file is opened
@@ -86,7 +87,10 @@ def diff(request: DiffRequest) -> int:
 
 
 def _sides(request: DiffRequest) -> tuple[SideRequest, SideRequest]:
-    """Return A and B. B has the protocol of A, its options and its registry, unless it has its own."""
+    """Return A and B.
+
+    B takes over the protocol of A with its options and its registry, unless it sets one.
+    """
     has_own = request.b is not None or request.b_options
     return (
         SideRequest(request.left, request.a, request.a_options, request.a_registry),
@@ -100,7 +104,7 @@ def _sides(request: DiffRequest) -> tuple[SideRequest, SideRequest]:
 
 
 class _Prepared(NamedTuple):
-    """What a request means; of sides whose protocol is known."""
+    """The parsed request; for sides whose protocol is known."""
 
     options: list[dict[str, str]]
     limits: Limits
@@ -112,7 +116,7 @@ class _Prepared(NamedTuple):
 def _prepared(request: DiffRequest, asked: Sequence[SideRequest]) -> _Prepared:
     """Read the request. Raises ConfigError with every problem."""
     problems: list[Problem] = []
-    # What is said of A holds for B, too, unless B has a protocol of its own.
+    # Settings of A hold for B, too, unless B sets a protocol.
     one, other = (msgspec.structs.replace(side, input="") for side in asked)
     sides = list(zip(asked, SIDES if one != other else SIDES[:1] * 2, strict=True))
     options = [key_values(side.options, spelling.option, problems) for side, spelling in sides]
@@ -144,7 +148,7 @@ def _prepared(request: DiffRequest, asked: Sequence[SideRequest]) -> _Prepared:
 
 
 def _diff(request: DiffRequest, asked: Sequence[SideRequest], inputs: Sequence[Input]) -> int:
-    """Compare what is opened. The protocols are known."""
+    """Compare opened inputs. The protocols are known."""
     options, limits, keys, chosen, translators = _prepared(request, asked)
     resolvers = [
         resolver_with({"source": (side.protocol, side.registry)}, spelling)
@@ -230,8 +234,9 @@ def _translators(
     limits: Limits,
     problems: list[Problem],
 ) -> list[Translator]:
-    """Make a translator that only reads; none if something is wrong, which is appended to `problems`. Options
-    may also be those with which the side was written.
+    """Make a translator that only reads; none if there are problems, which are appended to `problems`.
+
+    Options may also be those with which the side was written.
     """
     try:
         codec = codec_named(side.protocol, "from")
@@ -266,12 +271,12 @@ class _Side:
 
     @property
     def protocol(self) -> str:
-        """The protocol of the side's records."""
+        """Return the protocol of the side's records."""
         return self._translator.route.source.name
 
     @property
     def changes(self) -> int:
-        """How many changes were read."""
+        """Return the number of changes read."""
         return self.rows + self.statements
 
     def next(self) -> list[Change]:
@@ -340,7 +345,7 @@ class _WrittenSide(_Side):
 
     @property
     def protocol(self) -> str:
-        """The protocol of the side's records."""
+        """Return the protocol of the side's records."""
         return self._translator.route.target.name
 
     def _changes(self, record: ConsumerRecord, catalog: Catalog) -> list[Change]:  # noqa: ARG002 - as of a row
@@ -349,7 +354,7 @@ class _WrittenSide(_Side):
 
 
 def _compare(sides: Sequence[_Side], comparison: Comparison, *, quiet: bool) -> None:
-    """Read both sides in step: the side from which fewer changes were read goes on."""
+    """Read both sides in step: the next record comes from the side with fewer changes so far."""
     sizes = [side.opened.size for side in sides]
     progress = ProgressReport("bytes read", quiet=quiet or None in sizes)
     total = sum(size or 0 for size in sizes)
@@ -424,7 +429,7 @@ def _example(example: Difference, *, values: bool) -> list[Line]:
 
 
 def _values(example: Difference, shown: Change) -> Iterator[Line]:
-    """Show what differs, or all of a change that stands alone."""
+    """Yield the differing values, or all of a change that one side lacks."""
     one, other = example.changes
     if shown.kind == "schema-change":
         for name, each in zip(_NAMES, example.changes, strict=True):
@@ -447,7 +452,7 @@ def _values(example: Difference, shown: Change) -> Iterator[Line]:
 
 
 def _cell(cells: Cells | None, name: str) -> str:
-    """Return a cell as text; "" where there is no such row."""
+    """Return a cell as text; "" where the row is missing."""
     return "" if cells is None else cell_text(cells.get(name, ABSENT))
 
 

@@ -1,8 +1,8 @@
-"""Whether two protocols are the reason for a difference: a change is written in the other protocol, by
-relay's own encoder, and read again.
+"""Find out whether two protocols are the reason for a difference.
 
-So nothing has to be known here of what protocols lose: a difference that a translation would have made is
-explained, and the counters of that translation say what is lost.
+A change is written in the other protocol, by relay's own encoder, and read again. So this module needs no
+list of the protocols' losses: a difference that a translation would have made is explained, and the counters
+of that translation are the losses.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ from relay.model.lookups import Need, RegisteredSchema, SchemaById
 from relay.model.records import ConsumerRecord, ProducerRecord
 
 _REFUSED: Final = (CodecError, ServiceError, Need)
-#: Ids of schemas that no registry has come to.
+#: Start of schema ids that no registry has reached.
 _FIRST_ID: Final = 2_000_000_000
-#: What is not compared, so that its loss explains nothing.
+#: Facts that are not compared, so that their loss explains nothing.
 _NOT_COMPARED: Final = INFORMATIONAL.union(
     [each for each in (*SOURCE_LOSSES.values(), *TRANSACTION_LOSSES.values()) if each is not None]
 ) - {Loss.SNAPSHOT}
-#: A row that was read is written as one that was inserted where a protocol has no word for it.
+#: A row that was read is written as an insert in a protocol without such an operation.
 _READ: Final = {"read": "insert"}
 
 
 class _Written(NamedTuple):
-    """What a change becomes in the other protocol, read again, and what is lost on the way."""
+    """A change in the other protocol, read again, and its losses."""
 
     changes: list[Change]
     losses: Counter[Loss]
 
 
 class _Schemas:
-    """A schema registry in memory, over that of a side: what a change is written with for a comparison alone
-    is registered nowhere else.
+    """A schema registry in memory, on top of that of a side.
+
+    Schemas for changes that are written only for a comparison are registered nowhere else.
     """
 
     def __init__(self, side: Resolver) -> None:
@@ -63,7 +64,7 @@ class _Schemas:
 
 
 class Explainer:
-    """Explains differences between changes of two protocols.
+    """Explain differences between changes of two protocols.
 
     `sides`: protocol and options of both, for reading and those with which they were written. `problem`: why
     changes of one cannot be written in the other, "" if they can.
@@ -97,7 +98,7 @@ class Explainer:
         self._last: list[tuple[ConsumerRecord, _Written] | None] = [None, None]
 
     def __call__(self, one: Change, other: Change | None, side: int) -> Counter[Loss] | None:
-        """Return what is lost if the protocols explain a difference, None if they do not; see `Explain`."""
+        """Return the losses if the protocols explain a difference, None if they do not; see `Explain`."""
         there = self._written(one, side)
         if there is None:
             return None
@@ -120,15 +121,16 @@ class Explainer:
         return None
 
     def _are_guesses(self, one: Change, other: Change, there: _Written, side: int) -> bool:
-        """Whether a change of the other side is this one once it is read with what this side knows."""
+        """Return whether a change of the other side equals this one when read with this side's catalog."""
         if not other.is_guessed or one.is_guessed:
             return False
         again = self._read([_in_place(other.record, one.record)], one, 1 - side)
         return again is not None and any(_has(again, each) for each in (one, *there.changes))
 
     def _written(self, change: Change, side: int, *, is_kept: bool = True) -> _Written | None:
-        """Write the record of a change of this side in the other protocol, and read it again. None if that
-        cannot be done.
+        """Write the record of a change of this side in the other protocol, and read it again.
+
+        None if that cannot be done.
         """
         last = self._last[side]
         if is_kept and last is not None and last[0] is change.record:
@@ -153,8 +155,9 @@ class Explainer:
         return result
 
     def _read(self, records: Sequence[ConsumerRecord], change: Change, side: int) -> list[Change] | None:
-        """Read records in the protocol of a side, one after the other, with what was known where a change
-        stands. None if one of them cannot be read.
+        """Read records in the protocol of a side, in order, with the catalog at a change's position.
+
+        None if one of them cannot be read.
         """
         reader = self._readers[side]
         reader.catalog = change.catalog
@@ -177,7 +180,7 @@ def _kind(change: Change) -> str:
 
 
 def _in_place(record: ProducerRecord | ConsumerRecord, original: ConsumerRecord) -> ConsumerRecord:
-    """Return a record as if it stood in the place of another: its rows see the same definitions."""
+    """Return a record with the position of another: its rows see the same definitions."""
     topic, partition, offset = original.place
     return ConsumerRecord(
         topic, partition, offset, record.timestamp_ms, record.key, record.value, record.headers

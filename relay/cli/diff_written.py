@@ -1,6 +1,6 @@
 """Changes in the form of a protocol that can only be written: the members of each message.
 
-The other side is translated into that protocol, with the options that were given, and messages are compared.
+The other side is translated into that protocol, with the given options, and messages are compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Canonical events as lines of text: exact values, aligned columns, nothing that could steer a terminal.
+"""Canonical events as lines of text: exact values, aligned columns, no control characters for a terminal.
 
 A line is a list of (text, style); styles are rich's and are dropped when the output is no terminal.
 """
@@ -46,7 +46,7 @@ _MAX_PADDING = 40
 
 
 def event_lines(event: Event, place: str) -> list[Line]:
-    """Return one event's block, without the empty line behind it. `place`: where its record stands."""
+    """Return one event's block, without the empty line after it. `place`: the position of its record."""
     kind = kind_of(event)
     heading: Line = [(f"{kind:8}", _STYLES.get(kind, _OTHER_STYLE))]
     if isinstance(event, RowChange):
@@ -67,7 +67,7 @@ def event_lines(event: Event, place: str) -> list[Line]:
 
 
 def _when(source: Source, emitted_at_ns: int) -> list[Line]:
-    """Return when it happened: in one line, or one below the other where that would not fit."""
+    """Return its time: in one line, or in several where that would not fit."""
     parts = []
     if source.commit_ts is not None:
         parts.append(
@@ -119,7 +119,7 @@ def _row_lines(event: RowChange) -> list[Line]:
 
 
 def _differ(one: Cell, other: Cell) -> bool:
-    """Whether two cells are different. Their texts are compared, because 1.0 equals 1.00 as a number."""
+    """Return whether two cells are different. Their texts are compared: 1.0 equals 1.00 as a number."""
     return cell_text(one) != cell_text(other)
 
 
@@ -159,7 +159,7 @@ def header_lines(headers: tuple[Header, ...]) -> list[Line]:
 
 
 def aligned(table: list[Line]) -> list[Line]:
-    """Pad the cells of a table, so that its columns stand below each other."""
+    """Pad the cells of a table, so that its columns are aligned."""
     widths = [
         max(min(cell_len(text), _MAX_PADDING) for text, _ in cells) for cells in zip(*table, strict=True)
     ]

@@ -1,8 +1,8 @@
-"""What commands say on stderr, and how they end: one function decides the exit status, one words the error.
+"""Output of commands on stderr, and their exit status: one function decides it, one formats the error.
 
 0 done · 1 a bug in relay · 2 the user's input or options · 3 the environment · 4 `relay diff` has found
 differences · 130 interrupted (Ctrl-C) · 143 ended by SIGTERM.
-A reader that closes the pipe early (`relay translate … | head`) has what it wanted: that is 0.
+A reader that closes the pipe early (`relay translate … | head`) needs no more: that is 0.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from relay.text.redaction import LONGEST, printable
 
 BUG = 1
 _ENVIRONMENT = 3
-#: What the system says of a disk that takes no more, which is whatever stdout stands for, too; and of a
-#: stdout that is closed.
+#: The system's errors for a full disk, which stdout may be redirected to; and for a closed stdout.
 _NO_PLACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF})
-#: Of `relay diff`: it has compared, and there are differences.
+#: Of `relay diff`: the comparison found differences.
 DIFFERENT = 4
 INTERRUPTED = 130
 _PROGRESS_SECONDS = 2.0
-#: How many failed records are reported one by one; the rest is only counted.
+#: How many failed records are reported individually; the rest is only counted.
 REPORTED = 20
-#: Most characters of one part of an error: where it happened must leave room for what is wrong.
+#: Maximum characters of one part of an error: the location must leave space for the reason.
 _LONGEST_PART = LONGEST // 3
 
-#: What a variable says that is switched on, as the command line reads it.
+#: Values of a variable that is switched on, as the command line reads it.
 _YES: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
 
 
 def finish(work: Callable[[], int | None], *, show_traceback: bool) -> typer.Exit:
-    """Do a command's work and report what stopped it. Return the exit for the caller to raise."""
+    """Run a command and report the error that stopped it. Return the exit for the caller to raise."""
     try:
         status = work() or 0
         sys.stdout.flush()
-    except (Exception, KeyboardInterrupt) as error:  # the outermost place: everything is reported
+    except (Exception, KeyboardInterrupt) as error:  # the outermost handler: everything is reported
         status = _ended_by(error, show_traceback=show_traceback)
     return typer.Exit(status)
 
 
 def run_program(program: Callable[[], object]) -> None:
-    """Run the whole command line. What it prints outside of the commands, help and version, ends as their
-    output does. Raises SystemExit with the exit status.
+    """Run the whole command line. Raises SystemExit with the exit status.
+
+    Output outside of the commands, help and version, ends like theirs.
     """
     try:
         try:
@@ -69,8 +69,9 @@ def run_program(program: Callable[[], object]) -> None:
 
 
 def _status_without_reader(error: BrokenPipeError) -> int:
-    """Return the exit status of a program that typer or rich has ended with 1, because nobody reads what it
-    prints: help, or what is wrong with the arguments.
+    """Return the exit status if typer or rich has ended with 1 because stdout was closed.
+
+    That happens while they print help or errors in the arguments.
     """
     return int(getattr(error.__context__, "exit_code", 0))
 
@@ -100,7 +101,7 @@ def _is_full(error: BaseException) -> bool:
 
 def _report(error: BaseException, *, show_traceback: bool) -> None:
     if show_traceback:
-        # Behind a bar, so that no line of an error's text can pass for one of relay's own.
+        # After a bar, so that no line of an error's text can be mistaken for one of relay's own.
         for line in "".join(traceback.format_exception(error)).splitlines():
             say(f"| {line}")
     if isinstance(error, ConfigError):
@@ -121,15 +122,17 @@ def _report(error: BaseException, *, show_traceback: bool) -> None:
 
 
 def describe(error: BaseException) -> str:
-    """Return the error's notes, which tell where in the input it happened, and its text; each bounded."""
+    """Return the error's notes, which locate it in the input, and its text; each bounded."""
     return ": ".join(
         printable(text, longest=_LONGEST_PART) for text in (*getattr(error, "__notes__", ()), str(error))
     )
 
 
 def say(text: str) -> None:
-    """Print one line on stderr, which nothing in it can break or steer: only a terminal breaks it, between
-    words, and indents what follows. If that fails, neither the work nor the exit status changes.
+    """Print one line on stderr, without control characters.
+
+    Only a terminal wraps it, between words, with a hanging indent. If that fails, neither the work nor the
+    exit status changes.
     """
     _print("", "", text)
 
@@ -155,8 +158,9 @@ def _print(mark: str, color: str, text: str) -> None:
 
 
 class ProgressReport:
-    """Print on stderr how far something is, every two seconds, so that quick work prints nothing. Only on a
-    terminal: elsewhere nobody waits.
+    """Report progress on stderr every two seconds, so that quick work prints nothing.
+
+    Only on a terminal: in a file progress is of no use.
     """
 
     def __init__(self, what: str, *, quiet: bool) -> None:
@@ -164,12 +168,12 @@ class ProgressReport:
         self._next = time.monotonic() + _PROGRESS_SECONDS
 
     def __call__(self, done: int, total: int) -> None:
-        """Report how much is done, if it is time."""
+        """Report the progress, if it is time."""
         if not self._quiet and time.monotonic() >= self._next:
             self._next = time.monotonic() + _PROGRESS_SECONDS
             say(f"{self._what}: {done} of {total}")
 
 
 def _discard_stdout() -> None:
-    """Point stdout at /dev/null, or the interpreter's flush at exit complains about what it cannot write."""
+    """Point stdout at /dev/null, or the interpreter's flush at exit reports unwritten data."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -39,11 +39,11 @@ _POLICIES: Mapping[Policy, str] = {
     Policy.SKIP: "relay passes over this record and counts it",
     Policy.DEAD_LETTER: "relay writes this record to {topic} and goes on",
 }
-#: What is true of every policy but `stop`.
+#: Applies to every policy but `stop`.
 _BUDGET: Final = "; it stops before this record where more fail than [errors] allows ({keys})"
 
 
-#: What is counted, by what it means: headings, their styles and the kinds below them.
+#: Counters by meaning: headings, their styles and the kinds below them.
 _LOSS_GROUPS: Final = (
     ("lost", "bold yellow", frozenset(Loss) - INFORMATIONAL),
     ("assumed", "bold cyan", ASSUMED),
@@ -52,7 +52,7 @@ _LOSS_GROUPS: Final = (
 
 
 class CountedLoss(msgspec.Struct, frozen=True):
-    """What could not be carried: the counter's name, how often, and words for it."""
+    """A value that could not be carried: the counter's name, how often, and its description."""
 
     what: Loss
     count: int
@@ -60,9 +60,11 @@ class CountedLoss(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one record. `unchecked`: why it is not known that the target takes the output.
-    `window`: of how many records the rows are joined to messages. `letter_misfit`: why the dead-letter topic
-    does not take the record's dead letter, at which relay stops.
+    """The known facts about one record.
+
+    `unchecked`: why it is unknown whether the target accepts the output. `window`: the number of records
+    whose rows are joined to messages. `letter_misfit`: why the dead-letter topic refuses the record's dead
+    letter, at which relay stops.
     """
 
     record: ConsumerRecord
@@ -77,7 +79,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def place_of(request: ExplainRequest, config: Config) -> RecordPosition:
-    """Return where the record that the user asked for stands. Raises ConfigError."""
+    """Return the position of the requested record. Raises ConfigError."""
     parts = (request.topic, request.partition, request.offset)
     if request.position is None:
         return _of_parts(*parts, config)
@@ -102,7 +104,7 @@ def _of_parts(topic: str | None, partition: int | None, offset: int | None, conf
 
 
 def explain(request: ExplainRequest) -> None:
-    """Print the trace of a record. Raises ConfigError if there is no such record, ServiceError."""
+    """Print the trace of a record. Raises ConfigError if the record does not exist, ServiceError."""
     config = request.config.load()
     place = place_of(request, config)
     with quiet_client():
@@ -166,7 +168,7 @@ async def _explain(config: Config, place: RecordPosition) -> Explanation:
 async def _letter_misfit(
     config: Config, error: RelayError | None, record: ConsumerRecord, translator: Translator
 ) -> str:
-    """Say why the dead-letter topic does not take a record's dead letter; "" if it does, or gets none."""
+    """Return why the dead-letter topic refuses a record's dead letter; "" if it accepts it, or gets none."""
     if error is None:
         return ""
     letters = config.error_policy(1).apply(error, record, translator).dead_letters
@@ -175,7 +177,7 @@ async def _letter_misfit(
 
 
 def _record_of(found: Lookup, place: RecordPosition) -> ConsumerRecord:
-    """Return the record at a place. Raises ConfigError that says what is there instead."""
+    """Return the record at a position. Raises ConfigError that describes the partition's offsets."""
     if place.partition >= found.partitions:
         raise ConfigError(
             [Problem("POSITION", f"{place.topic} has the partitions 0 to {found.partitions - 1}")]
@@ -231,7 +233,10 @@ def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
 
 
 def _event_objects(explanation: Explanation) -> list[object]:
-    """Return events as `relay inspect --json` prints them. Unreadable ones are left out; `error` says why."""
+    """Return events in the format of `relay inspect --json`.
+
+    Unreadable ones are left out; `error` has the reason.
+    """
     found: list[object] = []
     for event in explanation.events:
         try:
@@ -243,7 +248,7 @@ def _event_objects(explanation: Explanation) -> list[object]:
 
 def _output_object(out: ProducerRecord) -> dict[str, Any]:
     members: dict[str, Any] = orjson.loads(format_record(out, 0))
-    del members["offset"]  # the broker gives it
+    del members["offset"]  # the broker assigns it
     return members
 
 
@@ -328,7 +333,7 @@ def _output_lines(explanation: Explanation) -> list[Line]:
 
 
 def _joins(explanation: Explanation) -> str:
-    """Say which records' rows may be in one message with this one's; "" if none are."""
+    """Return the records whose rows may be in one message with this one's, as text; "" if none."""
     size, offset = explanation.window, explanation.record.offset
     if size < 2:
         return ""
@@ -337,7 +342,7 @@ def _joins(explanation: Explanation) -> str:
 
 
 def _outcome(policy: Policy, letter_misfit: str, config: Config) -> str:
-    """Say what relay does with a record that failed."""
+    """Return the handling of a failed record, as text."""
     if letter_misfit:
         return f"relay stops before this record, as its dead letter does not fit: {letter_misfit}"
     text = _POLICIES[policy].format(topic=config.dead_letter_topic)

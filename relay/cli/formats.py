@@ -1,4 +1,4 @@
-"""`relay formats`: the protocols, their options, and what a route cannot carry, as the codecs declare it."""
+"""`relay formats`: the protocols, their options, and a route's losses, as the codecs declare them."""
 
 from __future__ import annotations
 
@@ -42,10 +42,9 @@ class Option(msgspec.Struct, frozen=True):
 
 
 def formats(request: FormatsRequest) -> None:
-    """Print what a route loses, one protocol if only one side is named, or all if none is; with a profile,
-    what that of the target sets.
+    """Print a route's losses, one protocol if only one side is named, or all if none is.
 
-    Raises ConfigError with every problem.
+    With a profile, print the options that the target's profile sets. Raises ConfigError with every problem.
     """
     profile, as_json, target_options = request.profile, request.as_json, request.target_options
     problems: list[Problem] = []
@@ -107,8 +106,10 @@ def _side(
 
 
 def options_of(codec: Codec) -> list[Option]:
-    """Return a codec's options with type, default and description: the profiles, if it has any, and the
-    fields of its `Options`, without those of a side on which it cannot be.
+    """Return a codec's options with type, default and description.
+
+    These are the profiles, if it has any, and the fields of its `Options`, without those of an unsupported
+    side.
     """
     profiles = [Option(PROFILE, " | ".join(codec.profiles), "", "target", _PROFILE)] if codec.profiles else []
     return profiles + [
@@ -125,7 +126,10 @@ def options_of(codec: Codec) -> list[Option]:
 
 
 class ProfileOption(msgspec.Struct, frozen=True):
-    """What an option is with a profile, and why; `is_given`: the user gave it besides, and it wins."""
+    """The value of an option in a profile, and why.
+
+    `is_given`: the user set the option as well, which overrides the profile.
+    """
 
     name: str
     value: str
@@ -134,7 +138,7 @@ class ProfileOption(msgspec.Struct, frozen=True):
 
 
 def profile_options(codec: Codec, profile: str, given: Mapping[str, str]) -> list[ProfileOption]:
-    """Return what a profile sets, in its order, with options that the user gave besides."""
+    """Return the options of a profile, in its order, with the options that the user set as well."""
     reasons = {option.name: option.description for option in options_of(codec)}
     reasons |= codec.profile_reasons.get(profile, {})
     return [
@@ -144,7 +148,7 @@ def profile_options(codec: Codec, profile: str, given: Mapping[str, str]) -> lis
 
 
 def show_profile(codec: Codec, profile: str, given: Mapping[str, str], *, as_json: bool) -> None:
-    """Print what a profile sets, and why."""
+    """Print the options of a profile, with reasons."""
     found = profile_options(codec, profile, given)
     if as_json:
         options = [msgspec.structs.asdict(option) for option in found]
@@ -183,13 +187,13 @@ def _type_name(annotation: Any) -> str:  # noqa: ANN401 - any annotation
 
 
 def _form(annotation: Any) -> str:  # noqa: ANN401 - any annotation
-    """Return what an option says itself of the form of its values; "" where its type says it."""
+    """Return an option's own description of its values; "" where its type suffices."""
     metas = [meta for meta in annotation.__metadata__ if isinstance(meta, msgspec.Meta)]
     return next((str(meta.extra["form"]) for meta in metas if meta.extra and "form" in meta.extra), "")
 
 
 def _text(value: object) -> str:
-    """Write an option's default as the user would write it; "" where there is none."""
+    """Return an option's default as the user would write it; "" for none."""
     if value is None or value is msgspec.NODEFAULT:
         return ""
     if isinstance(value, bool):
@@ -214,16 +218,14 @@ def _print_protocols(codecs: Sequence[Codec], carries: Capabilities | None) -> N
 
 
 def title_of(codec: Codec) -> str:
-    """Return the title of a protocol, and on which side alone it can be."""
+    """Return the title of a protocol, with its side if it supports only one."""
     if codec.is_readable and codec.is_writable:
         return codec.title
     return f"{codec.title}; only {'read' if codec.is_readable else 'written'}"
 
 
 def _option_lines(codec: Codec, columns: int | None) -> list[str]:
-    """Return the options of a protocol: name and default, what they take and on which side, and below it what
-    they mean.
-    """
+    """Return the options of a protocol: name, default, values and side, and below it their meaning."""
     lines: list[str] = []
     for option in options_of(codec):
         default = f"={option.default}" if option.default else ""

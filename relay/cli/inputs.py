@@ -1,7 +1,7 @@
-"""Inputs of every kind as one stream of lines: files, folders, compressed files, what people paste.
+"""Inputs of every kind as one stream of lines: files, folders, compressed files, pasted text.
 
-A single file of plain lines is given as it is. Everything else is written to a temporary file first, one
-record or message a line, so that whoever reads it may go back.
+A single file of plain lines is passed on unchanged. Everything else is first written to a temporary file, one
+record or message a line, so that readers may seek.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError, Malformed, Problem, ServiceError
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-#: What counts as a record file in a folder, with .gz or .zst behind it or not.
+#: Suffixes of record files in a folder, optionally followed by .gz or .zst.
 SUFFIXES: Final = (".jsonl", ".json")
 _COMPRESSED: Final = (".gz", ".zst")
-#: Most bytes of a line in a compressed file. Kafka's records are shorter, even with base64 around them.
+#: Maximum bytes of a line in a compressed file. Kafka's records are shorter, even with base64 around them.
 _LONGEST_LINE: Final = 256 << 20
-#: An error of the operating system, as cramjam words it.
+#: An error of the operating system, in cramjam's format.
 _OF_SYSTEM: Final = re.compile(r"\(os error (\d+)\)$").search
-#: Most bytes of text that may be one document over several lines.
+#: Maximum bytes of text that may be one document over several lines.
 _MOST_PRINTED: Final = 64 << 20
 _LONG_LIST: Final = (
     "a JSON list begins here that is too long to be read as one: write a record a line (jq -c '.[]')"
@@ -47,9 +47,9 @@ _LONG_LIST: Final = (
 def open_inputs(
     names: Sequence[str], input_format: InputFormat = InputFormat.AUTO, *, option: str = "INPUT"
 ) -> Iterator[Input]:
-    """Open everything that is named, `-` and nothing being stdin.
+    """Open all named inputs, `-` and nothing being stdin.
 
-    Raises ConfigError, about `option`, for what cannot be read; ServiceError if there is no room for a
+    Raises ConfigError, about `option`, for input that cannot be read; ServiceError if there is no space for a
     temporary file.
     """
     files = files_of(names, option)
@@ -68,12 +68,12 @@ def open_inputs(
 def open_files_or_topic(
     names: Sequence[str], input_format: InputFormat, topic: SourceTopic | None, *, quiet: bool
 ) -> Iterator[Input]:
-    """Open what is named, or the records of a topic in its place. Raises as `open_inputs`."""
+    """Open the named inputs, or the records of a topic instead. Raises as `open_inputs`."""
     if topic is None:
         with open_inputs(names, input_format) as opened:
             yield opened
         return
-    # The Kafka client is needed here alone.
+    # The Kafka client is only needed here.
     from relay.cli.topics import open_topic
 
     with open_topic(topic, quiet=quiet) as opened:
@@ -81,7 +81,7 @@ def open_files_or_topic(
 
 
 def files_of(names: Sequence[str], option: str = "INPUT") -> list[str]:
-    """Return the files that names mean, those of folders too; stdin for none. Raises ConfigError."""
+    """Return the files behind names, including those of folders; stdin for none. Raises ConfigError."""
     return [each for name in names or [STANDARD] for each in _files(name, option)]
 
 
@@ -145,7 +145,7 @@ def _plain(stream: BinaryIO, head: bytes, name: str, option: str) -> Iterable[by
 
 
 def _bounded_of_zstd(name: str, option: str) -> Iterator[bytes]:
-    """Give the lines of a file, unpacked to another one: in memory they may be very many."""
+    """Yield the lines of a file, unpacked to another one: they may be too many for memory."""
     import cramjam
 
     with tempfile.NamedTemporaryFile() as unpacked:
@@ -159,7 +159,7 @@ def _bounded_of_zstd(name: str, option: str) -> Iterator[bytes]:
 
 
 def _bounded(stream: IO[bytes] | gzip.GzipFile, name: str, option: str) -> Iterator[bytes]:
-    """Give the lines of unpacked data, which may be much longer than its file. Raises ConfigError."""
+    """Yield the lines of unpacked data, which may be much longer than its file. Raises ConfigError."""
     number = 0
     while line := stream.readline(_LONGEST_LINE + 1):
         number += 1
@@ -172,7 +172,7 @@ def _bounded(stream: IO[bytes] | gzip.GzipFile, name: str, option: str) -> Itera
 def _lines_of_all(
     files: Sequence[str], input_format: InputFormat, origins: Origins, option: str
 ) -> Iterator[bytes]:
-    """Give the records of several files as lines of records; those without offsets are counted over all."""
+    """Yield the records of several files as lines of records; count those without offsets over all."""
     counted: Counter[tuple[str, int]] = Counter()
     line = 0
     for name in files:
@@ -185,7 +185,7 @@ def _lines_of_all(
 
 
 class _Lines:
-    """Lines as a stream that cannot go back."""
+    """Lines as a stream without seeking."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self._lines = lines
@@ -194,7 +194,7 @@ class _Lines:
         return iter(self._lines)
 
     def seekable(self) -> bool:
-        """Say that it cannot be read twice."""
+        """Return False: it cannot be read twice."""
         return False
 
 
@@ -216,7 +216,10 @@ def _begins_with_document(stream: Iterable[bytes]) -> bool:
 
 
 def _begins_document(text: bytes) -> bool:
-    """Whether a line begins a JSON document and does not end it, or is a list: no protocol has one."""
+    """Return whether a line begins a JSON document and does not end it, or is a list.
+
+    No protocol has messages that are lists.
+    """
     start = text.lstrip()[:1]
     if start == b"[":
         return True
@@ -230,11 +233,11 @@ def _begins_document(text: bytes) -> bool:
 
 
 def _documents(lines: Iterable[bytes], origins: Origins) -> Iterator[bytes]:
-    """Give lines as they are; but documents of JSON that are printed over several lines, and the objects of a
-    list, as one line each. Where these begin goes to `origins`.
+    """Yield lines unchanged, except JSON over several lines and lists.
 
-    Outside of a JSON text a line feed is white space, and inside of a string there is none. Raises Malformed
-    for a list that is too long.
+    A document over several lines, and each object of a list, becomes one line. Their beginnings go to
+    `origins`. Outside of a JSON text a line feed is white space, and inside of a string there is none. Raises
+    Malformed for a list that is too long.
     """
     stream = iter(lines)
     for before, line in enumerate(stream):
@@ -258,7 +261,7 @@ def _documents(lines: Iterable[bytes], origins: Origins) -> Iterator[bytes]:
 
 
 def _found_in(begun: Sequence[bytes], before: int, origins: Origins) -> list[bytes]:
-    """Return the documents of the lines behind the first `before` ones; none if they are something else."""
+    """Return the documents of the lines after the first `before` ones; none if they are something else."""
     documents = _joined(begun)
     if not documents:
         return []
@@ -285,8 +288,9 @@ def _joined(lines: Sequence[bytes]) -> list[_Document]:
 
 
 def _texts(text: str) -> list[tuple[int, str]]:
-    """Return where the documents of a text begin, and their texts, with the objects of lists in their place;
-    none if it is no JSON throughout.
+    """Return the documents of a text with their offsets, lists replaced by their objects.
+
+    Returns none if the text is not JSON throughout.
     """
     decoder, at, found = json.JSONDecoder(), _behind_blanks(text, 0), list[tuple[int, str]]()
     try:
@@ -304,7 +308,7 @@ def _is_of_objects(value: object) -> bool:
 
 
 def _objects(decoder: json.JSONDecoder, text: str, at: int) -> Iterator[tuple[int, str]]:
-    """Give the objects of a list, which begins at `at`."""
+    """Yield the objects of a list, which begins at `at`."""
     while text[at] != "]":
         at = _behind_blanks(text, at + 1)
         _, end = decoder.raw_decode(text, at)
@@ -320,7 +324,7 @@ def _behind_blanks(text: str, at: int) -> int:
 
 @contextmanager
 def kept_lines(write: Callable[[BinaryIO], None], name: str) -> Iterator[Input]:
-    """Give what `write` puts into a temporary file as an input."""
+    """Yield the content that `write` puts into a temporary file as an input."""
     with tempfile.TemporaryFile() as kept:
         write(cast("BinaryIO", kept))
         yield Input(cast("BinaryIO", kept), name, rewound_size(kept), InputFormat.RECORDS)

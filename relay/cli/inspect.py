@@ -1,4 +1,4 @@
-"""`relay inspect`: the change events in a file, as relay understands them."""
+"""`relay inspect`: print the change events in a file, as relay understands them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _show(
             if is_definition(record):  # an export of the schema history has them
                 translator.learn(record)
                 continue
-            for event in resolver.inspect(translator, record):  # reads images, which may be malformed
+            for event in resolver.inspect(translator, record):  # reads rows, which may be malformed
                 if as_json:
                     _print_json(event, record)
                 else:
@@ -116,7 +116,7 @@ def _translator(source: str, options: Sequence[str], limits: Sequence[str]) -> T
 def line_printer() -> Callable[[Sequence[Line]], None]:
     """Return a function that prints lines: with styles on a terminal, plain otherwise.
 
-    Nothing in them can steer a terminal or begin a line.
+    They contain no control characters, and cannot begin a line.
     """
     if not sys.stdout.isatty():
         return lambda lines: sys.stdout.writelines(_plain(line) + "\n" for line in lines)

@@ -1,4 +1,4 @@
-"""Text that fits a terminal: lines are broken between words, where there is a width."""
+"""Fit text to a terminal: lines are wrapped between words, if the width is known."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-#: Narrower than this, nothing is broken: it would be all breaks.
+#: Minimum width for wrapping.
 _NARROWEST: Final = 40
-#: Columns of a page that is written into a file or a pipe.
+#: Assumed width of a page that is written into a file or a pipe.
 _PAGE: Final = 100
 
 
 def width() -> int | None:
-    """Return how many columns the terminal on stdout has. None for a pipe or a file, whose lines are not
-    broken: that would only make them hard to search.
+    """Return the number of columns of the terminal on stdout.
+
+    None for a pipe or a file, whose lines are not wrapped: that would only make them hard to search.
     """
     return _width_of(sys.stdout)
 
 
 def page_width() -> int:
-    """Return the width of a text that is to be read: that of the terminal, and a usual one for a file."""
+    """Return the width of a text for reading: that of the terminal, and a usual one for a file."""
     return width() or _PAGE
 
 
@@ -39,9 +40,7 @@ def _width_of(stream: TextIO) -> int | None:
 
 
 def wrapped(text: str, first: str, rest: str, columns: int | None) -> list[str]:
-    """Return a text as lines: `first` stands before the first of them, `rest` before the others. Words stay
-    whole.
-    """
+    """Return a text as lines: `first` precedes the first of them, `rest` the others. Words stay whole."""
     if columns is None or len(first) + len(text) <= columns:
         return [first + text]
     return textwrap.wrap(
@@ -55,7 +54,7 @@ def wrapped(text: str, first: str, rest: str, columns: int | None) -> list[str]:
 
 
 def pairs(rows: Sequence[tuple[str, str]], columns: int | None, indent: str = "  ") -> list[str]:
-    """Return names with texts beside them, below each other; a text that is broken stays in its column."""
+    """Return names with texts beside them, one below the other; a wrapped text stays in its column."""
     room = max(map(len, dict(rows)), default=0)
     lines: list[str] = []
     for name, text in rows:

@@ -1,6 +1,4 @@
-"""How commands spell what messages are about: the core, and modules that several commands share, know it by
-keys of their own.
-"""
+"""Names of command options for messages: the core and shared modules use internal keys."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from relay.model.errors import Problem
 
 
 class Spelling(msgspec.Struct, frozen=True):
-    """What a command calls its input, the input's protocol, and what goes with these."""
+    """A command's names for its input, the input's protocol, and related options."""
 
     input: str = "INPUT"
     protocol: str = "--from"
@@ -24,7 +22,7 @@ class Spelling(msgspec.Struct, frozen=True):
     dump_as_of: str = "--bootstrap-as-of"
 
     def of_problems(self, problems: Iterable[Problem]) -> list[Problem]:
-        """Return what the core says of its settings as something about the command's options."""
+        """Return problems of the core's settings as problems of the command's options."""
         return [problem._replace(path=self._of_path(problem.path)) for problem in problems]
 
     def _of_path(self, path: str) -> str:

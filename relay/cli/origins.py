@@ -1,4 +1,4 @@
-"""Where the lines of an input come from, if they were put into a stream of their own."""
+"""Origins of the lines of an input that was copied into another stream."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Origin(NamedTuple):
 
 
 class Origins:
-    """The origins of a stream's lines. Only where a run of neighboring lines begins is kept."""
+    """The origins of a stream's lines. Only the beginnings of runs of neighboring lines are kept."""
 
     def __init__(self, name: str) -> None:
         self._first_lines: list[int] = [1]
         self._runs: list[Origin] = [Origin(name, 1)]
 
     def begin(self, line: int, origin: Origin) -> None:
-        """Note from where a line comes, counted from 1; those behind it follow there, too. In order."""
+        """Note the origin of a line, counted from 1; the lines after it follow there, too. In order."""
         if self.at(line) == origin:
             return
         if self._first_lines[-1] == line:
@@ -32,7 +32,7 @@ class Origins:
         self._runs.append(origin)
 
     def at(self, line: int) -> Origin:
-        """Return from where a line comes."""
+        """Return the origin of a line."""
         run = max(bisect_right(self._first_lines, line) - 1, 0)
         first = self._runs[run]
         return first._replace(line=first.line + line - self._first_lines[run])

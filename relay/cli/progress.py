@@ -1,4 +1,4 @@
-"""How far a command is, on a terminal alone."""
+"""Show a command's progress, on a terminal alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Silent:
     """No progress bar."""
 
     def at(self, bytes_read: int) -> None:
-        """Nothing to show."""
+        """Show nothing."""
 
 
 class _Bar(Silent):
@@ -48,8 +48,9 @@ class _Bar(Silent):
 
 
 def stdout_is_seen() -> bool:
-    """Whether what goes to stdout may be seen on the terminal, itself or in a pager, where a bar would stand
-    in the middle of it.
+    """Return whether stdout may be visible on the terminal, itself or in a pager.
+
+    A progress bar would interrupt it.
     """
     try:
         return not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)

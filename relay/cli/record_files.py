@@ -1,6 +1,6 @@
-"""Record files: lines of `relay.io.record_lines`, read and written as a stream.
+"""Read and write record files, lines of `relay.io.record_lines`, as a stream.
 
-Input may also be plain message values, one a line, or what `kcat -J` prints; the first line tells which
+Input may also be plain message values, one a line, or the output of `kcat -J`; the first line decides
 (`InputFormat.AUTO`).
 """
 
@@ -29,7 +29,7 @@ _FLUSH_BYTES = 1 << 18
 
 
 class _KcatProbe(msgspec.Struct, gc=False):
-    """What makes a line one of `kcat -J`."""
+    """The members that identify a line of `kcat -J`."""
 
     payload: msgspec.Raw
     partition: int
@@ -44,7 +44,7 @@ _KCAT_DECODER = msgspec.json.Decoder(_KcatProbe)
 
 
 class _Probe(msgspec.Struct, gc=False):
-    """What makes a line a record: both members are there."""
+    """The members that identify a record: both must be present."""
 
     value: msgspec.Raw
     partition: msgspec.Raw
@@ -54,12 +54,12 @@ _PROBE_DECODER = msgspec.json.Decoder(_Probe)
 
 
 class RecordReader:
-    """Iterate over the records of a stream. `line` is the number of the line last read, `bytes_read` counts
-    the input.
+    """Iterate over the records of a stream.
 
-    Blank lines are passed over. `format` is AUTO until the first line has been seen. `name` is the input's
-    name in errors. `placed`: whether a record must name its topic and its offset. `counted`: how many records
-    without an offset each partition has had. `origins`: from where the lines come.
+    `line` is the number of the line last read, `bytes_read` counts the input. Blank lines are skipped.
+    `format` is AUTO until the first line has been seen. `name` is the input's name in errors. `placed`:
+    whether a record must name its topic and its offset. `counted`: how many records without an offset each
+    partition has had. `origins`: the origins of the lines.
     """
 
     def __init__(
@@ -135,18 +135,19 @@ class RecordReader:
         return ConsumerRecord(found.topic, found.partition, found.offset, found.ts, key, value, headers)
 
     def where(self, record: ConsumerRecord) -> str:
-        """Return where the record was read, for the error of the record that came last. A value alone has no
-        position of its own.
+        """Return the location of the last record in the input, for errors.
+
+        A plain value has no position.
         """
         return self._read_at() if self.origin.is_value else f"{self._read_at()} ({record.place})"
 
     def place_of(self, record: ConsumerRecord) -> str:
-        """Return the record's position; of a value alone, where it was read."""
+        """Return the record's position; for a plain value, its location in the input."""
         return self._read_at() if self.origin.is_value else str(record.place)
 
     @property
     def origin(self) -> Origin:
-        """Where the record that came last was read."""
+        """Return the origin of the last record."""
         found = self._origins.at(self.line)
         return found._replace(is_value=found.is_value or self.format is InputFormat.VALUES)
 
@@ -168,7 +169,7 @@ def text_of(line: bytes, *, is_first: bool) -> bytes:
 
 
 def _kcat_bytes(part: msgspec.Raw) -> bytes | None:
-    """Return a key or a payload: kcat prints it as a text, or as JSON if it was told to decode it."""
+    """Return a key or a payload: kcat prints it as a text, or as JSON if configured to decode it."""
     text = bytes(part)
     if text == b"null":
         return None
@@ -176,7 +177,7 @@ def _kcat_bytes(part: msgspec.Raw) -> bytes | None:
 
 
 def detect(line: bytes) -> InputFormat:
-    """Tell from the first line how all are read."""
+    """Detect the format of all lines from the first."""
     for decoder, found in ((_PROBE_DECODER, InputFormat.RECORDS), (_KCAT_DECODER, InputFormat.KCAT)):
         try:
             decoder.decode(line)
@@ -187,11 +188,10 @@ def detect(line: bytes) -> InputFormat:
 
 
 class RecordWriter:
-    """Write records as lines, with offsets counted from 0 in each topic and partition. A file never ends in
-    the middle of a line.
+    """Write records as lines, with offsets counted from 0 in each topic and partition.
 
-    `raw` is an unbuffered binary file, `name` its name in errors. `live` writes every record at once, for
-    input that trickles.
+    A file never ends in the middle of a line. `raw` is an unbuffered binary file, `name` its name in errors.
+    `live` writes every record at once, for input that arrives slowly.
     """
 
     def __init__(self, raw: BinaryIO, name: str, *, live: bool = False) -> None:
@@ -200,7 +200,8 @@ class RecordWriter:
         self._live = live
         self._pending = bytearray()
         self._counted: Counter[tuple[str, int]] = Counter()
-        # On a terminal nothing may steer it; elsewhere the bytes are those that relay would write to Kafka.
+        # A terminal gets no control characters; any other output gets the bytes that relay would write to
+        # Kafka.
         self._is_shown = raw.isatty()
         self.records = 0
 
@@ -211,7 +212,7 @@ class RecordWriter:
         self._counted[place] += 1
 
     def write_original(self, record: ConsumerRecord, more_headers: Sequence[Header] = ()) -> None:
-        """Write a record as it was read, with its own offset and some more headers."""
+        """Write a source record unchanged, with its offset and additional headers."""
         headers = (*record.headers, *more_headers)
         self._append(format_record(msgspec.structs.replace(record, headers=headers), record.offset))
 
@@ -222,9 +223,9 @@ class RecordWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Hand everything to the operating system.
+        """Pass all buffered data to the operating system.
 
-        Raises ServiceError if that takes no more, BrokenPipeError if nobody reads.
+        Raises ServiceError if it accepts no more, BrokenPipeError if the reader has gone.
         """
         data, self._pending = self._pending, bytearray()
         sent = 0
@@ -245,7 +246,7 @@ class RecordWriter:
             ) from error
 
     def _cut_half_line(self, data: bytearray, sent: int) -> None:
-        """Remove an unfinished line from the file's end, whose last bytes are the first `sent` of `data`."""
+        """Remove an incomplete line from the file's end, whose last bytes are the first `sent` of `data`."""
         half = sent - (data.rfind(b"\n", 0, sent) + 1)
         if half and self._raw.seekable():
             end = self._raw.seek(0, os.SEEK_END)  # a file opened for appending has other bytes before ours

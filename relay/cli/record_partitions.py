@@ -1,5 +1,6 @@
-"""The partitions of an input, for routes whose DDL is written to all of them: they must be known before the
-first record is translated.
+"""Find the partitions of an input, for routes whose DDL is written to all of them.
+
+They must be known before the first record is translated.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Known(NamedTuple):
 
 
 class _Where(msgspec.Struct, gc=False):
-    """The partition of a record; its other members are not looked at."""
+    """The partition of a record; its other members are ignored."""
 
     partition: int
     topic: str | None = None
@@ -37,10 +38,10 @@ _DECODER = msgspec.json.Decoder(_Where)
 
 @contextmanager
 def with_partitions(source: Input) -> Iterator[Known]:
-    """Read an input to its end to find its partitions, and give its lines anew.
+    """Read an input to its end to find its partitions, and yield its lines anew.
 
-    What cannot be read twice is kept in a temporary file meanwhile. Plain values are all of one partition,
-    and pass as they come. Raises ServiceError if there is no room for the file.
+    An input that cannot be read twice is copied to a temporary file meanwhile. Plain values are all of one
+    partition, and pass as they come. Raises ServiceError if there is no space for the file.
     """
     stream, begun, input_format = source.stream, list[bytes](), source.format
     start = stream.tell() if stream.seekable() else None
@@ -71,7 +72,7 @@ def with_partitions(source: Input) -> Iterator[Known]:
 
 
 def _partitions(lines: Iterable[bytes]) -> list[tuple[str, int]]:
-    """Find the partitions that records name. A line that is no record is refused by whoever reads it."""
+    """Find the partitions that records name. A line that is no record is refused by a later reader."""
     found: dict[tuple[str, int], None] = {}
     for number, line in enumerate(lines):
         try:

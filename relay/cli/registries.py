@@ -17,10 +17,10 @@ _HINTS = {
 
 
 def resolver_with(given: dict[str, tuple[str, str | None]], spelling: Spelling = USUAL) -> Resolver:
-    """Return what answers needs. `given`: by side (`source`, `target`) the protocol, and the URL of its
-    registry, or a file of schemas.
+    """Return the resolver for needs.
 
-    Raises ConfigError with all that is wrong.
+    `given`: by side (`source`, `target`) the protocol, and the URL of its registry, or a file of schemas.
+    Raises ConfigError with all problems.
     """
     registries: dict[str, Registry] = {}
     problems: list[Problem] = []
@@ -30,7 +30,7 @@ def resolver_with(given: dict[str, tuple[str, str | None]], spelling: Spelling =
         flags[side] = flag
         try:
             is_used = codec_named(protocol, "from" if side == "source" else "to").uses_registry
-        except ConfigError:  # the translator has said so
+        except ConfigError:  # the translator has reported it
             continue
         if place is None:
             if is_used:

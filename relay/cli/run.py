@@ -1,4 +1,4 @@
-"""`relay run`: the relay in this process, or in several that this one supervises; and `relay demo`."""
+"""`relay run`: the relay in this process, or in several under its supervision; and `relay demo`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from relay.model.errors import ConfigError
 def run(request: RunRequest) -> int:
     """Run the relay until SIGTERM or SIGINT, and return the exit status. A dry run is one process.
 
-    Each way imports what it needs: a supervisor loads no Kafka client.
+    Each mode imports only its modules: a supervisor loads no Kafka client.
     """
     options = {"log__level": request.log_level, "log__format": request.log_format}
     try:
@@ -53,7 +53,7 @@ def _logged(error: ConfigError) -> int:
 
 
 def demo(request: DemoRequest) -> int:
-    """Show the relay at work on a Kafka of its own. Return the exit status."""
+    """Show the relay at work on a temporary Kafka. Return the exit status."""
     from relay.demo.play import play
 
     return play(keep=request.keep)

@@ -44,7 +44,7 @@ FAILED = 2
 
 
 class _Known(NamedTuple):
-    """What the catalog knows of a table. `schema` is None if the table or its definition is not known.
+    """The catalog's state of a table. `schema` is None if the table or its definition is unknown.
 
     `is_gone`: it was dropped or renamed. `newest`: the position of the last statement about it.
     """
@@ -57,7 +57,7 @@ class _Known(NamedTuple):
 
     @property
     def state(self) -> str:
-        """`known`, `gone` or `unknown`."""
+        """Return `known`, `gone` or `unknown`."""
         if self.schema is not None:
             return "known"
         return "gone" if self.is_gone else "unknown"
@@ -68,7 +68,7 @@ def _known_tables(catalog: Catalog) -> list[_Known]:
     found = []
     for database, tables in catalog.histories.items():
         for name, (newest, *older) in tables.items():
-            # A database that was dropped has an entry of its own, without a table's name.
+            # A dropped database has a separate entry, without a table's name.
             if name:
                 table, versions = TableId(database, name), 1 + len(older)
                 found.append(_Known(table, versions, newest.schema, newest.is_gone, newest.at))
@@ -85,13 +85,13 @@ def load_history_config(given: ConfigSource) -> Config:
 
 
 def read_history_kept(config: Config, *, quiet: bool) -> list[ConsumerRecord]:
-    """Return the history's own records that count. Raises ServiceError."""
+    """Return the history's own live records. Raises ServiceError."""
     with quiet_client():
         return asyncio.run(read_kept(config, ProgressReport(f"reading {config.history_topic}", quiet=quiet)))
 
 
 def show(request: ShowRequest) -> None:
-    """Print the tables that the history knows, or one. Raises ConfigError, ServiceError."""
+    """Print the tables in the history, or one. Raises ConfigError, ServiceError."""
     config, table, as_json = load_history_config(request.config), request.table, request.as_json
     records, unreadable = entries_of(read_history_kept(config, quiet=request.quiet))
     _name_unreadable(unreadable)
@@ -170,7 +170,7 @@ def _when(at: Position) -> str:
 
 
 def _position(at: Position) -> dict[str, Any]:
-    """A position as JSON; only some sources have a place in a log."""
+    """Return a position as JSON; only some sources have a log position."""
     found = msgspec.structs.asdict(at)
     if at.log is None:
         del found["log"]
@@ -178,7 +178,7 @@ def _position(at: Position) -> dict[str, Any]:
 
 
 def _moment(at: Position) -> str:
-    """Say when a statement happened, or since when a definition from outside holds."""
+    """Return the time of a statement, or since when an external definition holds."""
     if is_imported(at):
         return "before everything" if not at.commit_ts else f"as of {wall_time(at.event_time_ns)}"
     return wall_time(at.event_time_ns)
@@ -216,7 +216,7 @@ def _name_unreadable(unreadable: Iterable[Unreadable]) -> None:
 
 @dataclass
 class _Found:
-    """What a file holds: how many records, how many unreadable, and history entries for catalog changes."""
+    """The content of a file: numbers of records and of unreadable ones, and entries for catalog changes."""
 
     read: int = 0
     unreadable: int = 0
@@ -224,11 +224,10 @@ class _Found:
 
 
 def import_records(request: ImportRequest) -> int:
-    """Write those records of INPUT into the history that change the catalog. Return 2 if some could not be
-    read.
+    """Write those records of INPUT into the history that change the catalog.
 
-    Nothing is written if INPUT is no record file, or contradicts the history. Raises ConfigError, Malformed,
-    ServiceError.
+    Returns 2 if some could not be read. Nothing is written if INPUT is no record file, or contradicts the
+    history. Raises ConfigError, Malformed, ServiceError.
     """
     config, quiet = load_history_config(request.config), request.quiet
     with open_input(request.input) as opened, quiet_client():
@@ -257,7 +256,7 @@ def _changing(
     known: Iterable[ConsumerRecord],
     progress: Silent,
 ) -> _Found:
-    """Find the records that change the catalog beyond what is known."""
+    """Find the records that change the catalog compared to the known ones."""
     values = {each.key: each.value for each in known}
     translator = bootstrapped_translator(config)
     resolver = resolver_of(config)
@@ -281,7 +280,7 @@ def _changing(
             continue
         entry = history_record(record, config.history_topic)
         if is_definition(record):
-            # One of the same table and moment takes the place of another.
+            # An entry of the same table and time replaces the other.
             if values.get(entry.key) != entry.value:
                 values[entry.key] = entry.value
                 found.entries.append(entry)
@@ -340,7 +339,7 @@ _LOST_WITH = {
 
 
 def reset(request: ResetRequest) -> int:
-    """Empty the history; without `--yes` only say what would follow, and return 2.
+    """Empty the history; without `--yes` only print the consequences, and return 2.
 
     Raises ConfigError, ServiceError.
     """

@@ -1,4 +1,4 @@
-"""Topics as commands name them: with --brokers alone, or with a configuration, whose security they use."""
+"""Topics as arguments of commands: with --brokers alone, or with a configuration and its security."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from relay.model.errors import BrokerUnavailable, ConfigError, Problem, TopicUnu
 from relay.model.records import ConsumerRecord
 from relay.text.redaction import quoted
 
-#: How many records are read if nothing else is said.
+#: Default number of records to read.
 DEFAULT_LAST: Final = 100
 _DELIVERY_SECONDS: Final = 120.0
 _BATCH_BYTES: Final = 1 << 20
@@ -36,7 +36,7 @@ _OFFSETS: Final = re.compile(r"(\d{1,18})?\.\.(\d{1,18})?|(\d{1,18})")
 
 
 class Located(msgspec.Struct, frozen=True):
-    """A topic and its brokers; `producer`: how it would be written."""
+    """A topic and its brokers; `producer`: settings for writing it."""
 
     topic: str
     brokers: Brokers
@@ -73,8 +73,9 @@ def locate(request: Topic) -> Located:
 
 
 def _of_config(request: Topic, config: Config) -> Located:
-    """Return a topic of a configuration: by default its source topic. A topic that the route writes is at the
-    target's brokers, any other at the source's.
+    """Return a topic of a configuration: by default its source topic.
+
+    A topic that the route writes is at the target's brokers, any other at the source's.
     """
     topics = config.source.topics
     topic = request.topic or (topics[0] if len(topics) == 1 else None)
@@ -98,7 +99,7 @@ def part_of(
     everything: bool = False,
     follow: bool = False,
 ) -> Part:
-    """Return which records are wanted: the newest ones if nothing is said. Raises ConfigError."""
+    """Return the part of the topic to read: by default the newest records. Raises ConfigError."""
     problems: list[Problem] = []
     now_ms = int(time.time() * 1000)
     since_ms = until_ms = None
@@ -128,7 +129,7 @@ def part_of(
 
 
 def _offsets(text: str | None, problems: list[Problem]) -> tuple[int | None, int | None]:
-    """Read `10..20` (20 is not part of it), `10..`, `..20` or `10`."""
+    """Parse `10..20` (20 is not part of it), `10..`, `..20` or `10`."""
     if text is None:
         return None, None
     found = _OFFSETS.fullmatch(text)
@@ -143,7 +144,7 @@ def _offsets(text: str | None, problems: list[Problem]) -> tuple[int | None, int
 
 
 def read(located: Located, part: Part, each: Callable[[ConsumerRecord], None], *, quiet: bool) -> None:
-    """Give records of a topic to `each`. Ctrl-C ends following, and is no interruption then.
+    """Pass records of a topic to `each`. Ctrl-C ends following, and is no interruption then.
 
     Raises ConfigError, TopicUnusable, BrokerUnavailable.
     """
@@ -158,7 +159,7 @@ def read(located: Located, part: Part, each: Callable[[ConsumerRecord], None], *
 
 @contextmanager
 def open_topic(request: SourceTopic, *, quiet: bool) -> Iterator[Input]:
-    """Give records of a topic as an input. Raises ConfigError, TopicUnusable, BrokerUnavailable."""
+    """Yield records of a topic as an input. Raises ConfigError, TopicUnusable, BrokerUnavailable."""
     located, part = locate(request), part_of(request)
     count = 0
 
@@ -176,7 +177,7 @@ def open_topic(request: SourceTopic, *, quiet: bool) -> Iterator[Input]:
 
 
 def none_found(located: Located, part: Part) -> str:
-    """Return words for a part of a topic that has no record, with the newest one that can be read."""
+    """Return a message for an empty part of a topic, with the newest readable record."""
     if part.follow:
         return f"no record of topic {located.topic} has come"
     found: list[ConsumerRecord] = []

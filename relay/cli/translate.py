@@ -1,4 +1,4 @@
-"""`relay translate`: record files from one protocol into another, without Kafka."""
+"""`relay translate`: translate record files from one protocol into another, without Kafka."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from relay.model.records import ConsumerRecord, ProducerRecord
 
 
 def translate(request: TranslateRequest) -> int:
-    """Translate INPUT into the output. Return the exit status: not 0 if no record at all could be translated.
+    """Translate INPUT into the output. Return the exit status: not 0 if no record could be translated.
 
     Raises ConfigError with every problem of the request, before anything is written.
     """
@@ -64,7 +64,7 @@ def translate(request: TranslateRequest) -> int:
 
 
 def _translate(request: TranslateRequest, stack: ExitStack, opened: Input | None) -> int:
-    """Translate what is opened already, or else INPUT. Return the exit status."""
+    """Translate an opened input, or else INPUT. Return the exit status."""
     translator = _translator(request)
     teach_dumps(request.dumps, translator, quiet=request.quiet)
     resolver = resolver_with(
@@ -106,7 +106,7 @@ def _translate(request: TranslateRequest, stack: ExitStack, opened: Input | None
 
 
 def _opened(request: TranslateRequest, stack: ExitStack) -> Input:
-    """Open INPUT, or the records of a topic in its place, until the stack closes it."""
+    """Open INPUT, or the records of a topic instead, until the stack closes it."""
     topic = request.source_topic.in_place_of(request.inputs)
     return stack.enter_context(
         open_files_or_topic(request.inputs, request.input_format, topic, quiet=request.quiet)
@@ -140,7 +140,7 @@ def _translator(request: TranslateRequest) -> Translator:
 
 
 def _advice(request: TranslateRequest) -> list[Problem]:
-    """Return what to say about a request that is right."""
+    """Return the advice about a valid request."""
     found = advice(
         request.target,
         key_values(request.target_options, "--to-option", []),
@@ -154,7 +154,7 @@ def _advice(request: TranslateRequest) -> list[Problem]:
 
 
 def _selection(request: TranslateRequest, problems: list[Problem]) -> Selection | None:
-    """Return which events are translated, None for all; what is wrong is appended to `problems`."""
+    """Return which events are translated, None for all; append errors to `problems`."""
     try:
         found = Selection.choosing(
             include_tables=request.include_tables,
@@ -220,12 +220,12 @@ class _Run:
         self._with_partition_0: set[str] = set()
         self._failed = 0
         self._worst_status = 0
-        #: What a summary begins and ends with if the run did not reach the end of its input.
+        #: Beginning and end of a summary if the run did not reach the end of its input.
         self._end = "", ""
         self._began = time.perf_counter()
 
     def all_records(self, source: Input, *, quiet: bool) -> None:
-        """Translate every record. What was translated is written even if one of them stops the run."""
+        """Translate every record. Translations are written even if a later record stops the run."""
         try:
             with progress_of(source, quiet=quiet) as progress:
                 for record in self._reader:
@@ -278,7 +278,7 @@ class _Run:
             say("Further errors are only counted.")
 
     def ended_by(self, error: BaseException) -> None:
-        """Note what ended the run before the end of its input. A reader that has enough is none of that."""
+        """Note the error that ended the run before the end of its input. A closed pipe is no error."""
         if isinstance(error, KeyboardInterrupt):
             self._end = "interrupted: ", f"; the rest of {self._reader.name} was not read"
         elif error_class(error) is not None:
@@ -288,12 +288,13 @@ class _Run:
 
     @property
     def exit_status(self) -> int:
-        """0 if some records were translated, or there were none; else that of the worst error."""
+        """Return 0 if some records were translated, or there were none; else the worst error's status."""
         return self._worst_status if self._failed == self._read else 0
 
     def summary(self) -> list[str]:
-        """Return what happened, in a few lines: how it ended, records, events by kind, what was lost, what
-        was assumed, what failed.
+        """Return the summary in a few lines.
+
+        It has the end of the run, records, events by kind, losses, assumptions, and failures.
         """
         seconds = time.perf_counter() - self._began
         before, behind = self._end

@@ -1,6 +1,5 @@
-"""`relay playground`: a local page on which messages are pasted, and translated before one's eyes.
+"""`relay playground`: a local page that translates pasted messages.
 
-`pasted` reads what was pasted, `translation` makes the answer of it, `catalog` tells what there is to
-choose, `server` serves the page and both. Nothing is read but what the request holds: no topic, no file, no
-registry.
+`pasted` parses the input, `translation` makes the answer, `catalog` has the available choices, `server`
+serves the page and both. Only the request is read: no topic, no file, no registry.
 """

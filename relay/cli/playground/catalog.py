@@ -1,4 +1,4 @@
-"""What there is to choose in the playground: protocols, options, profiles, and examples."""
+"""Choices in the playground: protocols, options, profiles, and examples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from relay.codecs.given_options import PROFILE
 
 
 class Example(msgspec.Struct, frozen=True):
-    """A captured record: the lines of `message`, and those that come before it to define its table."""
+    """A captured record: the lines of `message`, and earlier ones that define its table."""
 
     title: str
     message: str
@@ -24,7 +24,7 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class _Line(msgspec.Struct):
-    """What an example's file tells of a record. Without a title, it only comes before others."""
+    """The description of a record in an example's file. Without a title, it only precedes others."""
 
     title: str = ""
     definition: bool = False
@@ -32,7 +32,7 @@ class _Line(msgspec.Struct):
 
 @functools.cache
 def catalog() -> dict[str, Any]:
-    """Return everything that the page offers, as JSON."""
+    """Return all choices of the page, as JSON."""
     return {"protocols": [_protocol(codec) for codec in PROTOCOLS.values()]}
 
 
@@ -54,7 +54,7 @@ def _protocol(codec: Codec) -> dict[str, Any]:
 
 
 def examples(protocol: str) -> Iterator[Example]:
-    """Give the examples of a protocol, none if there are none."""
+    """Yield the examples of a protocol, if any."""
     before: list[str] = []
     for line in _shipped(f"{protocol}.jsonl").splitlines():
         about = msgspec.json.decode(line, type=_Line)
@@ -72,6 +72,6 @@ def _without_our_members(line: str) -> str:
 
 
 def _shipped(name: str) -> str:
-    """Return the text of a file of examples; "" if there is none of that name."""
+    """Return the text of a file of examples; "" for an unknown name."""
     file = files("relay.cli.playground").joinpath("examples", name)
     return file.read_text(encoding="utf-8") if file.is_file() else ""

@@ -1,7 +1,7 @@
-"""What a user has pasted, as records or statements.
+"""Parse pasted text as records or statements.
 
-A text is record lines (`relay.io.record_lines`), message values, one a line, or one document of JSON, over as
-many lines as it likes. A value that is no text is given in base64, which no message of text can be.
+A text is record lines (`relay.io.record_lines`), message values, one a line, or one document of JSON, over
+any number of lines. A binary value is given in base64, which no textual message can be mistaken for.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from relay.model.errors import ConfigError, DdlNotUnderstood, Problem
 from relay.model.records import ConsumerRecord
 from relay.mysql.ddl.tokens import Token, tokenize
 
-#: What `base64` prints, in lines or as one.
+#: The output of `base64`, in several lines or as one.
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]{2,}={0,2}").fullmatch
-#: Lines of base64 that are broken are this long, and the last one shorter.
+#: Length of wrapped lines of base64; the last one is shorter.
 _BROKEN_AT: Final = frozenset({60, 64, 76})
-#: How statements of a dump begin that define nothing.
+#: First keywords of a dump's statements that define nothing.
 _NO_DDL: Final = frozenset({"SET", "LOCK", "UNLOCK", "INSERT", "REPLACE", "START", "BEGIN", "COMMIT"})
 _DOCUMENT: Final = msgspec.json.Decoder(msgspec.Raw)
 
@@ -41,7 +41,7 @@ class Pasted(NamedTuple):
 def records_in(text: str, path: str, key: str = "") -> list[Pasted]:
     """Return the records of a pasted text; `key`: that of message values, "" for none.
 
-    Raises ConfigError with the lines that are none, below `path`.
+    Raises ConfigError with the invalid lines, below `path`.
     """
     parts = list(_parts(text.removeprefix("\ufeff")))
     if not parts:
@@ -128,14 +128,15 @@ class Statement(NamedTuple):
 
 
 def is_sql(text: str) -> bool:
-    """Tell whether a text is statements, and not records."""
+    """Return whether a text is statements, and not records."""
     begin = text.lstrip("\ufeff \t\r\n")
     return not begin.startswith(("{", "[")) and not _BASE64(begin.split("\n")[0].strip())
 
 
 def statements_in(text: str, path: str) -> list[Statement]:
-    """Return the statements of a text with `;` between them, without `USE` and what else a dump has beside
-    DDL. Raises ConfigError.
+    """Return the statements of a text separated by `;`, without `USE` and a dump's statements other than DDL.
+
+    Raises ConfigError.
     """
     try:
         tokens = tokenize(text, backslash_escapes=True)

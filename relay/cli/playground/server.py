@@ -1,8 +1,8 @@
-"""The playground's server: the page, what there is to choose, and `/translate`, which answers a request.
+"""The playground's server: the page, its choices, and `/translate`, which answers a request.
 
-It reads nothing but the request, and remembers nothing. A page of another site cannot ask it: `Host` as for
-all servers of relay; and where a browser says which page asks (`Origin`, `Sec-Fetch-Site`), it must be this
-server's own. A request is JSON by its type, which forms of other sites cannot send.
+It reads only the request, and keeps no state. A page of another site cannot use it: `Host` is checked as by
+all servers of relay; and where a browser names the requesting page (`Origin`, `Sec-Fetch-Site`), it must be
+this server's own. A request has the content type of JSON, which forms of other sites cannot send.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from relay.service.observe.server import HEADER_BYTES, Server, Settings, json_an
 
 #: Most bytes of a request to translate.
 MOST_BYTES: Final = 1 << 20
-#: How long a request may take to come.
+#: Time limit for receiving a request.
 _REQUEST_SECONDS: Final = 10.0
 _JSON: Final = "application/json"
 _REQUEST: Final = msgspec.json.Decoder(Request)
 
 
 class PlaygroundServer(Server):
-    """Serves the playground while its `async with` block runs."""
+    """Serve the playground while the `async with` block runs."""
 
     paths: ClassVar[Mapping[str, str]] = {
         "/": "the playground",
@@ -93,7 +93,7 @@ class PlaygroundServer(Server):
         return web.Response(body=found, content_type=_JSON)
 
 
-#: What a browser says of requests of the page itself, and of an address that somebody has typed.
+#: A browser's values for requests of the page itself, and of an address typed by the user.
 _OWN_PAGES: Final = {"same-origin", "none"}
 
 
@@ -121,7 +121,7 @@ async def _serve(host: str, port: int, *, opens: bool) -> None:
 
 
 def address(host: str, port: int) -> str:
-    """Return the URL by which a browser on this machine finds it."""
+    """Return the server's URL for a browser on this machine."""
     if host in {"0.0.0.0", "::"}:  # noqa: S104 - only compared
         host = "localhost"
     name = f"[{host}]" if ":" in host else host

@@ -1,7 +1,7 @@
-"""The playground's answer to a request: events, records and losses of what was pasted, or what is wrong.
+"""The playground's answer to a request: events, records and losses of the pasted messages, or errors.
 
-Contract: the same request has the same answer. Whatever it holds, no file, object, topic or registry is
-touched: claim checks and needs of other packages are refused, schemas are those that the request holds.
+Pure: the same request has the same answer. No request touches a file, object, topic or registry: claim checks
+and needs of other packages are refused, schemas are those in the request.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from relay.text.redaction import plain_json, printable, to_json
 
 #: Records of a request that are translated; the rest is counted.
 MOST_RECORDS: Final = 100
-#: Most bytes of all records that the answer shows; what is behind them is counted.
+#: Maximum bytes of all records in the answer; the remaining ones are counted.
 _MOST_SHOWN: Final = 4 << 20
 _LIMITS: Final = Limits(
     decompressed_bytes=4 << 20,
@@ -56,16 +56,16 @@ _LIMITS: Final = Limits(
     lenient_json_bytes=1 << 20,
     cache_bytes=16 << 20,
 )
-#: Statements stand before every record.
+#: Statements precede every record.
 _BEFORE_ALL_NS: Final = -(1 << 62)
 #: Bytes of a line of a hex dump.
 _DUMP_BYTES: Final = 8
-#: Bytes that may stand before JSON: a version and a length.
+#: Maximum bytes before JSON: a version and a length.
 _LONGEST_FRAME: Final = 16
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the page asks: protocols and their options as texts, and what was pasted.
+    """The page's request: protocols and their options as texts, and the pasted texts.
 
     `before`: statements, or records of the source protocol, that come first and are not shown; `key`: of
     message values; `schemas`: those of the source's registry, one a line.
@@ -82,7 +82,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def answer(request: Request) -> dict[str, Any]:
-    """Return what the page shows, as JSON: `problems` alone, or `records` with `lost` and `notes`."""
+    """Return the page's content, as JSON: `problems` alone, or `records` with `lost` and `notes`."""
     try:
         return _answered(request)
     except ConfigError as error:
@@ -122,7 +122,7 @@ class _NewSchemas(SchemaList):
         super().__init__()
 
     def keep(self, line: SchemaLine) -> None:
-        """Take note of a new schema."""
+        """Store a new schema."""
         self._new.append(line)
 
     def taken(self) -> list[dict[str, Any]]:
@@ -149,19 +149,22 @@ class _LocalAnswers(Resolver):
 
 
 def _is_of_a_side(need: Need[Any]) -> bool:
-    """Whether a schema is needed of the registry of the source or the target; other packages have others."""
+    """Return whether the registry of the source or the target must have a schema.
+
+    Needs of other packages name other registries.
+    """
     return isinstance(need, SchemaById | SchemaId) and need.registry in {"source", "target"}
 
 
 class _Playing:
-    """A translator at work on what was pasted."""
+    """A translator for pasted messages."""
 
     def __init__(self, translator: Translator, answers: _LocalAnswers) -> None:
         self._translator, self._answers = translator, answers
         self._shown_bytes = 0
 
     def go_before(self, text: str, pasted: Sequence[Pasted]) -> None:
-        """Take what comes before the records. Raises ConfigError with what of it cannot be read."""
+        """Learn the statements or records that come first. Raises ConfigError with the unreadable ones."""
         if not text.strip():
             return
         if is_sql(text):
@@ -177,7 +180,7 @@ class _Playing:
             raise ConfigError(problems)
 
     def _learn(self, statements: Sequence[Statement], pasted: Sequence[Pasted]) -> None:
-        """Teach the catalog these statements, in the database of the pasted rows if they name none."""
+        """Add these statements to the catalog, in the database of the pasted rows if they name none."""
         session = self._database_of(pasted)
         problems = []
         for number, (text, named, line) in enumerate(statements, 1):
@@ -223,7 +226,7 @@ class _Playing:
             self._translator.restore(before)
 
     def shown(self, pasted: Sequence[Pasted]) -> list[dict[str, Any]]:
-        """Translate the records, one after the other, and return what is to be shown of them."""
+        """Translate the records, one after the other, and return their display data."""
         found = []
         for each in pasted[:MOST_RECORDS]:
             if self._shown_bytes > _MOST_SHOWN:
@@ -249,7 +252,7 @@ class _Playing:
             written = self._answers.translate(translator, record)
         except RelayError as raised:
             error = error or raised
-            # What cannot be written teaches definitions all the same.
+            # Messages that cannot be written update definitions all the same.
             translator.restore(learned)
         output = [self._output(out) for out in written]
         return {
@@ -280,7 +283,7 @@ class _Playing:
 
 
 def _event(event: Event, record: ConsumerRecord) -> dict[str, Any]:
-    """Return an event as `relay inspect` prints it, and with `--json`."""
+    """Return an event in the formats of `relay inspect`, with and without `--json`."""
     try:
         lines = event_lines(event, str(record.place))
         found = to_json(event_object(event, record), exact)
@@ -303,8 +306,9 @@ def _shown_line(line: Line) -> list[tuple[str, str]]:
 
 
 def part(data: bytes | None) -> dict[str, Any]:
-    """Return key, value or header as it can be read, its size, and in which form it is: `null`, `json`,
-    `text`, `hex`, or `framed`, which is JSON behind a few bytes.
+    """Return key, value or header as readable text, its size, and its form.
+
+    The form is `null`, `json`, `text`, `hex`, or `framed`, which is JSON after a few bytes.
     """
     if data is None:
         return {"form": "null", "text": "null", "bytes": 0}
@@ -328,7 +332,7 @@ def _readable(data: bytes) -> tuple[str, str]:
 
 
 def _text(data: bytes) -> str | None:
-    """Return bytes as text; None if they are none, or are none for people."""
+    """Return bytes as text; None if they are not readable text."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -341,7 +345,7 @@ def _headers(headers: Sequence[Header]) -> list[dict[str, Any]]:
 
 
 def _indented(data: bytes) -> str | None:
-    """Return JSON with an indent, in which numbers and texts stay as they are spelled; None if it is none."""
+    """Return JSON with an indent, its numbers and texts unchanged; None if it is none."""
     try:
         return plain_json(msgspec.json.format(data, indent=2)).decode()
     except DECODE_ERRORS:
@@ -349,7 +353,7 @@ def _indented(data: bytes) -> str | None:
 
 
 def _dump(data: bytes) -> str:
-    """Return bytes as lines of offset, hex, and what of it is ASCII."""
+    """Return bytes as lines of offset, hex, and ASCII."""
     lines = []
     for at in range(0, len(data), _DUMP_BYTES):
         some = data[at : at + _DUMP_BYTES]
@@ -359,7 +363,7 @@ def _dump(data: bytes) -> str:
 
 
 def _losses(counted: Mapping[Loss, int]) -> list[dict[str, Any]]:
-    """Return what was lost, and what was assumed, with words for it; losses first."""
+    """Return the losses and assumptions with their descriptions; losses first."""
     found = [
         {"what": str(kind), "count": count, "words": KIND_WORDS[kind], "is_note": kind in INFORMATIONAL}
         for kind, count in counted.items()
@@ -388,8 +392,10 @@ def _problem(problem: Problem) -> dict[str, str]:
 
 
 def _looks_like(source: str, pasted: Sequence[Pasted], schemas: SchemaList) -> dict[str, Any] | None:
-    """Return the protocols of which the records surely or likely are, instead of the source's, with the
-    settings of their producer; None if they may be of the source's, or of no other that is known.
+    """Return the detected protocols of the records instead of the source's, with their producer's settings.
+
+    They are certain or likely. None if the records may be of the source's protocol, or of no other that is
+    known.
     """
 
     def find_schema(id: int | str) -> RegisteredSchema | None:
@@ -419,7 +425,7 @@ def _joining_advice(translator: Translator) -> list[dict[str, str]]:
 
 
 def _cannot_carry(translator: Translator) -> list[str]:
-    """Return what the route never carries, in words."""
+    """Return descriptions of the facts that the route never carries."""
     route = translator.route
     losses = route_losses(route.source.decodes, route.target.output(route.target_options))
     return [loss.words for loss in losses + large_row_losses(route.target_options)]
