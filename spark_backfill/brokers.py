@@ -1,6 +1,6 @@
-"""The Java client of Kafka: its options for Spark, and what the driver asks the brokers before a run.
+"""Options of Kafka's Java client for Spark, and the driver's requests to the brokers before a run.
 
-The driver uses the client of Spark's own connector, so that one set of options holds for everything.
+The driver uses the client of Spark's own connector, so that one set of options applies everywhere.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ def _login(module: str, **given: str) -> str:
 
 
 def allowed_urls(*options: Mapping[str, str]) -> str:
-    """Return the property of the JVM, of driver and executors, with the only addresses that newer Java
-    clients ask for tokens.
+    """Return the JVM property with the only addresses from which newer Java clients request tokens.
+
+    It applies to driver and executors.
     """
     urls = dict.fromkeys(each[ENDPOINT_OPTION] for each in options if ENDPOINT_OPTION in each)
     return f"{_ALLOWED}={','.join(urls)}" if urls else ""
@@ -169,8 +170,9 @@ class JavaAdmin:
         return self._offsets(partitions, self._spec().latest())
 
     def offsets_since(self, partitions: Mapping[str, int], time_ms: int) -> dict[str, int]:
-        """Return the first offset whose record has at least this timestamp, before any open transaction; -1
-        without one.
+        """Return the first offset whose record has at least this timestamp, before any open transaction.
+
+        -1 without one.
         """
         return self._offsets(partitions, self._spec().forTimestamp(time_ms))
 

@@ -1,13 +1,12 @@
-"""What relay keeps in a checkpoint beside Spark's own files: what the run was made with, and what its steps
-have found and written.
+"""relay's files in a checkpoint beside Spark's: the configuration of the run, and the results of its steps.
 
-A run goes on after the last step of the one before it, and takes for granted that the steps before were made
-with the same configuration, so every start compares it. Kept is what decides about the target's bytes,
+A run goes on after the last step of the one before it, and requires that earlier steps had the same
+configuration, so every start compares it. It keeps the settings that decide about the target's bytes,
 readable, by key; no secrets, no addresses of brokers (they change; the cluster's own id is kept instead), and
-nothing that a user may change while a backfill is under way (`batch_records`, `spark` …).
+no settings that a user may change during a backfill (`batch_records`, `spark` …).
 
-An error policy that was `stop` may change: a step that is done has met no such error, so any other policy
-would have done the same.
+An error policy that was `stop` may change: a completed step has met no such error, so any other policy would
+have done the same.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ _VERSION: Final = 1
 _NEW_RUN: Final = "a new run needs a new checkpoint and a new target"
 _WRITTEN: Final = "place string, records bigint"
 _NO_IDS: Final[Mapping[str, str]] = MappingProxyType({})
-#: The number of what stands before the first step.
+#: The number of the data before the first step.
 BEFORE: Final = -1
-#: A name and a password in a path. Hadoop's paths have no parameters: what is behind a `?` names files.
+#: A name and a password in a path. Hadoop's paths have no parameters: text after a `?` names files.
 _USER: Final = re.compile(r"://[^/,]*:[^/,]*@")
 _POLICIES: Final = ("decode", "encode", "too_large", "claim_check")
 _KEYS: Final = {
@@ -54,7 +53,7 @@ _KEYS: Final = {
 }
 
 
-#: Keys that older checkpoints lack: without them everything is as it was.
+#: Keys that older checkpoints lack: a missing key means its default.
 _KEYS_IF_SET: Final[Mapping[str, Sequence[str]]] = {
     "route": ("include_tables", "exclude_tables", "include_events", "exclude_events"),
     "target": ("topics", "partition_by"),
@@ -65,7 +64,10 @@ _UNSET: Final[tuple[object, ...]] = ([], "", "start", PartitionBy.AUTO)
 
 
 def described(config: Config, source_cluster: str, target_cluster: str) -> dict[str, Any]:
-    """Return what decides about the target, by key. `…_cluster`: Kafka's ids of the clusters; "" for none."""
+    """Return the settings that decide about the target, by key.
+
+    `…_cluster`: Kafka's ids of the clusters; "" for none.
+    """
     tables = config.model_dump(mode="json", by_alias=True)
     found: dict[str, Any] = {"source.cluster": source_cluster, "target.cluster": target_cluster}
     found |= {f"route.{side}": tables["route"][side] for side in ("from", "to")}
@@ -85,7 +87,7 @@ def described(config: Config, source_cluster: str, target_cluster: str) -> dict[
 
 
 def _shown_paths(text: str) -> str:
-    """Return paths without the passwords that they may hold; not at all if a password has not its form."""
+    """Return paths without their passwords; hide them if a password has an unexpected form."""
     shown = _USER.sub("://", text)
     plain = all(is_plain_address(path) for path in shown.split(",") if "://" in path)
     return shown if plain else HIDDEN
@@ -97,7 +99,7 @@ def _shown(name: str, text: str) -> str:
 
 
 def differing(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return the keys whose values differ, except policies on which nothing has depended yet."""
+    """Return the keys whose values differ, except policies that have not affected any step yet."""
     keys = sorted(key for key in kept.keys() | now.keys() if kept.get(key) != now.get(key))
     free = {f"errors.{name}" for name in _POLICIES if kept.get(f"errors.{name}") == Policy.STOP}
     if not kept.get("errors.dead_letter_topic"):
@@ -106,10 +108,10 @@ def differing(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 class Checkpoint:
-    """The configuration that earlier runs have left. `first`: where the first of them began, by
-    `topic/partition`; None without one.
+    """The configuration of earlier runs.
 
-    Raises ConfigError if there is progress of Spark, and nothing that tells what it was made with.
+    `first`: where the first of them began, by `topic/partition`; None without one. Raises ConfigError if
+    there is progress of Spark without a configuration.
     """
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
@@ -128,8 +130,9 @@ class Checkpoint:
         return None if self._kept is None else self._kept["first"]
 
     def check(self, now: Mapping[str, Any], topic_ids: Mapping[str, str] = _NO_IDS) -> None:
-        """Raise ConfigError, with the keys that differ, if earlier runs had another configuration; and for a
-        source topic that was deleted and created again since.
+        """Raise ConfigError, with the differing keys, if earlier runs had another configuration.
+
+        Also for a source topic that was deleted and created again since.
         """
         if self._kept is None:
             return
@@ -145,7 +148,7 @@ class Checkpoint:
     def keep(
         self, now: Mapping[str, Any], first: Mapping[str, int], topic_ids: Mapping[str, str] = _NO_IDS
     ) -> None:
-        """Keep what this run is made with. Raises ServiceError."""
+        """Keep the configuration of this run. Raises ServiceError."""
         document = {
             "version": _VERSION,
             "keys": dict(now),
@@ -172,7 +175,7 @@ class Checkpoint:
                 return known
             message = f"{self._path} was not written by this version of relay"
             raise ConfigError([Problem("backfill.checkpoint", message, "name another folder")])
-        # A run was killed behind `delete`; or while it wrote its first draft, when nothing had happened yet.
+        # A run was killed after `delete`; or while it wrote its first draft, when nothing had happened yet.
         known = None
         with contextlib.suppress(PySparkException):
             known = self._read(self._draft) if self._system.exists(self._draft) else None
@@ -198,7 +201,10 @@ def _document(text: str) -> dict[str, Any] | None:
 
 
 def local_problems(config: Config) -> list[Problem]:
-    """Return what a checkpoint in a local folder refuses; needs no Spark. Clusters are not compared."""
+    """Return the problems that a checkpoint in a local folder reveals; needs no Spark.
+
+    Clusters are not compared.
+    """
     folder = config.backfill.checkpoint.removeprefix("file://")
     if not folder or "://" in folder:
         return []
@@ -220,10 +226,9 @@ def _problem(key: str, path: str) -> Problem:
 
 
 class StepStore:
-    """What a run of several steps keeps beside Spark's checkpoint: the DDL of every step, and how much was
-    written.
+    """Data of a run of several steps, beside Spark's checkpoint: DDL and record counts of every step.
 
-    A step that is done again writes its own part anew.
+    A step that is repeated writes its part anew.
     """
 
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
@@ -231,7 +236,7 @@ class StepStore:
         self._written: tuple[int, dict[str, int]] | None = None
 
     def keep_ddl(self, step: int, records: list[ConsumerRecord]) -> None:
-        """Keep the DDL of a step, or what stands before the first one (`BEFORE`)."""
+        """Keep the DDL of a step, or that before the first one (`BEFORE`)."""
         if records:
             frame = self._spark.createDataFrame(pa.Table.from_batches([record_batch(records)]), RECORDS)
             frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/ddl/step={step}")
@@ -247,7 +252,7 @@ class StepStore:
     def keep_written(self, step: int, written: Mapping[str, int]) -> None:
         """Keep how many records were written to each `topic/partition` up to the end of a step.
 
-        A step that is done again needs what was before it, and nobody needs what is older.
+        A repeated step needs the previous number; older ones are not needed.
         """
         self._written = step, dict(written)
         frame = self._spark.createDataFrame(list(written.items()), _WRITTEN)

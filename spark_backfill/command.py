@@ -65,12 +65,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return work.status_of(until_signal(work.do, work.stop, work.tell_signal))
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except Exception as error:  # the outermost place: whatever comes here is reported, not hidden
+    except Exception as error:  # the outermost handler: every error is reported, not hidden
         return _report(explained(error, folders), log)
 
 
 class _Work:
-    """What the command does, and how another thread ends it."""
+    """The work of the command, which another thread can end."""
 
     def __init__(self, config: Config, *, continuous: bool, log: SparkLog | None) -> None:
         self._config, self._continuous, self._log = config, continuous, log
@@ -92,7 +92,7 @@ class _Work:
             spark.stop()
 
     def stop(self) -> None:
-        """End what Spark is doing. A step that is under way is done again by the next run."""
+        """End Spark's current work. The next run repeats the step in progress."""
         self._is_stopped = True
         if self._spark is None:
             return
@@ -107,7 +107,7 @@ class _Work:
         return 0 if self._is_done else status
 
     def tell_signal(self, name: str) -> None:
-        """Say why the run ends, and what follows."""
+        """Report why the run ends, and the consequences."""
         if self._is_done:
             return
         again = "the next run goes on behind the last step"
@@ -130,7 +130,7 @@ class _Work:
         except BaseException:  # the steps before a failure have been written
             try:
                 _summarize(config, run.counts, time.perf_counter() - began)
-            except ServiceError as error:  # what has ended the run is the news
+            except ServiceError as error:  # the cause of the run's end matters more
                 _say(f"warning: {error}")
             raise
         _summarize(config, run.counts, time.perf_counter() - began)
@@ -154,7 +154,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(config: Config, *, continuous: bool) -> None:
-    """Refuse a configuration that the service may have and the job cannot serve. Raises ConfigError."""
+    """Refuse a configuration that suits the service but not the job. Raises ConfigError."""
     backfill, problems = config.backfill, []
     if not backfill.input and not backfill.checkpoint:
         hint = "a folder that keeps how far the topics have been read"
@@ -191,8 +191,9 @@ def _folders(config: Config) -> dict[str, str]:
 
 
 def _tell_definitions(config: Config) -> None:
-    """Say what the dumps of `bootstrap` define, before Spark starts, and which tables that are chosen by name
-    they lack. Raises ConfigError.
+    """Report the definitions in the dumps of `bootstrap`, before Spark starts.
+
+    Also report which tables that are chosen by name they lack. Raises ConfigError.
     """
     found = bootstrapped(config, Catalog())
     if not found.files:
@@ -209,7 +210,7 @@ def _keeps_partitions_by_table(config: Config) -> bool:
 
 
 def _check_summary(path: str) -> None:
-    """Refuse a summary file that could not be written at the end; an older one is left as it is.
+    """Refuse a summary file that could not be written at the end; do not change an older one.
 
     Raises ServiceError.
     """
@@ -231,8 +232,9 @@ def _unwritten(path: str, why: str | None) -> ServiceError:
 
 
 def _range_problems(config: Config) -> Iterator[Problem]:
-    """Find bounds between which nothing can lie. Two equal ones are allowed: they leave out a partition, or
-    say that all is done.
+    """Find bounds that contain no record. Two equal ones are allowed.
+
+    They leave out a partition, or mean that all is done.
     """
     source, backfill = config.source, config.backfill
     for place, offset in source.start_offsets.items():
@@ -270,9 +272,9 @@ def _summarize(config: Config, counts: Counts, seconds: float) -> None:
 
 
 def _report(error: BaseException, log: SparkLog | None) -> int:
-    """Say what has ended the run; return the exit status."""
+    """Report the error that has ended the run; return the exit status."""
     if os.environ.get("RELAY_TRACEBACK"):
-        # Behind a bar, so that no line of an error's text can pass for one of the job's own.
+        # After a bar, so that no line of an error's text can be mistaken for one of the job's own.
         for line in "".join(traceback.format_exception(error)).splitlines():
             _say(f"| {line}")
     if isinstance(error, ConfigError):
@@ -290,5 +292,5 @@ def _report(error: BaseException, log: SparkLog | None) -> int:
 
 
 def _say(text: str) -> None:
-    """Print one line, which nothing in it can break or steer."""
+    """Print one line, without control characters."""
     print(printable(text), file=sys.stderr, flush=True)  # noqa: T201 - what the command says

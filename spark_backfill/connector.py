@@ -1,4 +1,4 @@
-"""Spark's Kafka connector: its name, and its jars in a folder, for images whose runs shall fetch nothing.
+"""Spark's Kafka connector: its name, and its jars in a folder, for images whose runs download nothing.
 
 `python -m spark_backfill.connector FOLDER` lets Spark's own Ivy fetch them once. It needs Java.
 """
@@ -16,9 +16,9 @@ import pyspark
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
-#: Spark's own connector, for the Spark that is installed.
+#: Spark's own connector, for the installed Spark.
 CONNECTOR: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
-#: What the connector names and Spark itself has: 55 MB that need not be fetched.
+#: Dependencies of the connector that Spark itself has: 55 MB that need not be fetched.
 IN_SPARK: Final = (
     *("org.apache.hadoop:hadoop-client-runtime", "org.apache.hadoop:hadoop-client-api"),
     *("org.scala-lang:scala-library", "org.scala-lang.modules:scala-parallel-collections_2.13"),
@@ -28,7 +28,7 @@ IN_SPARK: Final = (
 
 
 def is_in_spark() -> bool:
-    """Whether the connector is among Spark's own jars."""
+    """Return whether the connector is among Spark's own jars."""
     return any(Path(pyspark.__file__).parent.glob("jars/*spark-sql-kafka-0-10_*.jar"))
 
 
@@ -39,13 +39,13 @@ def settings() -> dict[str, str]:
 
 def fetch(folder: Path) -> None:
     """Put the jars into a folder."""
-    # Spark asks for the address of the machine's name, which not every builder of images gives one.
+    # Spark looks up the machine's name, which not every builder of images can resolve.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with tempfile.TemporaryDirectory() as cache:
         conf = SparkConf(loadDefaults=False).set("spark.jars.ivy", cache)
         for name, value in settings().items():
             conf.set(name, value)
-        launch: Any = launch_gateway  # which has no types
+        launch: Any = launch_gateway  # has no types
         gateway = launch(conf)
         gateway.shutdown()
         gateway.proc.stdin.close()

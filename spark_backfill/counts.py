@@ -1,7 +1,7 @@
-"""What a run did: counters of every task, put together by Spark's accumulators, and the summary at the end.
+"""Counters of a run, collected from every task by Spark's accumulators, and the summary at the end.
 
-A task that Spark runs again counts once: its counters go by the number of the Spark partition that it has
-read.
+A task that Spark runs again counts once: its counters are stored by the number of the Spark partition that it
+has read.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Counts(msgspec.Struct):
     `left_out`: records outside the bounds, which are not among those `read`. `written`: by `topic/partition`.
     `guessed`: rows whose table's DDL was not known, by `database.table`; each task names its first tables.
     `guess_reasons`: why it was not. `unwritten`: statements that removed rows and were not written.
-    `copied_topics`: those of which statements were left out, as copies of those in partition 0.
-    `tables`: rows and DDL by `database.table` and kind. `ranges`: first offset, last offset and number of
-    records by `topic/partition`. `failed`: records that could not be translated, by what happened to them
-    (`skipped`, `dead letters`) and error code. `last_files`: the newest data file of each table of a storage
-    sink. `unwritten_ddl`: topics in files whose DDL was left out, as nothing of their partition 0 was read.
+    `copied_topics`: those of which statements were left out, as copies of those in partition 0. `tables`:
+    rows and DDL by `database.table` and kind. `ranges`: first offset, last offset and number of records by
+    `topic/partition`. `failed`: records that could not be translated, by their outcome (`skipped`, `dead
+    letters`) and error code. `last_files`: the newest data file of each table of a storage sink.
+    `unwritten_ddl`: topics in files whose DDL was left out, as nothing of their partition 0 was read.
     `warnings`: about the target topics.
     """
 
@@ -101,7 +101,7 @@ Parts = dict[int, Counts]
 
 
 class Accumulator(Protocol):
-    """What Spark adds up of all tasks."""
+    """The sum over all tasks in Spark."""
 
     def add(self, term: Parts) -> None:
         """Add to it."""
@@ -157,7 +157,7 @@ def as_document(counts: Counts, seconds: float) -> dict[str, Any]:
 
 
 def as_text(counts: Counts, seconds: float) -> list[str]:
-    """Return the summary in a few lines, in the words of `relay translate`."""
+    """Return the summary in a few lines, in the format of `relay translate`."""
     lines = [f"{counts.read} records read, {counts.written.total()} written in {seconds:.1f} s"]
     if counts.left_out:
         lines.append(f"  left out by start and end  {counts.left_out}")

@@ -1,5 +1,6 @@
-"""Files as source and as target, on any file system that Hadoop knows: Parquet with Kafka's columns, and
-record files.
+"""Files as source and as target, on any file system of Hadoop.
+
+The formats are Parquet with Kafka's columns, and record files.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ from spark_backfill.footers import check_alike
 from spark_backfill.frames import HEADERS, Columns, Lines, Reader, records_to_write
 from spark_backfill.layouts import FOLDERS, day
 
-#: The order of records in a target partition: that of their sources, then their number behind one source.
+#: The order of records in a target partition: that of their sources, then their number within one source.
 SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "number")
 #: The columns that name a target partition.
 PLACE: Final = ("topic", "partition")
 #: First characters of the names of files and folders that Hadoop and Spark pass over.
 HIDDEN: Final = ("_", ".")
-#: Variables that say that Spark has a configuration of its own.
+#: Variables that indicate a separate configuration of Spark.
 _ELSEWHERE: Final = ("PYSPARK_GATEWAY_PORT", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR")
-#: The scheme of this machine's own files; what follows is an absolute path, which may hold no escapes here.
+#: The scheme of this machine's own files; an absolute path follows, which may hold no escapes here.
 _SCHEME: Final = re.compile(r"file:(//)?(?=/[^:%]*$)")
 _NEVER_READ: Final = "what begins with _ or . is never read"
 #: Characters in a path that make it a pattern to Spark.
 PATTERN: Final = re.compile(r"([\\*?\[\]{},])")
-#: Without it Spark sorts by the folders' names before it writes, and nothing says that the sort is stable.
+#: Without it Spark sorts by the folders' names before it writes, and that sort is not documented as stable.
 _MAX_OPEN_FILES: Final = "10000"
 
 
@@ -78,8 +79,8 @@ class Captured(NamedTuple):
 def read_files(spark: SparkSession, path: str, file_format: InputFormat, key: str = "input") -> Captured:
     """Return the records of files (separated by commas), which `key` of `[backfill]` names.
 
-    Raises ConfigError where there is no file, for files that Spark would skip, and for columns that are
-    missing or of another type.
+    Raises ConfigError for missing files, for files that Spark would skip, and for columns that are missing or
+    of another type.
     """
     paths = paths_of(path)
     if not paths:
@@ -104,8 +105,9 @@ def paths_of(text: str) -> list[str]:
 
 
 def _check_all_read(spark: SparkSession, frame: DataFrame, paths: Iterable[str], key: str) -> None:
-    """Refuse paths with nothing to read, and files that Spark skips in silence: hidden by their name, or in
-    folders without `name=value`. Raises ConfigError.
+    """Refuse paths with nothing to read, and files that Spark skips silently. Raises ConfigError.
+
+    Spark skips files that are hidden by their name, or in folders without `name=value`.
     """
     read = {plain_path(unquote(path)) for path in frame.inputFiles()}
     for pattern in paths:
@@ -131,7 +133,7 @@ def _nothing_in(paths: Iterable[str], key: str) -> ConfigError:
 
 
 def plain_path(path: str) -> str:
-    """Return a path without its scheme, which Hadoop spells in two ways (`file:/x`, `file:///x`)."""
+    """Return a path without its scheme, which Hadoop writes in two ways (`file:/x`, `file:///x`)."""
     return re.sub(r"^[\w.+-]+:/*", "/", path)
 
 
@@ -161,10 +163,10 @@ def _with_headers(spark: SparkSession, frame: DataFrame, paths: Sequence[str]) -
 
 
 def as_records(frame: DataFrame) -> DataFrame:
-    """Return Kafka's columns as those of `RECORDS`. Headers may be missing. A timestamp may be a time (in UTC
-    if it has no zone), a number of milliseconds, or NULL. What is no number, or does not fit, becomes NULL.
+    """Return Kafka's columns as those of `RECORDS`. Raises ConfigError.
 
-    Raises ConfigError.
+    Headers may be missing. A timestamp may be a time (in UTC if it has no zone), a number of milliseconds, or
+    NULL. A value that is no number, or does not fit, becomes NULL.
     """
     _check_columns(frame)
     headers = F.col("headers") if "headers" in frame.columns else F.lit(None)
@@ -203,7 +205,7 @@ def _is_whole(kind: DataType) -> bool:
 
 
 def _are_headers(kind: DataType) -> bool:
-    """Whether a cast to `HEADERS`, which goes by the order of the fields, is right by their names as well."""
+    """Return whether a cast to `HEADERS`, which uses the order of the fields, also fits their names."""
     pair = kind.elementType if isinstance(kind, ArrayType) else None
     return isinstance(kind, NullType) or (
         isinstance(pair, StructType)
@@ -236,10 +238,10 @@ def _milliseconds(frame: DataFrame) -> Column:
 
 
 class OutputFolder(NamedTuple):
-    """A folder to write to. `step`: its number in a run of several, of which each overwrites its own folders.
+    """A folder to write to. `step`: its number in a run of several, each of which overwrites its folders.
 
     `tasks`: how many tasks sort and write the records; None leaves it to Spark, which takes 200 in streams.
-    `by_time`: as `in_target_order` says.
+    `by_time`: see `in_target_order`.
     """
 
     path: str
@@ -257,8 +259,9 @@ class OutputFolder(NamedTuple):
         return cls(backfill.output, backfill.output_format, backfill.output_layout, step, tasks, by_time)
 
     def write(self, produced: DataFrame, before: Mapping[str, int]) -> None:
-        """Write records in order, with offsets from 0. `before`: how many records earlier steps have written,
-        by `topic/partition`.
+        """Write records in order, with offsets from 0.
+
+        `before`: how many records earlier steps have written, by `topic/partition`.
         """
         if self.tasks is not None:
             produced = produced.repartition(self.tasks, *PLACE)
@@ -288,9 +291,9 @@ class OutputFolder(NamedTuple):
             writer.text(self.path)
 
     def delete_step(self, spark: SparkSession) -> None:
-        """Delete what an earlier attempt has left of this step, perhaps in other folders than this one's.
+        """Delete the output of an earlier attempt at this step, perhaps in other folders than this one's.
 
-        The path must hold nothing that Hadoop takes for a pattern (`check_places` sees to it).
+        The path must hold no characters of a Hadoop pattern (`check_places` ensures it).
         """
         folders = [f"{name}=*" for name in FOLDERS[self.layout]]
         pattern = "/".join((self.path.rstrip("/"), *folders, f"step={self.step}"))
@@ -300,8 +303,9 @@ class OutputFolder(NamedTuple):
 
 
 def settings() -> dict[str, str]:
-    """Return settings of a session that make the order in files certain, and keep topics from being read as
-    numbers.
+    """Return settings of a session that make the order in files deterministic.
+
+    They also keep topics from being read as numbers.
     """
     return {
         "spark.sql.maxConcurrentOutputFileWriters": _MAX_OPEN_FILES,
@@ -312,8 +316,8 @@ def settings() -> dict[str, str]:
 def in_target_order(produced: DataFrame, *, by_time: bool) -> tuple[DataFrame, Sequence[str]]:
     """Return the records, and the columns by which those of a target partition are ordered.
 
-    `by_time`: a target partition gets DDL of another source partition, which stands by its time among the
-    rows. What comes from one source partition keeps its order even where its times go back.
+    `by_time`: a target partition gets DDL of another source partition, which is ordered among the rows by its
+    time. Records of one source partition keep their order even where their times go back.
     """
     if not by_time:
         return produced, SOURCE_ORDER
@@ -342,7 +346,7 @@ def _already(before: Mapping[str, int]) -> Any:
 
 
 class _LinesOf:
-    """Turns rows into lines of a record file, beside the columns that are `folders`."""
+    """Convert rows to lines of a record file, beside the columns that are `folders`."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self.folders = folders
@@ -359,7 +363,7 @@ class _LinesOf:
 
 
 def input_problems(config: Config) -> list[Problem]:
-    """Find what a configuration that reads files cannot have, and what is not there on this machine."""
+    """Find settings that do not suit a configuration that reads files, and files missing on this machine."""
     problems = []
     if config.source.start is Start.LATEST:
         message = "files are read from their beginning: there would be nothing to read"
@@ -374,8 +378,9 @@ def input_problems(config: Config) -> list[Problem]:
 
 
 def _has_files(path: Path) -> bool:
-    """Whether there is a file that Spark would not pass over: the path itself, or one below it. What cannot
-    be looked at is left to Spark.
+    """Return whether a path is a file that Spark reads, or contains one.
+
+    A path that cannot be accessed is left to Spark.
     """
     try:
         if not path.is_dir():
@@ -386,8 +391,9 @@ def _has_files(path: Path) -> bool:
 
 
 def _is_here(config: Config, path: str) -> bool:
-    """Whether a path is surely one of this machine, and no pattern. Where Spark or Hadoop has a configuration
-    of its own, a path without a scheme may be of another file system.
+    """Return whether a path is surely one of this machine, and no pattern.
+
+    Where Spark or Hadoop has a separate configuration, a path without a scheme may be of another file system.
     """
     told = config.backfill.spark
     is_told = any(name.startswith("spark.hadoop.fs.") for name in told) or any(

@@ -30,7 +30,7 @@ _LOOKED_AT: Final = 1_000
 
 
 def stops_at_every_failure(config: Config) -> bool:
-    """Whether every failed record ends the run, so that the number of failures needs no limit."""
+    """Return whether every failed record ends the run, so that the number of failures needs no limit."""
     return all(policy is Policy.STOP for policy in config.errors.by_class.values())
 
 
@@ -62,7 +62,7 @@ def check_first_records(
 
 
 def _first_of(records: Captured, bounds: Bounds, most: int) -> Iterator[ConsumerRecord]:
-    """Give those of the first `most` records that are within the bounds."""
+    """Yield those of the first `most` records that are within the bounds."""
     for batch in records.frame.limit(most).toArrow().to_batches():
         yield from filter(bounds.contains, read_records(records.reader, batch))
 
@@ -77,7 +77,7 @@ def _failure(translator: Translator, resolver: Resolver, record: ConsumerRecord)
 
 
 def share_exceeded(config: Config, counts: Counts) -> str:
-    """Return the message for a step of which more than `failure_share` failed; "" for any other step."""
+    """Return the message for a step if more than `failure_share` failed; "" for any other step."""
     errors = config.errors
     failed = sum(codes.total() for codes in counts.failed.values())
     read = failed + changes_in(counts.events)
@@ -97,5 +97,8 @@ def check_share(config: Config, counts: Counts) -> None:
 
 
 def share_stops(config: Config) -> bool:
-    """Whether a step is counted before it is written: `on_failure_share = "stop"` has it translated twice."""
+    """Return whether a step is counted before it is written: `on_failure_share = "stop"`.
+
+    Such a step is translated twice.
+    """
     return not stops_at_every_failure(config) and config.errors.on_failure_share is OverBudget.STOP

@@ -1,4 +1,4 @@
-"""The columns of Parquet files by their footers: Spark takes the columns of one file for those of all."""
+"""Compare the columns of Parquet files by their footers: Spark applies the columns of one file to all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from relay.model.errors import ConfigError, Problem
 #: How many footers are read at a time: an object store is slow to answer.
 _THREADS: Final = 8
 _NO_PARQUET: Final = re.compile("is not a Parquet file|corrupted file")
-#: Parts of a column's text that change nothing of what is read: whether it may be NULL, and field ids.
+#: Parts of a column's text that do not affect reading: whether it may be NULL, and field ids.
 _NO_MATTER: Final = re.compile(r"\b(optional|required) | = \d+\b")
 
 
@@ -41,7 +41,7 @@ def check_alike(spark: SparkSession, paths: Sequence[str], names: Iterable[str],
 
 
 class _Footers:
-    """Reads footers, in any thread."""
+    """Read footers, in any thread."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm

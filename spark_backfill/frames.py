@@ -1,4 +1,4 @@
-"""Records as columns: what Spark holds, and how workers read and write it.
+"""Records as columns: their form in Spark, and conversions for workers.
 
     topic, partition, offset, timestamp_ms, key, value, headers   `RECORDS`: a record to translate
     topic, partition, timestamp_ms, key, value, headers           `PRODUCED`: a record to write, and
@@ -60,13 +60,13 @@ _ARROW_PRODUCED: Final = pa.schema(
     ]
 )
 _ARROW_TABLES: Final = pa.schema([*_ARROW_PRODUCED, ("database", pa.string()), ("table", pa.string())])
-#: Bytes and records after which what a worker has made is handed to Spark.
+#: Bytes and records after which a worker's output is passed to Spark.
 _FLUSH_BYTES: Final = 4 << 20
 _FLUSH_RECORDS: Final = 10_000
 
 
 class Reader(Protocol):
-    """Reads the rows of a frame as records; a value that Spark sends to its workers."""
+    """Read the rows of a frame as records; a value that Spark sends to its workers."""
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
         """Yield the records of a batch, in its order. Raises Malformed for a row that is no record."""
@@ -77,8 +77,9 @@ class Columns(NamedTuple):
     """Rows with the columns of `RECORDS`."""
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        """Read the records of a batch. Raises Malformed for a position that is NULL or negative, and for a
-        header without a name.
+        """Read the records of a batch.
+
+        Raises Malformed for a position that is NULL or negative, and for a header without a name.
         """
         for name in ("topic", "partition", "offset"):
             if batch.column(name).null_count:
@@ -96,7 +97,7 @@ class Columns(NamedTuple):
 
 
 def _check_names(columns: Sequence[Sequence[object]], found: Iterable[tuple[Header, ...]]) -> None:
-    """Raise Malformed with the place of the first header without a name."""
+    """Raise Malformed with the position of the first header without a name."""
     for topic, partition, offset, headers in zip(*columns[:3], found, strict=False):
         if any(name is None for name, _ in headers):
             raise Malformed("record", f"{topic}/{partition}/{offset}: headers", "a name is NULL")
@@ -119,7 +120,7 @@ class Lines(NamedTuple):
 
 
 def read_records(reader: Reader, batch: pa.RecordBatch, name: str = "input") -> Iterator[ConsumerRecord]:
-    """Yield the records of a batch. Raises Stopped for what is no record. `name`: its input, for errors."""
+    """Yield the records of a batch. Raises Stopped for an invalid record. `name`: its input, for errors."""
     try:
         yield from reader.read(batch)
     except RelayError as error:
@@ -137,8 +138,9 @@ def record_batch(records: Sequence[ConsumerRecord]) -> pa.RecordBatch:
 
 
 class Produced:
-    """Gathers records to write until they are worth a batch of `PRODUCED`; of `PRODUCED_WITH_TABLES` if
-    `assign_tables` is called.
+    """Gather records to write until they suffice for a batch of `PRODUCED`.
+
+    The batch is one of `PRODUCED_WITH_TABLES` if `assign_tables` is called.
     """
 
     def __init__(self) -> None:
@@ -152,7 +154,7 @@ class Produced:
         self._size = 0
 
     def add(self, produced: Sequence[ProducerRecord], source: ConsumerRecord, first: int = 0) -> None:
-        """Add what a source record became, from the result with the number `first` on."""
+        """Add the records of a source record, from the one with the number `first` on."""
         for number, record in enumerate(produced, first):
             self._records.append(record)
             self._sources.append(source)
@@ -160,16 +162,16 @@ class Produced:
             self._size += len(record.value or b"") + len(record.key or b"")
 
     def assign_tables(self, tables: Iterable[TableId | None]) -> None:
-        """Say which tables the records are about that were added since the last call."""
+        """Assign tables to the records that were added since the last call."""
         self._tables.extend(tables)
 
     @property
     def is_full(self) -> bool:
-        """Whether the batch is worth sending."""
+        """Return whether the batch is large enough to send."""
         return self._size >= _FLUSH_BYTES or len(self._records) >= _FLUSH_RECORDS
 
     def take(self) -> tuple[pa.RecordBatch | None, Sequence[ProducerRecord]]:
-        """Return what was gathered, as a batch (None if it is nothing) and as records, and begin anew."""
+        """Return the gathered records, as a batch (None if there are none) and as a list, and begin anew."""
         records, sources = self._records, self._sources
         if not records:
             return None, records
@@ -203,8 +205,9 @@ def records_to_write(batch: pa.RecordBatch) -> Iterator[ProducerRecord]:
 
 
 def _headers_in(column: pa.ListArray) -> Iterable[tuple[Header, ...]]:
-    """Return the headers of every row. They are read from the arrays beneath the rows: as a row, each header
-    would be a dictionary.
+    """Return the headers of every row.
+
+    They are read from the arrays beneath the rows: as a row, each header would be a dictionary.
     """
     if column.null_count == len(column):
         return repeat((), len(column))
@@ -216,7 +219,7 @@ def _headers_in(column: pa.ListArray) -> Iterable[tuple[Header, ...]]:
 
 
 def _tables(given: Sequence[TableId | None]) -> list[pa.Array]:
-    """Return the columns of database and table, NULL where there is none."""
+    """Return the columns of database and table, NULL for none."""
     if not given:
         return []
     names = ("database", "table")

@@ -69,7 +69,7 @@ def run_step(  # noqa: PLR0913 - what a step has to know
     terms: Terms = _FILES,
     schemas: RegistrySchemas | None = None,
 ) -> Counts:
-    """Translate records and write what they become; return what was counted."""
+    """Translate records and write the results; return the counters."""
     if share_stops(config):
         check_share(config, _translated(spark, config, records, catalog, _count_only, bounds, terms, schemas))
     if schemas is not None:
@@ -91,7 +91,7 @@ def _translated(  # noqa: PLR0913, PLR0917 - as above
     terms: Terms,
     schemas: RegistrySchemas | None,
 ) -> Counts:
-    """Translate records, give what they become to `write`, and return what was counted."""
+    """Translate records, pass the results to `write`, and return the counters."""
     context = spark.sparkContext
     shared, counters = context.broadcast(catalog), context.accumulator(Parts(), CountsParam())
     # Tasks of the second kind have the same numbers.
@@ -106,8 +106,8 @@ def _translated(  # noqa: PLR0913, PLR0917 - as above
             produced = joined(produced, joining, terms.limits, of_joined, by_time=by_time)
         write(produced)
     finally:
-        # Otherwise the catalog's file stays on the driver's disk, and the counters in PySpark's list, while
-        # the run lasts.
+        # Otherwise the catalog's file stays on the driver's disk, and the counters in PySpark's list, during
+        # the whole run.
         shared.destroy()
         for accumulator in (counters, of_joined):
             _accumulatorRegistry.pop(accumulator.aid, None)
@@ -117,8 +117,9 @@ def _translated(  # noqa: PLR0913, PLR0917 - as above
 
 
 def from_files(spark: SparkSession, config: Config, warn: Callable[[str], object] = lambda _: None) -> Counts:
-    """Translate files: into the folder `output`, which is overwritten, or into the target topics. `warn` gets
-    warnings about these before anything is written.
+    """Translate files: into the folder `output`, which is overwritten, or into the target topics.
+
+    `warn` receives warnings about the topics before anything is written.
     """
     backfill = config.backfill
     check_places(spark, backfill)
@@ -170,8 +171,8 @@ def from_files(spark: SparkSession, config: Config, warn: Callable[[str], object
 class TopicsRun:
     """A run over topics, in steps that Spark's checkpoint counts; endless if `continuous`.
 
-    A step that was cut off is done again, with the same records. `tell` gets what each step has done, `warn`
-    warnings about the target topics before the first one.
+    A step that was cut off is repeated, with the same records. `tell` receives the counters of each step,
+    `warn` warnings about the target topics before the first one.
     """
 
     def __init__(
@@ -207,7 +208,7 @@ class TopicsRun:
     def run(self, *, continuous: bool = False) -> Counts:
         """Run until there is nothing more, or until `stop`.
 
-        Raises what a step has raised, and ServiceError if another run is at work with this checkpoint.
+        Raises the error of a step, and ServiceError if another run is at work with this checkpoint.
         """
         with self._lease:
             return self._run(continuous=continuous)
@@ -226,7 +227,7 @@ class TopicsRun:
         return self.counts
 
     def stop(self) -> None:
-        """End a run from another thread; a step that is under way is done again by the next run."""
+        """End a run from another thread; the next run repeats the step in progress."""
         if self._query is not None:
             self._query.stop()
 
@@ -276,7 +277,7 @@ class TopicsRun:
         self._tell(step, counts)
 
     def _find_ddl_of_step(self, records: Captured) -> list[DdlRecord]:
-        """Find the DDL of a step; what it has read is not read ahead again."""
+        """Find the DDL of a step, so that it is not read ahead again."""
         seen = None
         if self._config.waits_for_ddl:
             records, seen = self._source.watched(records)
@@ -302,15 +303,16 @@ class TopicsRun:
         config, schemas = self._config, self._schemas
         ddl = with_times(config, self._store.ddl_before(step), schemas)
         if step == 0 and (older := self._source.before(self._spark)) is not None:
-            # Retention may delete it before a step is done again, or another run begins.
+            # Retention may delete it before a step is repeated, or another run begins.
             found = [*self._find_ddl(captured(older)), *ddl]
             ddl = list({each.position: each for each in found}.values())
             self._store.keep_ddl(BEFORE, [each.record for each in ddl])
         return learn_ddl(config, ddl, earlier_catalog(self._spark, config, schemas), schemas)
 
     def _read_ahead(self) -> list[DdlRecord]:
-        """With `wait`, return the DDL for rows of other partitions that no step has reached: all rows of this
-        step were sent before now.
+        """Return the DDL for rows of other partitions that no step has reached, with `wait`.
+
+        All rows of this step were sent before now.
         """
         if not self._config.waits_for_ddl:
             return []

@@ -1,7 +1,7 @@
-"""Rows of neighboring source records in one message: `relay.core.batching` after the tasks that translate.
+"""Join rows of neighboring source records into one message, after the tasks that translate.
 
-A window may be spread over several tasks. So records are first sorted as they will stand in their target
-partitions. Messages end where a step ends, at the latest.
+Uses `relay.core.batching`. A window may be spread over several tasks. So records are first sorted in the
+order of their target partitions. Messages end where a step ends, at the latest.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from spark_backfill.frames import PRODUCED, Produced, records_to_write
 
 
 class SourceTag(NamedTuple):
-    """Where a record comes from: its source record, and its number among what that became."""
+    """The origin of a record: its source record, and its number among the results of that record."""
 
     source: ConsumerRecord
     number: int
 
 
 def joining_of(config: Config) -> Joining | None:
-    """Return how a run joins rows, None if it does not. Folders of tables hold records of one table each."""
+    """Return how a run joins rows, None if it does not.
+
+    Folders of tables hold records of one table each.
+    """
     backfill = config.backfill
     if backfill.output and backfill.output_layout is OutputLayout.TABLE:
         return None
@@ -46,8 +49,10 @@ def joined(
     *,
     by_time: bool,
 ) -> DataFrame:
-    """Return what tasks have produced with its rows joined; `limits` as in `Joiner`, `by_time` as in
-    `in_target_order`: rows are not joined across DDL that comes to stand between them.
+    """Return the records that tasks have produced, with their rows joined.
+
+    `limits` as in `Joiner`, `by_time` as in `in_target_order`: rows are not joined across DDL that is ordered
+    between them.
     """
     placed, order = in_target_order(produced.repartition(*PLACE), by_time=by_time)
     ordered = placed.sortWithinPartitions(*PLACE, *order).select(*produced.columns)
@@ -55,7 +60,7 @@ def joined(
 
 
 class Join:
-    """Joins the sorted records of a task, and counts what is written."""
+    """Join the sorted records of a task, and count the written ones."""
 
     def __init__(self, joining: Joining, limits: Mapping[str, int] | None, counters: Accumulator) -> None:
         self.joining, self.limits, self.counters = joining, limits, counters

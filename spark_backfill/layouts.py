@@ -1,4 +1,4 @@
-"""The folders of an output, and which of them a record goes to.
+"""The folders of an output, and the assignment of records to them.
 
     topic       topic=…/partition=…
     date        date=YYYY-MM-DD                     the day of the record's timestamp, in UTC
@@ -6,7 +6,7 @@
 
 A record for which a layout has no name goes to Hive's folder for NULL, `__HIVE_DEFAULT_PARTITION__`: a record
 without a timestamp; one about no table (a watermark) or about several; DDL of a whole database, which has its
-`database=…`; in a protocol that is only written, what became of a source record about several tables. Topic
+`database=…`; in a protocol that is only written, the results of a source record about several tables. Topic
 and partition are columns where they are no folders, and offsets count in each target partition, whatever the
 folders are.
 """
@@ -41,7 +41,7 @@ def day() -> Any:
 
 
 class TableFinder:
-    """Finds the table of each record that a source record became."""
+    """Find the table of each record that was made of a source record."""
 
     def __init__(self, config: Config) -> None:
         target = config.translator().route.target
@@ -49,9 +49,11 @@ class TableFinder:
         self._reader = Translator.reader(target.name, options) if target.is_readable else None
 
     def find(self, produced: Sequence[ProducerRecord], tables: Sequence[TableId]) -> list[TableId | None]:
-        """Return the tables of these records. `tables`: those of their source record; if there are several,
-        the target's own decoder tells them apart, where there is one. A record without a value, a tombstone,
-        is about the table of the one before it.
+        """Return the tables of these records.
+
+        `tables`: those of their source record; if there are several, the target's own decoder distinguishes
+        them, where there is one. A record without a value, a tombstone, is about the table of the one before
+        it.
         """
         if len(tables) < 2 or self._reader is None:
             return [_only(tables)] * len(produced)

@@ -28,10 +28,10 @@ from pyspark.sql import SparkSession
 from relay.model.errors import ServiceError
 from spark_backfill.files import hadoop_path
 
-#: How often a lease is renewed, and how long one must not have changed before it is taken over.
+#: How often a lease is renewed, and how long one must be unchanged before it is taken over.
 RENEW_SECONDS: Final = 4.0
 WATCH_SECONDS: Final = 15.0
-#: How often a lease that cannot be read, as one that is just being written, is read, and how soon again.
+#: How often an unreadable lease, such as one being written, is read, and how soon again.
 _READS: Final = 20
 _READ_AGAIN_SECONDS: Final = 0.1
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -39,8 +39,10 @@ _PID_NAMESPACE: Final = Path("/proc/self/ns/pid")
 
 
 def pid_space() -> str:
-    """Return where process ids of this process count: the machine's boot id and the PID namespace; "" on
-    systems that do not tell them. Containers on one machine or on several may have the same host name.
+    """Return the scope of this process's ids: the machine's boot id and the PID namespace.
+
+    "" on systems that do not report them. Containers on one machine or on several may have the same host
+    name.
     """
     try:
         return f"{_BOOT_ID.read_text().strip()} {_PID_NAMESPACE.readlink()}"
@@ -49,8 +51,9 @@ def pid_space() -> str:
 
 
 class Holder(NamedTuple):
-    """Who holds a lease. `renewals`: how often it was written since. `pid_space`: where its process id
-    counts, "" if that is not known, as in leases of older versions.
+    """The holder of a lease. `renewals`: how often it was written since.
+
+    `pid_space`: scope of its process id, "" if unknown, as in leases of older versions.
     """
 
     run: str
@@ -61,7 +64,7 @@ class Holder(NamedTuple):
 
     @property
     def is_gone(self) -> bool:
-        """Whether the holder has certainly ended: its process id counts here, and no such process exists."""
+        """Return whether the holder has certainly ended: its process id is of this scope and not in use."""
         if not self.pid_space or (self.host, self.pid_space) != (platform.node(), pid_space()):
             return False
         try:
@@ -105,7 +108,7 @@ class Lease:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give the lease back."""
+        """Release the lease."""
         self._ended.set()
         self._thread.join(self._renew_seconds)
         with contextlib.suppress(Py4JError, OSError, ServiceError):  # Spark itself may have ended
@@ -113,7 +116,7 @@ class Lease:
                 self._system.delete(self._path, False)
 
     def is_held(self) -> bool:
-        """Whether the lease is still this run's."""
+        """Return whether the lease is still this run's."""
         return self._is_own(self._found())
 
     def check(self) -> None:
@@ -153,7 +156,7 @@ class Lease:
                     self._write()
 
     def _create(self) -> bool:
-        """Write the lease if there is none. Return whether it was written."""
+        """Write the lease if it does not exist. Return whether it was written."""
         try:
             stream = self._system.create(self._path, False)
         except Py4JJavaError as error:
@@ -171,7 +174,7 @@ class Lease:
         stream.close()
 
     def _found(self) -> Holder | None:
-        """Return who holds the lease, None if nobody does. One that is just being written is read again."""
+        """Return the holder of the lease, None without one. One that is being written is read again."""
         for _ in range(_READS):
             try:
                 if not self._system.exists(self._path):

@@ -1,4 +1,4 @@
-"""Which partitions files hold, and where they end: files have no index to look it up in."""
+"""Find the partitions in files, and their ends: files have no index for this."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REACHED = "place string, offset bigint"
 
 
 def check_offsets(config: Config, records: Captured) -> None:
-    """Refuse bounds of partitions without a record, and a start behind its end. Raises ConfigError.
+    """Refuse bounds of partitions without a record, and a start after its end. Raises ConfigError.
 
     Without bounds no file is read.
     """
@@ -39,7 +39,7 @@ def partitions_in(records: Captured) -> list[tuple[str, int]]:
 
 
 def _ends(records: Captured) -> dict[str, int]:
-    """Return the offset behind the last one of each `topic/partition`."""
+    """Return the offset after the last one of each `topic/partition`."""
     if isinstance(records.reader, Columns):  # without the values
         place = F.concat_ws("/", "topic", F.col("partition").cast("string")).alias("place")
         reached = records.frame.select(place, "offset").where("offset IS NOT NULL")
@@ -52,13 +52,13 @@ def _ends(records: Captured) -> dict[str, int]:
 
 
 class _Reached:
-    """Finds the last offset of each partition among the rows of a task."""
+    """Find the last offset of each partition among the rows of a task."""
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the places and their last offsets."""
+        """Yield the partitions and their last offsets."""
         last: dict[str, int] = {}
         for batch in batches:
             for record in read_records(self.reader, batch):

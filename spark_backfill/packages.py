@@ -11,7 +11,7 @@ _USERS_INPUT: Final = 2
 
 
 def run() -> int:
-    """Run the command, or say what must be installed for it; return the exit status."""
+    """Run the command, or report missing packages; return the exit status."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         print(  # noqa: T201 - what the command says

@@ -15,14 +15,13 @@ from relay.model.errors import ConfigError, Problem
 from spark_backfill.files import HIDDEN, hadoop_path, paths_of, qualified
 from spark_backfill.layouts import FOLDERS
 
-#: What Hadoop says about a file system that it does not know, or whose jar is missing.
+#: Hadoop's messages about a file system that it does not know, or whose jar is missing.
 NO_FILE_SYSTEM: Final = re.compile(
     r'No FileSystem for scheme "[^"]*"|Class org\.apache\.hadoop\.fs\.\S+ not found'
 )
-#: What makes a path a pattern to Hadoop and Spark.
+#: Characters that make a path a pattern to Hadoop and Spark.
 _PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
-#: What Spark leaves in an output beside folders with records; folders of its own are left by a write that was
-#: cut off.
+#: Spark's other files in an output, and the temporary folders of an interrupted write.
 _LEFT: Final = r"_SUCCESS|\._SUCCESS\.crc|(_temporary|\.spark-staging-[^/]+|__magic[^/]*)(/.*)?"
 #: Spark's files with records.
 _RECORDS: Final = r"(part-[^/]+|\.part-[^/]+\.crc)"
@@ -78,11 +77,11 @@ def check_apart(spark: SparkSession, backfill: Backfill) -> None:
 
 
 def check_folder(spark: SparkSession, path: str, layout: OutputLayout, *, is_new: bool | None = None) -> None:
-    """Refuse a folder that holds anything but what runs of this layout leave. Raises ConfigError.
+    """Refuse a folder that contains other files than those of runs with this layout. Raises ConfigError.
 
-    `is_new`: whether a run in steps begins, whose folder must be empty, or goes on. Such a run deletes
-    nothing of others and has many files, so only the folder itself is looked at. None: all that lies there,
-    however deep, will be deleted.
+    `is_new`: whether a run in steps begins, whose folder must be empty, or goes on. Such a run deletes no
+    files of others and has many files, so only the folder itself is checked. None: the whole content, at any
+    depth, will be deleted.
     """
     folder, system = hadoop_path(spark, path)
     if not system.exists(folder):
@@ -110,5 +109,5 @@ def _files_below(folder: Any, system: Any) -> Iterator[str]:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Whether two folders, with a slash at their ends, are one, or one lies in the other."""
+    """Return whether two folders, with a slash at their ends, are the same or nested."""
     return one.startswith(other) or other.startswith(one)

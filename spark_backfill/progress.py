@@ -1,4 +1,4 @@
-"""Progress of Spark in lines: a step may take hours, and Spark's own progress bar is for terminals."""
+"""Report Spark's progress in lines: a step may take hours, and Spark's own progress bar is for terminals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark import StatusTracker
 #: Shorter runs report nothing.
 _FIRST_SECONDS = 5.0
 _EVERY_SECONDS = 10.0
-#: How long the end waits for a report that is under way.
+#: How long the end waits for a report in progress.
 _END_SECONDS: Final = 2.0
 
 
@@ -31,7 +31,7 @@ def telling(tracker: StatusTracker, say: Callable[[str], None]) -> Iterator[None
 
 def _tell(tracker: StatusTracker, say: Callable[[str], None], ended: threading.Event) -> None:
     said, seconds = "", _FIRST_SECONDS
-    with contextlib.suppress(Exception):  # Spark may end under the run, which says so itself
+    with contextlib.suppress(Exception):  # Spark may end during the run, which reports it
         while not ended.wait(seconds):
             now, seconds = _state(tracker), _EVERY_SECONDS
             if now not in ("", said) and not ended.is_set():

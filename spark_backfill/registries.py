@@ -1,8 +1,8 @@
-"""Schemas of registries: the driver asks for each once, before a task needs it, and registers those that the
-target needs. Tasks have its answers, and ask nobody.
+"""Schemas of registries: the driver requests each once, and registers those that the target needs.
 
-Which schemas messages name is in their bytes (`FindNamed`). Which ones the target needs is not known before
-the rows are translated, so they are translated once without being written (`FindWritten`).
+It does so before a task needs them. Tasks have its answers, and send no requests. The schemas of messages
+follow from their bytes (`FindNamed`). The target's schemas are not known before the rows are translated, so
+they are translated once without being written (`FindWritten`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from spark_backfill.frames import Reader, read_records
 from spark_backfill.terms import Bounds, Broadcast, Terms
 
 SOURCE, TARGET = "source", "target"
-#: What a registry has answered, or that it lacks a schema.
+#: A registry's answer, or that it lacks a schema.
 RegistryAnswers = Mapping[Need[Any], RegisteredSchema | int | SchemaMissing]
 NO_ANSWERS: Final[RegistryAnswers] = {}
 #: A record's Kafka time, topic, partition and offset.
 RecordPosition = tuple[int, str, int, int]
 _NAMED: Final = "id string"
-#: A schema of a subject, and the place of the first record that needs it.
+#: A schema of a subject, and the position of the first record that needs it.
 _WRITTEN: Final = "subject string, text string, time_ms bigint, topic string, partition int, offset bigint"
 
 
@@ -42,12 +42,12 @@ def sides_of(config: Config) -> list[str]:
 
 
 def task_resolver(config: Config, known: RegistryAnswers) -> Resolver:
-    """Return what answers the needs of a task."""
+    """Return the resolver for the needs of a task."""
     return Resolver(registries={side: _Answered(side, known) for side in sides_of(config)})
 
 
 class _Answered:
-    """A registry as the driver has asked it."""
+    """A registry with the answers that the driver has received."""
 
     def __init__(self, side: str, known: RegistryAnswers) -> None:
         self._side, self._known = side, known
@@ -71,24 +71,24 @@ class _Answered:
 
 def _told(found: RegisteredSchema | int | SchemaMissing) -> Any:
     if isinstance(found, SchemaMissing):
-        # One of its own: an error that is raised again and again keeps all its tracebacks.
+        # A new object: an error that is raised again and again keeps all its tracebacks.
         raise SchemaMissing(*found.args)
     return found
 
 
 class _Asking:
-    """A registry that is asked once for everything."""
+    """A registry that sends each request only once."""
 
     def __init__(self, side: str, ask: Callable[[Need[Any]], Any]) -> None:
         self._side, self._ask = side, ask
 
     def schema(self, id: int | str) -> RegisteredSchema:
-        """Return the schema of an id. Raises what `RegistrySchemas.ask` raises."""
+        """Return the schema of an id. Raises the errors of `RegistrySchemas.ask`."""
         found: RegisteredSchema = self._ask(SchemaById(self._side, id))
         return found
 
     def id_of(self, subject: str, schema: RegisteredSchema) -> int:
-        """Return the id of a schema in a subject. Raises what `RegistrySchemas.ask` raises."""
+        """Return the id of a schema in a subject. Raises the errors of `RegistrySchemas.ask`."""
         found: int = self._ask(SchemaId(self._side, subject, schema))
         return found
 
@@ -98,20 +98,20 @@ class _Noting(_Answered):
 
     def __init__(self, known: RegistryAnswers) -> None:
         super().__init__(TARGET, known)
-        #: The first place that needs each schema of a subject.
+        #: The first position that needs each schema of a subject.
         self.written: dict[tuple[str, str], RecordPosition] = {}
         #: That of the record that is being translated.
         self.place: RecordPosition = (0, "", 0, 0)
 
     def id_of(self, subject: str, schema: RegisteredSchema) -> int:
-        """Return an id that is none."""
+        """Return a placeholder id."""
         found = subject, schema.text
         self.written[found] = min(self.place, self.written.get(found, self.place))
         return 1
 
 
 class FindNamed:
-    """Finds the ids of the schemas that the records of a task name, each once."""
+    """Find the ids of the schemas that the records of a task name, each once."""
 
     def __init__(self, config: Config, reader: Reader, name: str) -> None:
         self.config, self.reader, self.name = config, reader, name
@@ -127,7 +127,7 @@ class FindNamed:
 
 
 class FindWritten:
-    """Finds the schemas that the target needs for the records of a task, each once."""
+    """Find the schemas that the target needs for the records of a task, each once."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class FindWritten:
                 try:
                     resolver.translate(translator, record)
                 except RelayError:
-                    continue  # the task that writes it says so
+                    continue  # the task that writes it reports it
         found = [(*schema, *place) for schema, place in noting.written.items()]
         names = [field.partition(" ")[0] for field in _WRITTEN.split(", ")]
         types = (pa.string(), pa.string(), pa.int64(), pa.string(), pa.int32(), pa.int64())
@@ -170,12 +170,12 @@ class FindWritten:
 
 
 class RegistrySchemas:
-    """What the driver knows of the registries of a run. `known` grows from step to step."""
+    """The driver's answers from the registries of a run. `known` grows from step to step."""
 
     def __init__(self, config: Config) -> None:
         self._config, self._sides, self._asks = config, sides_of(config), resolver_of(config)
         self.known: dict[Need[Any], RegisteredSchema | int | SchemaMissing] = {}
-        #: Of the driver, which reads records of earlier runs, too.
+        #: For the driver, which reads records of earlier runs, too.
         self.resolver = Resolver(registries={side: _Asking(side, self.ask) for side in self._sides})
 
     def find_named(self, captured: Captured, name: str = "input") -> None:
@@ -191,8 +191,9 @@ class RegistrySchemas:
     def register_written(
         self, spark: SparkSession, captured: Captured, catalog: Catalog, bounds: Bounds, terms: Terms
     ) -> None:
-        """Register the schemas of what records become, in the order of the records that need them first: a
-        subject's versions are those that the relay would have registered. Raises RegistryUnavailable,
+        """Register the schemas of the target's records, in the order of the records that need them first.
+
+        So a subject has the versions that the relay would have registered. Raises RegistryUnavailable,
         SchemaRefused.
         """
         if TARGET not in self._sides:
@@ -208,8 +209,9 @@ class RegistrySchemas:
             self.ask(SchemaId(TARGET, subject, RegisteredSchema(text)))
 
     def ask(self, need: Need[Any]) -> Any:
-        """Return an answer, for which a registry is asked once. Raises RegistryUnavailable, SchemaMissing,
-        SchemaRefused.
+        """Return an answer, which is requested from a registry once.
+
+        Raises RegistryUnavailable, SchemaMissing, SchemaRefused.
         """
         if need not in self.known:
             try:
@@ -220,6 +222,6 @@ class RegistrySchemas:
 
 
 def _rows(frame: DataFrame) -> set[tuple[Any, ...]]:
-    """The rows of a frame, each once."""
+    """Return the rows of a frame, each once."""
     table = frame.toArrow()
     return set(zip(*(column.to_pylist() for column in table.columns), strict=True))

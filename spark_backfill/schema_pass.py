@@ -6,8 +6,8 @@ A DDL record is decoded three times:
 2. by the driver that learns it (`learn_ddl`): the order of times is known only when all have been found;
 3. by the task that translates it (`translation`), with the catalog of all.
 
-A run that goes on decodes twice what its checkpoint has kept: for the times, and to learn it. With
-`schema.wait` the DDL of other partitions is found and learned ahead, and again when its own step comes.
+A resumed run decodes the records in its checkpoint twice: for the times, and to learn them. With
+`schema.wait` the DDL of other partitions is found and learned ahead, and again when its step comes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from spark_backfill.registries import NO_ANSWERS, RegistryAnswers, RegistrySchem
 
 #: `DdlRecord` in columns. The time is text: it may not fit in 64 bits.
 FOUND: Final = f"{RECORDS}, tso string"
-#: How a record file's line names a value that is text.
+#: The member of a record file's line with a textual value.
 _VALUE: Final = '"value":"'
 
 
@@ -50,15 +50,14 @@ class DdlRecord(NamedTuple):
 
     @property
     def position(self) -> tuple[str, int, int]:
-        """Topic, partition and offset."""
+        """Return topic, partition and offset."""
         return self.record.topic, self.record.partition, self.record.offset
 
 
 class FindDdl:
-    """Finds the records that teach a catalog: those with DDL, or a definition alone. What cannot be read
-    teaches nothing.
+    """Find the records that change a catalog: those with DDL, or a definition alone.
 
-    `name`: of what is read, for errors.
+    Unreadable records change nothing. `name`: of the input, for errors.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class FindDdl:
 
 
 def _events(translator: Translator, record: ConsumerRecord, resolver: Resolver) -> list[Event]:
-    """Return the events of a record, whatever was before it; none if it cannot be read."""
+    """Return the events of a record, independent of earlier ones; none if it cannot be read."""
     translator.catalog = Catalog(limits=translator.catalog.limits)
     try:
         return _inspected(translator, record, resolver)
@@ -95,7 +94,7 @@ def _events(translator: Translator, record: ConsumerRecord, resolver: Resolver) 
 
 
 def _inspected(translator: Translator, record: ConsumerRecord, resolver: Resolver) -> list[Event]:
-    """The events of a record. A claim check holds a row, and is not fetched."""
+    """Return the events of a record. A claim check holds a row, and is not fetched."""
     while True:
         try:
             return translator.inspect(record)
@@ -133,13 +132,13 @@ def with_times(
 def find_ddl(
     captured: Captured, config: Config, name: str = "input", known: RegistryAnswers = NO_ANSWERS
 ) -> list[DdlRecord]:
-    """Bring the records with DDL to the driver, the only ones that ever come there.
+    """Collect the records with DDL in the driver, which collects no others.
 
-    `name`: of what is read, for errors. `known`: what registries have answered.
+    `name`: of the input, for errors. `known`: the answers of registries.
     """
     frame, reader = captured.frame, captured.reader
     signature = config.translator().route.source.non_ddl_marker
-    # Most rows are known by their bytes, inside the JVM.
+    # Most rows are recognized by their bytes, inside the JVM.
     if signature is not None and isinstance(reader, Columns):
         frame = frame.where(~_matches(signature))
     elif signature is not None and isinstance(reader, Lines) and signature.part == "value":
@@ -148,7 +147,7 @@ def find_ddl(
 
 
 def collect_ddl(frame: DataFrame) -> list[DdlRecord]:
-    """Bring the rows of `FOUND` to the driver."""
+    """Collect the rows of `FOUND` in the driver."""
     found: list[DdlRecord] = []
     for batch in frame.toArrow().to_batches():
         times = map(int, batch.column("tso").to_pylist())

@@ -17,7 +17,7 @@ from spark_backfill.brokers import allowed_urls, client_options
 from spark_backfill.connector import is_in_spark, settings
 from spark_backfill.spark_log import SparkLog
 
-#: What the job needs of its session, wherever it runs.
+#: Settings that the job requires of its session, wherever it runs.
 NEEDED: Final = {
     **files.settings(),
     # Batches between Spark and a worker: messages may be large, and a worker holds a batch as columns,
@@ -33,8 +33,8 @@ def is_started_by_java() -> bool:
 
 
 def session(config: Config, log: SparkLog | None = None) -> SparkSession:
-    """Return the session of a run. `log`: where a Java that is started for it writes."""
-    if is_started_by_java():  # the JVM of spark-submit knows its options
+    """Return the session of a run. `log`: destination of a Java that is started for it."""
+    if is_started_by_java():  # the JVM of spark-submit already has its options
         SparkContext._ensure_initialized()
     told = SparkConf()
     allowed = _allowed(config)
@@ -42,7 +42,7 @@ def session(config: Config, log: SparkLog | None = None) -> SparkSession:
     for name, value in wanted.items():
         told.setIfMissing(name, value)
     if told.get("spark.master", "").startswith("local") and not told.contains("spark.pyspark.python"):
-        # Otherwise workers on this machine take whatever `python3` is.
+        # Otherwise workers on this machine use any `python3`.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if log is not None:
         log.start_java(told)
@@ -54,7 +54,7 @@ def session(config: Config, log: SparkLog | None = None) -> SparkSession:
 
 
 def _allowed(config: Config) -> str:
-    """See `allowed_urls`."""
+    """Return the property of `allowed_urls`."""
     options = []
     if not config.backfill.input:
         options.append(client_options(source_cluster(config)))
@@ -67,7 +67,7 @@ def _defaults(config: Config, allowed: str) -> dict[str, str]:
     defaults = {
         "spark.master": "local[*]",
         "spark.app.name": f"relay backfill: {config.route.from_} to {config.route.to}",
-        # The job says in lines how far it has come; Spark's bar would be among them.
+        # The job reports its progress in lines; Spark's bar would be among them.
         "spark.ui.showConsoleProgress": "false",
     }
     if kernel := os.environ.get(VARIABLE):  # workers elsewhere have not the driver's environment

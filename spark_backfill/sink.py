@@ -1,8 +1,7 @@
-"""Writing target topics in the workers of Spark with the sink of the service, so that timestamps and batches
-are the same.
+"""Write target topics in the workers of Spark with the sink of the service.
 
-Spark's own sink for Kafka sets no timestamps. Here every task has a client and an event loop, and ends when
-the brokers have acknowledged every batch.
+So timestamps and batches are the same. Spark's own sink for Kafka sets no timestamps. Here every task has a
+client and an event loop, and ends when the brokers have acknowledged every batch.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ _RECORDS_BY_TABLE: Final = 1 << 16
 
 
 class Write:
-    """Write the rows of a task to their topics, in order. `topics`: what is known of them before."""
+    """Write the rows of a task to their topics, in order. `topics`: the known topics before it."""
 
     def __init__(self, config: Config, topics: Topics) -> None:
         self.config, self.topics = config, topics
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write everything and give nothing. Many tasks have no rows, and need no client."""
+        """Write everything and yield no rows. Many tasks have no rows, and need no client."""
         records = chain.from_iterable(map(records_to_write, batches))
         first = next(records, None)
         if first is not None:
@@ -61,13 +60,13 @@ class Write:
             await self._write_some(chain((first,), records), self.topics.limits)
 
     async def _write_by_table(self, records: Iterator[ProducerRecord]) -> None:
-        """Write to topics that are looked at, and made, before their first records."""
+        """Write to topics that are checked, and created, before their first records."""
         target = Brokers.from_settings(target_cluster(self.config))
         topics = TableTopics(self.config, self.topics, target, Log(), self.config.partitions_of)
         while some := list(islice(records, _RECORDS_BY_TABLE)):
             needed = {out.topic: _source_topic(out) for out in some}
             try:
-                with contextlib.suppress(Undelivered):  # said of a sink; here it is made only now
+                with contextlib.suppress(Undelivered):  # raised about a sink; here it is made only now
                     await topics.ensure(needed)
                 await topics.ensure(needed)
             except Undelivered as error:
@@ -95,6 +94,6 @@ class Write:
 
 
 def _source_topic(out: ProducerRecord) -> str:
-    """Return the source topic of a record; a dead letter's own says so, too."""
+    """Return the source topic of a record; a dead letter's headers name it, too."""
     mark = source_mark(out.headers)
     return "" if mark is None else mark.decode(errors="replace").rsplit("/", 3)[0]

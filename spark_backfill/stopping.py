@@ -1,7 +1,7 @@
-"""Work that a signal may end.
+"""Run work that a signal may end.
 
 Python runs signal handlers in its main thread, and a call into the JVM blocks a thread until it returns. So
-the work has a thread of its own, and the main thread waits for it or for a signal.
+the work runs in a separate thread, and the main thread waits for it or for a signal.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ _LONGEST_SECONDS = 20.0
 
 
 def until_signal(work: Callable[[], None], stop: Callable[[], None], tell: Callable[[str], None]) -> int:
-    """Do the work; return 0, or the status of the signal that ended it. Raises what the work raises, unless
-    it was stopped.
+    """Do the work; return 0, or the status of the signal that ended it.
 
-    `stop`: ends what the work is doing; called from another thread, again and again until the work has ended.
-    `tell`: gets the signal's name.
+    Raises the errors of the work, unless it was stopped. `stop`: ends the work's current operation; called
+    from another thread, again and again until the work has ended. `tell`: receives the signal's name.
     """
     failure: list[BaseException] = []
     worker = threading.Thread(target=_caught, args=(work, failure), daemon=True)

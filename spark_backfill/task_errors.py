@@ -1,5 +1,6 @@
-"""The error that ends a task, written by a worker and read by the driver. Spark keeps no more of it than its
-text, among other words and perhaps cut off.
+"""The error that ends a task, written by a worker and read by the driver.
+
+Spark keeps only its text, surrounded by other text and perhaps cut off.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Final
 
 from relay.model.errors import RelayError, ServiceError
 
-#: Begins the text; the driver finds it wherever it stands in the text of Spark's error.
+#: Prefix of the text; the driver finds it anywhere in the text of Spark's error.
 STOP_MARK: Final = "relay-stopped:"
 _TEXT: Final = r'(?:[^"\\\n]|\\(?:u[0-9a-f]{4}|[^u\n]))*'
 #: `Stopped` as JSON, whose message may have lost its end.
@@ -21,7 +22,7 @@ _STOPPED: Final = re.compile(
 
 
 class Stopped(Exception):
-    """What a worker raises to end its task: place, error and exit status, never a value of a row."""
+    """The error by which a worker ends its task: position, error and exit status, never a value of a row."""
 
     def __init__(self, error: RelayError, place: str) -> None:
         # The message comes last: Spark may cut off long ones.
@@ -30,9 +31,9 @@ class Stopped(Exception):
 
 
 class RecordStopped(RelayError):
-    """What the driver makes of it: a task has met a record, or an object, at which the run ends.
+    """The driver's form of it: a task has met a record, or an object, at which the run ends.
 
-    What had been written stays.
+    Records already written stay.
     """
 
     code = "backfill.stopped"
@@ -43,7 +44,7 @@ class RecordStopped(RelayError):
 
 
 def error_of_task(text: str) -> RelayError | None:
-    """Return the error that stands in the text of Spark's error, as far as it is left; None without one."""
+    """Return the error in the text of Spark's error, as far as it is left; None without one."""
     if STOP_MARK not in text:
         return None
     whole = _STOPPED.search(text)

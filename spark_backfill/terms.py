@@ -1,6 +1,4 @@
-"""What a translating task is told beforehand: which records it translates, which partitions their source has,
-and what the target takes.
-"""
+"""Inputs of a translating task: the bounds of its records, partitions of their source, target limits."""
 
 from __future__ import annotations
 
@@ -12,7 +10,8 @@ from relay.catalog import Catalog
 from relay.model.errors import ConfigError, Problem, TopicUnusable
 from relay.model.records import ConsumerRecord, ProducerRecord
 
-#: Stands for an unknown number of partitions of the dead-letter topic: dead letters keep their partition.
+#: Placeholder for an unknown number of partitions of the dead-letter topic: dead letters keep their
+#: partition.
 KEEP_PARTITION: Final = 1 << 31
 #: The latest timestamp that Spark can hold, in milliseconds: it counts microseconds in 64 bits.
 LATEST_MS: Final = sys.maxsize // 1000
@@ -28,8 +27,10 @@ class Broadcast(Protocol):
 
 
 class Bounds(NamedTuple):
-    """Which records are translated: those from the offsets `first` on and before the offsets `end`, by
-    `topic/partition`, with a timestamp from `since_ms` on and before `before_ms`.
+    """The bounds of the records to translate.
+
+    Those from the offsets `first` on and before the offsets `end`, by `topic/partition`, with a timestamp
+    from `since_ms` on and before `before_ms`.
     """
 
     first: Mapping[str, int] | None = None
@@ -38,7 +39,7 @@ class Bounds(NamedTuple):
     before_ms: int | None = None
 
     def contains(self, record: ConsumerRecord) -> bool:
-        """Tell whether the record is translated."""
+        """Return whether the record is translated."""
         place = f"{record.topic}/{record.partition}"
         return (
             (self.first or {}).get(place, 0) <= record.offset < (self.end or {}).get(place, sys.maxsize)
@@ -48,11 +49,11 @@ class Bounds(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What is known of the source's partitions and the target's topics; files say nothing of topics.
+    """The known facts about the source's partitions and the target's topics; files contain no topics.
 
     `dead_letter_partitions`: how many the dead-letter topic has. `limits`: `max.message.bytes` of every
     topic. `compacted`: those in which every record needs a key. `partitions`: how many every topic has, where
-    only the records tell which topics are written. `sources`: the partitions (topic, number) of the
+    only the records determine which topics are written. `sources`: the partitions (topic, number) of the
     source, where its DDL is written to all of them.
     """
 
@@ -63,7 +64,7 @@ class Terms(NamedTuple):
     compacted: frozenset[str] = frozenset()
 
     def check_partitions(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> None:
-        """Refuse what has no place in the target, before anything is written.
+        """Refuse records without a target partition, before anything is written.
 
         Raises ConfigError, TopicUnusable.
         """

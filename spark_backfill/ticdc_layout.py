@@ -36,12 +36,12 @@ _SCHEMA: Final = re.compile(
     r"(?P<schema>[^/]+)/(?:(?P<table>[^/]+)/)?meta/schema_(?P<version>\d+)_\d{10}\.json"
 )
 _OLD_SCHEMA: Final = re.compile(r"(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<version>\d+)/schema\.json")
-#: Files without records: the checkpoint, indexes, and what a writer has not finished.
+#: Files without records: the checkpoint, indexes, and unfinished files of a writer.
 _OTHER: Final = re.compile(r"metadata|.*\.index|.*\.tmp\.[^/]+|(?:.*/)?[._][^/]*")
 
 
 class RecordPosition(NamedTuple):
-    """The place of a file in the order of all: by version, schema files first, then table and number."""
+    """The position of a file in the order of all: by version, schema files first, then table and number."""
 
     version: int
     is_data: bool
@@ -54,14 +54,14 @@ class RecordPosition(NamedTuple):
 
     @property
     def table_id(self) -> TableId:
-        """The table, or the database where `table` is ""."""
+        """Return the table, or the database where `table` is ""."""
         return TableId(self.schema, self.table)
 
 
 def place_of(path: str) -> RecordPosition | None:
-    """Return the place of a data or schema file by its path below the sink's folder; None without records.
+    """Return the position of a data or schema file by its path below the sink's folder.
 
-    Raises ConfigError for what is no file of a storage sink.
+    None without records. Raises ConfigError for a file that does not belong to a storage sink.
     """
     if found := _DATA.fullmatch(path):
         partition, number = int(found["partition"] or "0"), int(found["number"])
@@ -103,8 +103,9 @@ def in_order(paths: Iterable[str]) -> dict[str, RecordPosition]:
 
 
 def newest(files: Mapping[str, RecordPosition]) -> list[str]:
-    """Return the last data file of each table (of each of its partitions and dispatchers): how far a listing
-    goes.
+    """Return the last data file of each table (of each of its partitions and dispatchers).
+
+    They mark the end of a listing.
     """
     last = {
         (each.schema, each.table, each.partition, each.dispatcher): path
@@ -117,11 +118,10 @@ def newest(files: Mapping[str, RecordPosition]) -> list[str]:
 def renames_in_order(
     files: Mapping[str, RecordPosition], changes: Mapping[str, SchemaChange]
 ) -> dict[str, RecordPosition]:
-    """Return the files with the parts of each RENAME of several tables, which has one version, in a possible
-    order.
+    """Return the files with the parts of each RENAME of several tables in a possible order.
 
-    A part that gives a name up comes before the one that takes it. Where names form a circle no file says
-    where it began: it stays in the order of names.
+    These parts have one version. One that releases a name precedes the one that takes it. Where names form a
+    circle no file contains its beginning: it stays in the order of names.
     """
     groups: dict[tuple[int, bool], list[str]] = {}
     for path, place in files.items():
@@ -141,7 +141,7 @@ def renames_in_order(
 
 
 def _waits(change: SchemaChange | None, path: str, given_up: Mapping[str, set[TableId]]) -> bool:
-    """Tell whether a statement needs a name that another one gives up."""
+    """Return whether a statement needs a name that another one releases."""
     others = [names for other, names in given_up.items() if other != path]
     return change is not None and any(pair.new in names for pair in change.renamed for names in others)
 
@@ -149,7 +149,7 @@ def _waits(change: SchemaChange | None, path: str, given_up: Mapping[str, set[Ta
 class Statement(NamedTuple):
     """The DDL of a schema file: its statement, or (`is_known` false) one that makes its columns.
 
-    The latter only says what a table was like when the changefeed began: it is learned, and not translated.
+    The latter only describes a table at the beginning of the changefeed: it is learned, and not translated.
     """
 
     sql: str
@@ -157,7 +157,7 @@ class Statement(NamedTuple):
 
 
 def statement_of(path: str, place: RecordPosition, text: bytes) -> Statement | None:
-    """Read a schema file; None if neither a statement nor a whole definition is in it. Raises Malformed."""
+    """Read a schema file; None if it has neither a statement nor a whole definition. Raises Malformed."""
     try:
         said = msgspec.json.decode(text)
         version = int(said.get("TableVersion", place.version))
@@ -186,10 +186,10 @@ _NOW: Final = re.compile(r"CURRENT_TIMESTAMP(?:\(\d?\))?", re.IGNORECASE)
 
 
 def _create_table(place: RecordPosition, columns: list[dict[str, Any]]) -> str:
-    """Return a statement, in the spelling that TiDB restores, that makes these columns unless the table is
-    known.
+    """Return a statement that makes these columns unless the table is known.
 
-    "" if there are no columns, or if the file lacks the members of an ENUM or SET.
+    It uses the syntax that TiDB restores. "" if there are no columns, or if the file lacks the members of an
+    ENUM or SET.
     """
     parts, key = [], []
     for column in columns:

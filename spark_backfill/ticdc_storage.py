@@ -4,8 +4,8 @@ The sink has no topics. Its records get the name of the one source topic, partit
 number in the order of all files: a schema file counts as one record, a data file as its lines. The timestamp
 of a row is its `es`, that of DDL is its version's. Lines are counted first, so that a file may be split over
 tasks in any way; but the count and the translation must split alike (see `_pin_blocks`). A file that is added
-later changes the numbers behind it: 64 bits have no room for a line beside the commit ts and the names of
-tables by which files are ordered.
+later changes the numbers after it: 64 bits cannot hold a line number together with the commit ts and the
+names of tables by which files are ordered.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from spark_backfill.ticdc_layout import RecordPosition, in_order, newest, rename
 
 _PROTOCOL: Final = "ticdc-canal-json"
 _EVENT_TIME: Final = re.compile(rb'"es":(\d{1,18})[,}]')
-#: Spark's setting for the smallest number of splits of what it reads.
+#: Spark's setting for the smallest number of splits of its input.
 _LEAST_SPLITS: Final = "spark.sql.files.minPartitionNum"
 _ROWS: Final = "value binary, path string, block bigint"
 
 
 def storage_problems(config: Config) -> list[Problem]:
-    """Find what is wrong with a configuration that reads a storage sink."""
+    """Find problems of a configuration that reads a storage sink."""
     problems = []
     if config.route.from_ != _PROTOCOL:
         message = "of TiCDC's storage sink only Canal-JSON is read"
@@ -91,9 +91,9 @@ def _listed(spark: SparkSession, path: str) -> tuple[str, list[str]]:
 
 
 def _pin_blocks(spark: SparkSession) -> None:
-    """Have Spark split the same files alike in every job of the session.
+    """Make Spark split the same files alike in every job of the session.
 
-    Where nothing is set it splits by the number of cores at that moment, and executors come and go.
+    By default it splits by the number of cores at that moment, and executors come and go.
     """
     if spark.conf.get(_LEAST_SPLITS, None) is None:
         cores = (
@@ -115,7 +115,7 @@ def _lines(spark: SparkSession, paths: list[str]) -> DataFrame | None:
 
 
 def _counted(lines: DataFrame | None) -> dict[str, list[tuple[int, int, str]]]:
-    """Return, by path, where each block begins, its number of lines, and how Spark spells the path."""
+    """Return, by path, the beginning of each block, its number of lines, and the path in Spark's form."""
     found: dict[str, list[tuple[int, int, str]]] = {}
     for row in [] if lines is None else lines.groupBy("path", "block").count().collect():
         found.setdefault(plain_path(unquote(row.path)), []).append((row.block, row["count"], row.path))
@@ -174,7 +174,7 @@ def _statement(config: Config, path: str, place: RecordPosition, text: bytes) ->
     record = ConsumerRecord(config.source.topics[0], 0, 0, time_ms, None, None)
     events = config.translator().inspect(_with_message(record, sent))
     (change,) = (event for event in events if isinstance(event, SchemaChange))
-    # The message has a word for what the statement does, and only the decoder tells what that is.
+    # The message has a field for the kind of statement, and only the decoder can determine it.
     record = _with_message(record, msgspec.structs.replace(sent, kinds=change.kinds))
     return _Statement(record, change, found.is_known)
 
@@ -188,10 +188,10 @@ def _with_message(record: ConsumerRecord, change: SchemaChange) -> ConsumerRecor
 
 
 class StorageReader:
-    """Rows of lines with their file and block as records; a row without a file is DDL, and its block its
-    offset.
+    """Read rows of lines with their file and block as records.
 
-    A task reads a block from its beginning to its end; every task has a reader of its own.
+    A row without a file is DDL, and its block its offset. A task reads a block from its beginning to its end;
+    every task has a separate reader.
     """
 
     def __init__(self, topic: str, starts: Mapping[tuple[str, int], int]) -> None:

@@ -28,13 +28,15 @@ from spark_backfill.sink import WRITTEN, Write
 from spark_backfill.spark_errors import too_late
 from spark_backfill.terms import KEEP_PARTITION, LATEST_MS, Bounds, Terms
 
-#: The most topics whose newest offsets are noted while a step is searched for DDL.
+#: Maximum number of topics whose newest offsets are noted while a step is searched for DDL.
 _MOST_WATCHED: Final = 16
 
 
 class SourceTopics(NamedTuple):
-    """The source topics. `first`: where each partition begins; `oldest`: where its oldest record is;
-    `bounds`: where it ends. `topic_ids`: by which a topic differs from a later one of the same name.
+    """The source topics.
+
+    `first`: the beginning of each partition; `oldest`: the position of its oldest record; `bounds`: its end.
+    `topic_ids`: distinguish a topic from a later one of the same name.
     """
 
     config: Config
@@ -50,10 +52,10 @@ class SourceTopics(NamedTuple):
     def from_config(
         cls, spark: SparkSession, config: Config, kept: Mapping[str, int] | None = None
     ) -> SourceTopics:
-        """Ask the brokers. `kept`: where the first of several runs began; the others have the same beginning,
-        whatever `start` or retention would say now.
+        """Ask the brokers.
 
-        Raises ConfigError, RecordsGone, TopicUnusable, BrokerUnavailable.
+        `kept`: where the first of several runs began; the others have the same beginning, independent of
+        `start` and retention now. Raises ConfigError, RecordsGone, TopicUnusable, BrokerUnavailable.
         """
         options = client_options(kafka.source_cluster(config))
         with closing(JavaAdmin(spark, options)) as admin:
@@ -76,21 +78,22 @@ class SourceTopics(NamedTuple):
         return len(self.partitions) * spread if spread else sum(self.partitions.values())
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """Return all records from `first` on, as a stream; a checkpoint says where it goes on."""
+        """Return all records from `first` on, as a stream, which resumes from its checkpoint."""
         reader = spark.readStream.format("kafka").options(**self._read_options())
         if most := self.config.backfill.batch_records:
             reader = reader.option("maxOffsetsPerTrigger", most)
         return reader.option("startingOffsets", _offsets_json(self.first)).load()
 
     def before(self, spark: SparkSession) -> DataFrame | None:
-        """Return the records before `first`, whose DDL holds for those behind it; None without any."""
+        """Return the records before `first`, whose DDL holds for those after it; None without any."""
         begin = {place: min(offset, self.first[place]) for place, offset in self.oldest.items()}
         return self._between(spark, begin, self.first)
 
     def watched(self, records: Captured) -> tuple[Captured, Observation | None]:
-        """Return records that tell, once they were read, the newest offset in each partition 0 that has DDL
-        for other partitions (`newest_in`); None if there are none, or so many that each record would pay more
-        for that than DDL that is read twice.
+        """Return records, and an observation of the newest offset in each partition 0 with DDL for others.
+
+        It is available once they were read (`newest_in`). None if there are no such partitions, or so many
+        that observing each record would cost more than reading DDL twice.
         """
         if not 0 < len(self._topics_ahead) <= _MOST_WATCHED:
             return records, None
@@ -102,8 +105,9 @@ class SourceTopics(NamedTuple):
         return records._replace(frame=records.frame.observe(seen, *newest)), seen
 
     def ahead(self, spark: SparkSession, known: Mapping[str, int]) -> tuple[DataFrame | None, dict[str, int]]:
-        """Return the records of the partitions 0 that have DDL for other partitions, from `known` on (None
-        without any), and where they end now.
+        """Return the records of each partition 0 that has DDL for other partitions, and their present ends.
+
+        They begin at `known`; None without any.
         """
         with closing(JavaAdmin(spark, self.options)) as admin:
             ends = admin.end_offsets(dict.fromkeys(self._topics_ahead, 1))
@@ -115,7 +119,7 @@ class SourceTopics(NamedTuple):
 
     @property
     def _topics_ahead(self) -> list[str]:
-        """The topics whose partition 0 has DDL for other partitions."""
+        """Return the topics whose partition 0 has DDL for other partitions."""
         ddl_topics = self.config.ddl_topics
         return sorted(
             {ddl_topics[t] for t, count in self.partitions.items() if count > 1 or ddl_topics[t] != t}
@@ -127,7 +131,7 @@ class SourceTopics(NamedTuple):
             return admin.partitions(self.config.source.topics)
 
     def too_late(self, spark: SparkSession) -> ConfigError:
-        """Make the error about timestamps that Spark cannot hold, with the first record of each partition."""
+        """Return the error about timestamps that Spark cannot hold, with each partition's first record."""
         with closing(JavaAdmin(spark, self.options)) as admin:
             found = admin.offsets_since(self.partitions, LATEST_MS + 1)
         records = [f"{place}/{offset}" for place, offset in found.items() if offset >= 0]
@@ -160,7 +164,10 @@ class SourceTopics(NamedTuple):
 
 
 def newest_in(seen: Observation) -> dict[str, int]:
-    """Return where the partitions 0 go on behind the records that were `watched`; not those without any."""
+    """Return the next offset of each partition 0 after the records that were `watched`.
+
+    Partitions without any are left out.
+    """
     return {f"{topic}/0": offset + 1 for topic, offset in seen.get.items() if offset is not None}
 
 
@@ -170,7 +177,7 @@ def captured(frame: DataFrame) -> Captured:
 
 
 def _offsets_json(offsets: Mapping[str, int]) -> str:
-    """Return offsets by `topic/partition` as Spark's source takes them."""
+    """Return offsets by `topic/partition` in the form of Spark's source."""
     return json.dumps(_by_topic(offsets))
 
 
@@ -219,7 +226,7 @@ def _first(
 
 
 def behind_ends(first: Mapping[str, int], ends: Mapping[str, int]) -> list[Problem]:
-    """Find partitions that are to begin behind their end."""
+    """Find partitions that begin after their end."""
     return [
         Problem(f'source.start_offsets."{place}"', f"is {offset}, and the partition ends at {ends[place]}")
         for place, offset in first.items()
@@ -228,7 +235,7 @@ def behind_ends(first: Mapping[str, int], ends: Mapping[str, int]) -> list[Probl
 
 
 def named_bounds(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield the partitions that `start_offsets` and `end_offsets` name, each behind its whole key."""
+    """Yield the partitions that `start_offsets` and `end_offsets` name, each after its whole key."""
     bounds = {
         "source.start_offsets": config.source.start_offsets,
         "backfill.end_offsets": config.backfill.end_offsets,
@@ -266,7 +273,7 @@ async def _checked(config: Config) -> Topics:
         "delivery": config.delivery.model_copy(update={"mode": Mode.AT_LEAST_ONCE}),
     }
     sources = None
-    if config.backfill.input:  # files do not tell a number of partitions, and keep their records
+    if config.backfill.input:  # files contain no number of partitions, and keep their records
         sources = {topic: TopicInfo(1, KEPT_FOREVER) for topic in config.source.topics}
     return await check_topics(config.model_copy(update=own), None, sources)
 
@@ -278,7 +285,7 @@ def target_cluster(spark: SparkSession, config: Config) -> str:
 
 
 class TargetTopics(NamedTuple):
-    """The topics that are written, as far as they are known before; those of tables come with them."""
+    """The written topics, as far as they are known before; those of tables come with them."""
 
     config: Config
     topics: Topics
@@ -289,22 +296,22 @@ class TargetTopics(NamedTuple):
 
         Raises TopicUnusable, BrokerUnavailable, ConfigError.
         """
-        # In a thread of its own: the caller may have an event loop.
+        # In a separate thread: the caller may have an event loop.
         with ThreadPoolExecutor(1) as thread:
             topics = thread.submit(lambda: asyncio.run(_checked(config))).result()
         return cls(config, topics)
 
     def tell(self, warn: Callable[[str], object]) -> None:
-        """Give the warnings about them."""
+        """Pass the warnings about them to `warn`."""
         for warning in self.topics.warnings:
             warn(warning)
 
     @property
     def terms(self) -> Terms:
-        """What a translating task has to know of them."""
+        """Return the facts about them for a translating task."""
         partitions = self.topics.target_partitions
         dead_letters = partitions.get(self.config.dead_letter_topic, KEEP_PARTITION)
-        # Source topics were compared with target topics; of files only the records tell where they belong.
+        # Source topics were compared with target topics; of files only the records name their target.
         is_told_by_records = self.config.backfill.input and not self.config.has_table_topics
         return Terms(
             dead_letters,

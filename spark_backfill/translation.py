@@ -1,9 +1,8 @@
-"""What runs in Spark's workers: records in, records out, through the unchanged core, one batch of Arrow after
-the other.
+"""Translate records in Spark's workers through the unchanged core, one batch of Arrow after the other.
 
-Every task has a translator of its own, whose catalog holds the DDL of the whole source (see `schema_pass`).
-A row takes its definition as of its own position, so it does not matter which rows went before it through the
-same translator, and a partition may be split anywhere.
+Every task has a separate translator, whose catalog holds the DDL of the whole source (see `schema_pass`). A
+row uses its definition as of its position, so it does not matter which rows went before it through the same
+translator, and a partition may be split anywhere.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from spark_backfill.terms import LATEST_MS, Bounds, Broadcast, Terms
 
 
 class Translate:
-    """Translates the rows of a task."""
+    """Translate the rows of a task."""
 
     def __init__(  # noqa: PLR0913 - what a task has to know
         self,
@@ -51,18 +50,18 @@ class Translate:
         self.config, self.reader, self.catalog, self.counters = config, reader, catalog, counters
         self.bounds, self.terms = bounds, terms
         backfill = config.backfill
-        #: Whether rows are joined afterwards, and what is written is counted then.
+        #: Whether rows are joined afterwards; written records are counted then.
         self.is_joined = joining_of(config) is not None
         self.by_table = bool(backfill.output) and backfill.output_layout is OutputLayout.TABLE
         has_times = (
             backfill.output_format is FileFormat.PARQUET or backfill.output_layout is OutputLayout.DATE
         )
-        #: What no timestamp may exceed.
+        #: The maximum of timestamps.
         self.latest_ms = LATEST_MS if backfill.output and has_times else sys.maxsize
 
     @property
     def schema(self) -> str:
-        """The columns of what comes out."""
+        """Return the columns of the output."""
         return PRODUCED_WITH_TABLES if self.by_table else PRODUCED
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -92,12 +91,12 @@ class _Task:
         self._out = Produced()
         self._limits = TopicLimits(job.terms.limits, job.terms.compacted) if job.terms.limits else None
         self._errors = config.error_policy(job.terms.dead_letter_partitions)
-        #: What became of the record at hand, if it was refused.
+        #: The outcome of the current record, if it was refused.
         self._refused: Refused | None = None
         self._stores = "to" in self._translator.route.storages
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Translate the rows of a batch; yield what is worth sending."""
+        """Translate the rows of a batch; yield batches that are large enough to send."""
         translate, out = self._translator.translate, self._out
         is_checked = self._stores or self._limits is not None
         for record in self._read(batch):
@@ -116,7 +115,7 @@ class _Task:
                 yield from self.flush()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Yield what was gathered."""
+        """Yield the gathered records."""
         batch, records = self._out.take()
         if batch is not None:
             if not self._job.is_joined:
@@ -139,7 +138,7 @@ class _Task:
         return records
 
     def _check(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> None:
-        """Raise what the target refuses a record for, and store the objects that records refer to.
+        """Raise the target's reason to refuse a record, and store the objects that records refer to.
 
         Raises ConfigError, TopicUnusable, RecordTooLarge, KeyMissing, StorageUnavailable.
         """
@@ -155,7 +154,7 @@ class _Task:
         return misfit_error(record, misfit, self._job.config.route.to, tables)
 
     def _resolve_need(self, record: ConsumerRecord) -> Sequence[ProducerRecord]:
-        """Translate a record for which something has to be fetched."""
+        """Translate a record that needs external data."""
         try:
             produced = self._resolver.translate(self._translator, record)
             self._check(produced, record)
@@ -166,7 +165,7 @@ class _Task:
     def _apply_error_policy(self, record: ConsumerRecord, error: RelayError) -> Sequence[ProducerRecord]:
         """Return the dead letter of a record, or nothing.
 
-        Raises Stopped if the policy says so, or if the dead letter is too large as well.
+        Raises Stopped if the policy requires it, or if the dead letter is too large as well.
         """
         refused = self._errors.apply(error, record, self._translator)
         if refused.policy is Policy.STOP:
@@ -182,7 +181,7 @@ class _Task:
     def _assign_tables(
         self, finder: TableFinder, produced: Sequence[ProducerRecord], record: ConsumerRecord
     ) -> None:
-        """Say which tables the records are about that were gathered last.
+        """Assign tables to the records that were gathered last.
 
         They are those that the translator has counted, or that were found when the record was refused. A
         record without any, such as a watermark, is decoded once more.
@@ -200,10 +199,10 @@ class _Task:
         self._out.assign_tables(finder.find(produced, tables))
 
     def hand_over_counts(self) -> None:
-        """Add what was counted to Spark's accumulator.
+        """Add the counters to Spark's accumulator.
 
-        It goes by the number of the Spark partition, which a task that runs again has as well, even in a
-        stage that Spark makes anew.
+        They are stored by the number of the Spark partition, which a task that runs again has as well, even
+        in a stage that Spark makes anew.
         """
         self._counts.events = self._translator.events
         self._counts.lost = Counter({str(what): count for what, count in self._translator.losses.items()})
