@@ -6,6 +6,7 @@ Messages are those of real producers and those that the codec itself writes.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import msgspec
@@ -13,7 +14,7 @@ import pytest
 from support import CAPTURED, captured, protocol_of, reading_options
 from unknown_support import FIXED, Member, is_unknown, with_unknown_members
 
-from relay import ConsumerRecord, Event, Loss, RowChange, SchemaChange
+from relay import ConsumerRecord, DecodeError, Event, Loss, RowChange, SchemaChange
 from relay.codecs import PROTOCOLS
 from relay.codecs.maxwell.messages import camel_case
 from relay.testing.contract import source_with
@@ -92,3 +93,21 @@ def test_unknown_members_are_counted_with_every_event(protocol: str, event: Even
     wire = Wire(PROTOCOLS[protocol], {})
     records, losses = wire.write(msgspec.structs.replace(event, source=source_with("extras")))
     assert losses.count(Loss.EXTRAS) == 1 or not records
+
+
+@pytest.mark.parametrize("protocol", [each.values[0] for each in FIRST])
+def test_unknown_members_that_are_not_utf_8_are_read_or_refused(protocol: str) -> None:
+    seen: set[object] = set()
+    for folder, wire, stream in streams(protocol):
+        for record in stream:
+            events, _ = peek(wire, record)
+            kinds = (folder, *map(kind_of, events))
+            if kinds not in seen:
+                seen.add(kinds)
+                rows = [event for event in events if isinstance(event, RowChange)]
+                columns = {column.name for row in rows for column in row.schema.columns}
+                for changed, where in with_unknown_members(protocol, record, columns, Member(b'"\xff"')):
+                    with contextlib.suppress(DecodeError):
+                        assert len(peek(wire, changed)[0]) == len(events), where
+            wire.read(record)
+    assert seen

@@ -193,9 +193,15 @@ Defined = DefinedObject | EachOf
 
 
 def find_unknown(data: bytes, node: Defined, path: str) -> Unknown | None:
-    """Return the undefined members of JSON text, by path; None if there are none, or if it is not JSON."""
+    """Return the undefined members of JSON text, by path; None if there are none, or if it is not JSON.
+
+    Bytes that are not UTF-8 become U+FFFD in their values.
+    """
     found: dict[str, Any] = {}
-    _find(msgspec.Raw(data), node, path, found)
+    try:
+        _find(msgspec.Raw(data), node, path, found)
+    except UnicodeDecodeError:
+        return find_unknown(data.decode("utf-8", "replace").encode(), node, path)
     return found or None
 
 
