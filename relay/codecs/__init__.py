@@ -95,16 +95,16 @@ def _installed() -> dict[str, Codec]:
 
 
 def plugin_problems() -> list[Problem]:
-    """Return what is wrong with the codecs of other packages that cannot be used."""
+    """Return the problems of other packages' codecs that cannot be used."""
     return [each.problem for each in _plugins() if each.problem is not None]
 
 
 def codec_named(name: str, key_path: str) -> Codec:
-    """Return the codec of this name. `key_path`: where the name stands; `from` is a source, which must be
+    """Return the codec of this name. `key_path`: the key with the name; `from` is a source, which must be
     readable, `to` a target, which must be writable.
 
-    Raises ConfigError: with the near names if there is none, with those that can be read or written, or with
-    what is wrong with the package that provides it.
+    Raises ConfigError: with similar names if there is none, with those that can be read or written, or with
+    the problem of the package that provides it.
     """
     side = SIDES.get(key_path)
     codec = PROTOCOLS.get(name)

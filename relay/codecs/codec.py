@@ -1,8 +1,8 @@
-"""What every codec is: a name, options, what its wire can carry, a decoder and an encoder.
+"""The interface of codecs: a name, options, capabilities, a decoder and an encoder.
 
-A decoder turns one Kafka record into events and the catalog after them; an encoder turns one event into
-payloads. Both are pure: all they keep between calls are caches that could be thrown away. What is lost on the
-way is appended to `losses`, never silent.
+A decoder converts one Kafka record to events and the catalog after them; an encoder converts events to
+payloads. Both are pure: they keep only caches, which may be dropped at any time. Every loss is appended to
+`losses`, never silent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from relay.templates.ops import Frames, Marker, SourceOp
 from relay.templates.tracing import Trace
 from relay.text.redaction import quoted
 
-#: Gives the columns that the keys of a table's rows are to be made of, in order; () for the table's own key.
+#: Returns the columns that a rule chooses for the keys of a table's rows, in order; () for the table's own
+#: key.
 ChosenKey = Callable[[TableId], tuple[str, ...]]
 
 
@@ -41,7 +42,7 @@ def chooses_none(_table: TableId) -> tuple[str, ...]:
 class EncodedRecord(msgspec.Struct, frozen=True, gc=False):
     """The bytes of an outgoing record before it has a topic and partition; `blobs` as in `ProducerRecord`.
 
-    `headers` stand before those of the record that it comes from.
+    `headers` precede those of its source record.
     """
 
     key: bytes | None
@@ -51,27 +52,27 @@ class EncodedRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class Decoder(Protocol):
-    """Reads one protocol."""
+    """Decodes one protocol."""
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Give the record's events in order and the catalog after them.
+        """Return the record's events in order and the catalog after them.
 
-        `losses` gets what the source does not tell: a `Loss.BEFORE_UNKNOWN` for each UPDATE without its old
-        row, which no encoder counts again. Raises DecodeError, or a Need that its `LookupCache` lack, and
-        nothing else.
+        `losses` collects facts that the source lacks: a `Loss.BEFORE_UNKNOWN` for each UPDATE without its old
+        row, which no encoder counts again. The only errors are DecodeError and a Need that its `LookupCache`
+        lacks.
         """
         ...
 
 
 class Encoder(Protocol):
-    """Writes one protocol."""
+    """Encodes one protocol."""
 
     @property
     def prepare(self) -> Callable[[list[Event]], list[Event]] | None:
-        """How events become those of the target's producer before they are routed: an update of a key may be
-        split in two. None if they stay as they are.
+        """Return the function that rewrites events as the target's producer does before they are routed: it
+        may split an update of a key in two. None if they stay unchanged.
         """
         ...
 
@@ -80,8 +81,8 @@ class Encoder(Protocol):
     ) -> Iterable[EncodedRecord]:
         """Encode events for one partition, except those the protocol lacks. Raises EncodeError only.
 
-        Payloads should be made one by one, as they are asked for: so what a record becomes can be bounded
-        before memory is taken.
+        Payloads should be made one by one, on demand, so that callers can limit the output of a record before
+        memory is allocated.
         """
         ...
 
@@ -92,57 +93,57 @@ Encode = Callable[[Sequence[Event], ConsumerRecord, list[Loss]], Iterable[Encode
 
 @runtime_checkable
 class TopicEncoder(Encoder, Protocol):
-    """An encoder whose messages depend on their topic, by which a registry names their schemas.
+    """An encoder whose messages depend on their topic, because a registry names their schemas by topic.
 
-    `encode` writes for the topic of the source record.
+    `encode` encodes for the topic of the source record.
     """
 
     def for_topic(self, topic: str) -> Encode:
-        """Return how events are encoded for a topic."""
+        """Return the encoding function for a topic."""
         ...
 
 
-#: Makes the key and the value of a message for a topic from those of its text form.
+#: Makes the key and the value of a message for a topic from their text form.
 Seal = Callable[[str, bytes | None, bytes | None], tuple[bytes | None, bytes | None]]
 
 
 @runtime_checkable
 class SerializingEncoder(TopicEncoder, Protocol):
-    """An encoder that first writes messages as text, and then converts each on its own to its final form.
+    """An encoder that first writes messages as text, and then converts each separately to its final form.
 
-    `for_topic(topic)(events, record, losses)` gives the payloads of `encode_open(events, record, losses)`,
-    each converted by a `sealer`'s function for the topic, with the same headers; nothing more is lost.
+    `for_topic(topic)(events, record, losses)` returns the payloads of `encode_open(events, record, losses)`,
+    each converted by a `sealer`'s function for the topic, with the same headers and no further losses.
     """
 
     def encode_open(
         self, events: Sequence[Event], source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterable[EncodedRecord]:
-        """Encode events as `encode` does, in the form of text."""
+        """Encode events like `encode`, but as text."""
         ...
 
     def sealer(self, engine: type[Engine]) -> Seal:
-        """Return what gives the key and the value of a message for a topic, with an engine where that writes
-        them. That raises EncodeError and Need.
+        """Return the function that makes the key and the value of a message for a topic, with an engine where
+        possible. The function raises EncodeError and Need.
         """
         ...
 
 
 class AfterDdl(NamedTuple):
-    """Where the newest DDL of a table is, for rows that no commit ts orders: rows in its partition must have
-    a higher offset. `is_alone`: rows in other partitions do not certainly follow it.
+    """The position of the newest DDL of a table, for rows that no commit ts orders: rows in its partition
+    must have a higher offset. `is_alone`: rows in other partitions do not certainly follow it.
     """
 
     at: Position
     is_alone: bool
 
     def allows(self, record: ConsumerRecord) -> bool:
-        """Whether a row in this record follows the DDL, as far as its place tells."""
+        """Return whether a row in this record follows the DDL, as far as its position shows."""
         check = self.check(record.topic)
         return check is None or check(record.partition, record.offset)
 
     def check(self, topic: str) -> Callable[[int, int], bool] | None:
-        """Return what says whether a row of this topic, in a partition and with an offset, follows the DDL,
-        as far as these tell; None if all do.
+        """Return the test whether a row of this topic, in a partition and with an offset, follows the DDL, as
+        far as these show; None if all do.
         """
         is_topic_of_ddl = topic == self.at.topic
         if not is_topic_of_ddl and not self.is_alone:
@@ -157,10 +158,10 @@ class AfterDdl(NamedTuple):
 
 
 class TracedMessage(NamedTuple):
-    """A message as a template has it. `key`, `value`: the ops of the record's parts; None where it has none.
+    """A message in a template. `key`, `value`: the ops of the record's parts; None for a missing part.
 
-    `change`: its change with traced values. `after`: the DDL that it must follow, None if conditions say it.
-    `end`: the end of its transaction, if the message tells that, too; also with traced values.
+    `change`: its change with traced values. `after`: the DDL that it must follow, None if conditions cover
+    it. `end`: the end of its transaction, if it is part of the message; also with traced values.
     """
 
     key: tuple[SourceOp, ...] | None
@@ -172,43 +173,43 @@ class TracedMessage(NamedTuple):
 
 @runtime_checkable
 class TracingDecoder(Decoder, Protocol):
-    """A decoder that offers templates. For rows it asks the catalog about their own table alone: templates
-    are kept when others change.
+    """A decoder that offers templates. For rows it reads only their own table in the catalog: templates are
+    kept when other tables change.
     """
 
     def traced(
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
     ) -> TracedMessage:
-        """Return the message of a record, of which `change` is the only event, with traced values; or the
-        first one, before the end of its transaction.
+        """Return the message of a record with traced values. `change` is its only event; or the first one,
+        before the end of its transaction.
 
-        Conditions under which other messages mean the same are noted in the trace. Raises NotTemplatable.
+        Notes the conditions under which other messages mean the same in the trace. Raises NotTemplatable.
         """
         ...
 
 
 @runtime_checkable
 class DeserializingDecoder(Decoder, Protocol):
-    """A decoder that makes text of a message, and reads that.
+    """A decoder that converts a message to text, and reads that.
 
-    `decode(record, …)` gives what `inner.decode` does with the record that an `opener`'s function gives;
-    errors may have other words.
+    `decode(record, …)` returns the result of `inner.decode` for the record from an `opener`'s function; error
+    texts may differ.
     """
 
     @property
     def inner(self) -> Decoder:
-        """What reads the text."""
+        """Return the decoder of the text."""
         ...
 
     def opener(self, engine: type[Engine]) -> Callable[[ConsumerRecord], ConsumerRecord]:
-        """Return what gives a record with its key and value as text, with an engine where that reads them.
-        That raises DecodeError and Need.
+        """Return the function that converts a record's key and value to text, with an engine where possible.
+        The function raises DecodeError and Need.
         """
         ...
 
 
 Side = Literal["source", "target"]
-#: The sides as key paths name them.
+#: The sides by key path.
 SIDES: Final[Mapping[str, Side]] = {"from": "source", "to": "target"}
 KeepOrDrop = Literal["keep", "drop"]
 _TARGET: Final = {"side": "target"}
@@ -219,8 +220,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
     """The options that every codec has; fields are spelled with hyphens outside (`enable-tidb-extension`).
 
     `Meta(extra={"side": "target"})`, or `"source"`, marks an option that means nothing on the other side and
-    is refused there. A producer's own options have no such mark: a user may say on the source side what the
-    producer was set to.
+    is refused there. A producer's own options have no such mark: on the source side they may describe the
+    producer's configuration.
     """
 
     strict: Annotated[
@@ -240,26 +241,26 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
     ] = "keep"
 
     def problems(self) -> list[Problem]:
-        """What is wrong with these options on either side; `path` is the option's name."""
+        """Return the problems of these options on either side; `path` is the option's name."""
         return []
 
     def writing_problems(self) -> list[Problem]:
-        """What is wrong with these options together on the target side; `path` is the option's name."""
+        """Return the problems of the combined options on the target side; `path` is the option's name."""
         return []
 
     @property
     def refused_losses(self) -> frozenset[Loss]:
-        """The losses for which `strict` refuses a record."""
+        """Return the losses for which `strict` refuses a record."""
         return refused_losses(self.strict)
 
     @property
     def unlimited_bytes(self) -> int:
-        """How many bytes key and value of a message may have together before any limit is looked at."""
+        """Return the bytes that key and value of a message may have together before any limit is checked."""
         return _NO_LIMIT
 
     def without_effect(self) -> dict[str, str]:
-        """Which options change nothing on the target side given the others, and why, by their names; one
-        that has no effect for some sources only is not among them.
+        """Return the options that change nothing on the target side given the others, with the reasons, by
+        name; an option without effect only for some sources is not included.
         """
         return {}
 
@@ -273,7 +274,7 @@ class ZonedOptions(Options, frozen=True):
     ] = "UTC"
 
     def problems(self) -> list[Problem]:
-        """Find a zone that does not exist."""
+        """Report a zone that does not exist."""
         try:
             zone_of(self.timezone)
         except ValueError as error:
@@ -281,12 +282,14 @@ class ZonedOptions(Options, frozen=True):
         return []
 
     def zone(self) -> tzinfo:
-        """The zone of TIMESTAMP text. Raises ValueError for an unknown name."""
+        """Return the zone of TIMESTAMP text. Raises ValueError for an unknown name."""
         return zone_of(self.timezone)
 
 
 def zone_of(name: str) -> tzinfo:
-    """The zone of a name (`Asia/Shanghai`) or an offset (`+08:00`). Raises ValueError for what is neither."""
+    """Return the zone of a name (`Asia/Shanghai`) or an offset (`+08:00`). Raises ValueError for any other
+    text.
+    """
     if name.upper() in {"UTC", "Z", "+00:00"}:
         return UTC
     if offset := _OFFSET(name):
@@ -304,11 +307,11 @@ _OFFSET = re.compile(r"([+-])(0\d|1[0-4]):([0-5]\d)").fullmatch
 
 
 class RowSignature(msgspec.Struct, frozen=True):
-    """Bytes by which a message that says nothing about tables (rows, watermarks) is known unparsed.
+    """Bytes that identify a message without table facts (rows, watermarks) before parsing.
 
-    One of each of the `groups` stands in the message's `part`, as its producers print it, and none of
-    `never`. No message with DDL has that: a mark holds quotes, and inside a JSON text they would be escaped.
-    A message without the marks may be of any kind: written with other white space, or compressed.
+    One of each of the `groups` is in the message's `part`, as its producers print it, and none of `never`. No
+    message with DDL matches: a mark contains quotes, and inside a JSON text they would be escaped. A message
+    without the marks may be of any kind: written with other white space, or compressed.
     """
 
     groups: tuple[tuple[bytes, ...], ...]
@@ -316,19 +319,19 @@ class RowSignature(msgspec.Struct, frozen=True):
     part: Literal["key", "value"] = "value"
 
     def matches(self, key: bytes | None, value: bytes | None) -> bool:
-        """Whether the message certainly says nothing about tables."""
+        """Return whether the message certainly has no table facts."""
         text = (key if self.part == "key" else value) or b""
         marked = all(any(mark in text for mark in group) for group in self.groups)
         return marked and not any(mark in text for mark in self.never)
 
 
 class Joining(msgspec.Struct, frozen=True):
-    """How messages of rows are joined to one, as a protocol with batches has it.
+    """The rules for joining messages of rows into one, for a protocol with batches.
 
-    `most_rows` and `most_bytes` (of key and value together) bound a message; `shared_bytes` are those that
-    each has once, however many rows. `rows_in`: how many rows a message (key, value) has that others may
-    stand beside; 0 if it must stand alone. `joined`: the key and value of the message that holds what these
-    hold, in order.
+    `most_rows` and `most_bytes` (of key and value together) limit a message; `shared_bytes`: bytes that each
+    message has once, whatever its rows. `rows_in`: returns the number of rows in a message (key, value) that
+    may be joined with others; 0 if it must stay alone. `joined`: returns the key and value of the message
+    with the content of these, in order.
     """
 
     most_rows: int
@@ -339,12 +342,12 @@ class Joining(msgspec.Struct, frozen=True):
 
 
 def joins_nothing(_: Any) -> Joining | None:  # noqa: ANN401 - any codec's options
-    """Say that messages of several source records are not joined, whatever the options."""
+    """Join no messages of several source records, whatever the options."""
     return None
 
 
 def names_none(_: ConsumerRecord) -> Sequence[int | str]:
-    """Say that messages name no schemas of a registry."""
+    """Return no schema ids of a registry."""
     return ()
 
 
@@ -353,53 +356,50 @@ Message = tuple[bytes | None, bytes]
 
 
 def no_parts(_: ConsumerRecord) -> Sequence[Message]:
-    """Say of a record that it is one message."""
+    """Return no parts: the record is one message."""
     return ()
 
 
 def depends_on_others(_: object) -> bool:
-    """Say that a row's message may depend on the rows beside it, whatever the options."""
+    """Return False: a row's message may depend on the rows beside it, whatever the options."""
     return False
 
 
 def encodes_nothing(_: object) -> Capabilities:
-    """Say that nothing is written, whatever the options: there is no encoder."""
+    """Return no capabilities, whatever the options: there is no encoder."""
     return NOTHING
 
 
 def own_ddl(topics: Collection[str], _: Mapping[str, str]) -> dict[str, str]:
-    """Say that every topic has the DDL of its rows itself, whatever the options."""
+    """Return each topic as the topic with the DDL of its rows, whatever the options."""
     return dict(zip(topics, topics, strict=True))
 
 
 class Codec(msgspec.Struct, frozen=True):
-    """One protocol: `name` is the user's word for it, `title` a line of explanation.
+    """One protocol. `name`: its name for users; `title`: a line of explanation.
 
     `decoder` is None for a protocol that is only written, `encoder` for one that is only read; `codec_named`
-    refuses it on the other side. `decodes` is the most that its decoder can find in a message (`NOTHING`
-    without one), `encodes` what its encoder writes with given options (`encodes_nothing` without one).
-    `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
-    `rows_need_definitions`: a row cannot be read before the definition of its table, which has a message of
-    its own.
-    `ddl_topics`: for each source topic, the one that has the DDL of its rows, by the topics' names and the
-    source's options as texts; one that has the DDL of others has its own. `keys`: what a row's Kafka key
-    stands for.
-    `marker`: by which bytes templates of its messages are found, if its decoder offers them
-    (`TracingDecoder`). `lengths_at`: where the key and the value of a one-row message have the 8 bytes
-    that hold the number of bytes after them; None if they are not frames.
-    `parts`: messages of one event each, in order, of which a message of several could be made; none for any
-    other message. `frames`: how messages stand together in a record, if they may; they mean the same as alone
-    where the record has a time of Kafka that counts. `writes_rows_alone`: whether each row of a message
-    becomes what it would become alone, with given options.
-    `non_ddl_marker`: how most messages without DDL are known cheaply; None if they are not. `joining`: how
-    messages of neighboring source records are joined with given options, None if they are not.
-    `own_headers`: names of headers that are part of its messages, which neither messages of other protocols
-    inherit nor its own from those. `keyed_encoder`: makes an encoder that writes keys of chosen columns as
-    its own are; None for a codec whose keys the option `key` shapes, or nothing does. `uses_registry`: its
-    messages name schemas of a registry, whose ids `named_schemas` gives as far as a message's bytes tell.
-    `signs`: by what its messages are known among those of other protocols (`relay.core.detection`).
-    `profiles`: named sets of the target's options, as texts, for known readers; `profile_reasons`: why a
-    profile sets an option, where its own description does not tell.
+    refuses it on the other side. `decodes`: the most that its decoder can find in a message (`NOTHING`
+    without one); `encodes`: the content of its encoder's messages with given options (`encodes_nothing`
+    without one). `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
+    `rows_need_definitions`: a row cannot be read before the definition of its table, which has a separate
+    message. `ddl_topics`: for each source topic, the one that has the DDL of its rows, by the topics' names
+    and the source's options as texts; a topic that has the DDL of others has its own. `keys`: the meaning of
+    a row's Kafka key. `marker`: the bytes by which templates of its messages are found, if its decoder offers
+    them (`TracingDecoder`). `lengths_at`: the offsets in key and value of a one-row message of the 8 bytes
+    that hold the number of bytes after them; None if they are not frames. `parts`: messages of one event
+    each, in order, equivalent to a message of several; none for any other message. `frames`: how messages are
+    combined in a record, if they may be; they mean the same separately if the record has a valid Kafka time.
+    `writes_rows_alone`: whether the output for each row of a message is the same as for the row alone, with
+    given options. `non_ddl_marker`: a cheap test for most messages without DDL; None without one. `joining`:
+    the rules for joining messages of neighboring source records with given options, None if they are not
+    joined. `own_headers`: names of headers that are part of its messages; messages of other protocols do not
+    inherit them, nor do its own messages from those. `keyed_encoder`: makes an encoder that writes keys of
+    chosen columns like its own keys; None for a codec whose keys the option `key` shapes, or nothing does.
+    `uses_registry`: its messages name schemas of a registry; `named_schemas` returns their ids as far as a
+    message's bytes show them. `signs`: detects its messages among those of other protocols
+    (`relay.core.detection`). `profiles`: named sets of the target's options, as texts, for known readers;
+    `profile_reasons`: why a profile sets an option, if the option's description does not explain it.
     """
 
     name: str
@@ -429,7 +429,9 @@ class Codec(msgspec.Struct, frozen=True):
     profile_reasons: Mapping[str, Mapping[str, str]] = {}
 
     def output(self, options: Options) -> Capabilities:
-        """Return what the output says with these options: `encodes`, less what they leave out."""
+        """Return the capabilities of the output with these options: `encodes`, less the parts that they leave
+        out.
+        """
         says = self.encodes(options)
         return msgspec.structs.replace(
             says,
@@ -439,16 +441,16 @@ class Codec(msgspec.Struct, frozen=True):
 
     @property
     def is_readable(self) -> bool:
-        """Whether it can be a source."""
+        """Return whether it can be a source."""
         return self.decoder is not None
 
     @property
     def is_writable(self) -> bool:
-        """Whether it can be a target."""
+        """Return whether it can be a target."""
         return self.encoder is not None
 
     def serves(self, side: Side | None) -> bool:
-        """Whether it can be on a side; on None, which is either, it always can."""
+        """Return whether it can be on a side; on None, which is either, it always can."""
         return {"source": self.is_readable, "target": self.is_writable}.get(side or "", True)
 
     def open_decoder(self, options: Any, answers: LookupCache) -> Decoder:  # noqa: ANN401 - any codec's options
@@ -465,7 +467,7 @@ class Codec(msgspec.Struct, frozen=True):
 
 
 def side_of(annotation: Any) -> Side | None:  # noqa: ANN401 - a type annotation can be anything
-    """Return the only side on which an option of this type may stand, None if it may stand on both."""
+    """Return the only side for an option of this type, None if it may be on both."""
     extras = [
         meta.extra
         for meta in getattr(annotation, "__metadata__", ())

@@ -1,6 +1,4 @@
-"""Build messages as detection rules see them (`relay.codecs.detection`): decompressed, with the Avro in
-them.
-"""
+"""Build messages for detection rules (`relay.codecs.detection`): decompressed, with their Avro."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _LZ4: Final = b"\x04\x22\x4d\x18"
 def message_of(
     key: bytes | None, value: bytes, headers: tuple[Header, ...] = (), schema: str = ""
 ) -> Message:
-    """Return a message as detection rules see it. `schema`: the text of the schema it names, if known."""
+    """Return a message for detection rules. `schema`: the text of the schema it names, if known."""
     avro = _avro_in(value, headers)
     if len(value) > MOST_BYTES:
         return Message(key, value[:MOST_BYTES], headers, schema=schema, avro=avro)
@@ -42,7 +40,7 @@ def message_of(
 
 
 def _avro_in(value: bytes, headers: tuple[Header, ...]) -> bytes | None:
-    """The Avro in a value whose schema id is in the value or in a header; None if there is none."""
+    """Return the Avro in a value whose schema id is in the value or in a header; None if there is none."""
     if not has_id_header(headers, "value"):
         return behind_schema_id(value)
     try:

@@ -1,7 +1,7 @@
-"""By what a message of a protocol is known among those of others: what each room says of its own.
+"""Detection rules: how codecs recognize messages of their protocols.
 
-Contract: a codec's `signs` are asked about any bytes, raise nothing, and say what they see: how sure it is,
-by what, and which options its producer was set to. `relay.core.detection` weighs them.
+A codec's `signs` accept any bytes, raise nothing, and return the evidence: its strength, its text, and the
+options of the message's producer. `relay.core.detection` weighs them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ _NUMBER_BYTES, _GUID_BYTES = 5, 17
 
 
 class Strength(enum.IntEnum):
-    """How sure a sign is.
+    """The strength of a sign.
 
-    POSSIBLE: the message may be one of this protocol. LIKELY: it has a combination that no other format
-    has.
-    CERTAIN: it has what only this producer writes.
+    POSSIBLE: the message may be one of this protocol. LIKELY: it has a combination that no other format has.
+    CERTAIN: it has a part that only this producer writes.
     """
 
     POSSIBLE = 1
@@ -36,8 +35,8 @@ class Strength(enum.IntEnum):
 
 
 class Sign(NamedTuple):
-    """What a room sees in a message. `title`: what users call the format. `settings`: options of the codec as
-    the producer was set, as far as this message tells.
+    """A codec's evidence in a message. `title`: the users' name of the format. `settings`: options of the
+    codec that describe the producer, as far as this message shows.
     """
 
     strength: Strength
@@ -47,17 +46,17 @@ class Sign(NamedTuple):
 
 
 class Message:
-    """A message as detection rules see it.
+    """A message for detection rules.
 
-    `text` is the value decompressed and without a byte order mark, `compression` by what ("" for none).
-    `members` are those of a JSON object, none for anything else. `avro`: what follows the id of a registry's
-    schema, None if there is no such id before it, as where `is_bare`; `schema` is that schema's text, "" if
-    it is not known.
+    `text`: the value decompressed and without a byte order mark; `compression`: its compression ("" for
+    none). `members`: those of a JSON object, none for any other value. `avro`: the bytes after the id of a
+    registry's schema, None if there is no such id before it, as with `is_bare`; `schema`: that schema's text,
+    "" if unknown.
     """
 
     __slots__ = ("_inside", "avro", "compression", "headers", "key", "members", "schema", "text", "value")
 
-    def __init__(  # noqa: PLR0913 - what is known of a message
+    def __init__(  # noqa: PLR0913 - the parts of a message
         self,
         key: bytes | None,
         value: bytes,
@@ -80,7 +79,7 @@ class Message:
         return word_in(self.members, name)
 
     def inside(self, *path: str) -> Mapping[str, msgspec.Raw]:
-        """Return the members of an object in the message; none where there is no object."""
+        """Return the members of an object in the message; none if there is no object."""
         found = self._inside.get(path)
         if found is None:
             text = self.inside(*path[:-1]).get(path[-1])
@@ -89,7 +88,7 @@ class Message:
 
 
 def members_in(text: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
-    """Return the members of a JSON object, none for anything else."""
+    """Return the members of a JSON object, none for any other text."""
     try:
         return _decode_members(text)
     except REFUSED:
@@ -105,7 +104,9 @@ def word_in(members: Mapping[str, msgspec.Raw], name: str) -> str:
 
 
 def behind_schema_id(value: bytes) -> bytes | None:
-    """Return what follows the id of a schema: four bytes above 0 behind a zero byte, or a GUID behind a 1."""
+    """Return the bytes after the id of a schema: four bytes above 0 after a zero byte, or a GUID
+    after a 1.
+    """
     if value[:1] == bytes([_NUMBER]) and len(value) > _NUMBER_BYTES:
         id = int.from_bytes(value[1:_NUMBER_BYTES], "big", signed=True)
         return value[_NUMBER_BYTES:] if id > 0 else None
@@ -114,10 +115,10 @@ def behind_schema_id(value: bytes) -> bytes | None:
     return None
 
 
-#: Looks at a message; None if it has nothing of this protocol.
+#: Examines a message; None if it has nothing of this protocol.
 Signs = Callable[[Message], Sign | None]
 
 
 def sees_nothing(_: Message) -> Sign | None:
-    """Say that nothing identifies messages of a protocol."""
+    """Return None: nothing identifies messages of a protocol."""
     return None

@@ -51,7 +51,7 @@ def _by_words(title: str, name: str, words: frozenset[str], *others: str) -> Sig
 
 
 def _by_prefix(title: str, prefix: str) -> Signs:
-    """Recognize a format by how the names of its own members begin."""
+    """Recognize a format by the prefix of its own members' names."""
 
     def rule(message: Message) -> Sign | None:
         name = next((name for name in message.members if name.startswith(prefix)), "")
@@ -61,7 +61,9 @@ def _by_prefix(title: str, prefix: str) -> Signs:
 
 
 def _of_dms(message: Message) -> Sign | None:
-    """AWS DMS says in `metadata` what a message is: of a row, or a control record, which has no `data`."""
+    """Recognize AWS DMS by `metadata`, which has the kind of a message: of a row, or a control record without
+    `data`.
+    """
     metadata = message.inside("metadata")
     if metadata.keys() >= {"operation", "record-type"}:
         kind = "a control record" if word_in(metadata, "record-type") == "control" else "a data record"
@@ -86,7 +88,9 @@ def _of_striim(message: Message) -> Sign | None:
 
 
 def _of_wal2json(message: Message) -> Sign | None:
-    """Version 2 has an object for each row, and for BEGIN and COMMIT; version 1 one for a transaction."""
+    """Recognize wal2json: version 2 has an object for each row, and for BEGIN and COMMIT; version 1 one for a
+    transaction.
+    """
     members, title = message.members, "PostgreSQL's wal2json"
     action = word_in(members, "action")
     if action in _WAL2JSON_ROWS and members.keys() >= {"schema", "table"}:
@@ -103,7 +107,7 @@ _WAL2JSON: Final = frozenset(
     {"action", "xid", "timestamp", "lsn", "nextlsn", "origin", "transactional", "prefix", "content"}
 )
 _WAL2JSON_1: Final = frozenset({"change", "xid", "nextlsn", "timestamp", "origin"})
-#: Types of messages in the topic, or the rows of the table, by which a Debezium connector is told what to do.
+#: Types of messages in the signal topic, or of rows in the signal table, of a Debezium connector.
 _SIGNALS: Final = frozenset({
     "log", "execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "schema-changes",
     "set-binlog-position",
@@ -111,7 +115,7 @@ _SIGNALS: Final = frozenset({
 
 
 def _notification(message: Message) -> Sign | None:
-    """What a Debezium connector says of itself, in a topic of its own."""
+    """Recognize a notification of a Debezium connector, which has a separate topic."""
     found = message.inside("payload") if "schema" in message.members else message.members
     if not found.keys() >= {"id", "aggregate_type", "type"}:
         return None
@@ -119,7 +123,7 @@ def _notification(message: Message) -> Sign | None:
 
 
 def _cloud_event(message: Message) -> Sign | None:
-    """All in one object, or the attributes in headers."""
+    """Recognize a CloudEvent: all in one object, or the attributes in headers."""
     if message.members.keys() >= {"specversion", "type", "source"}:
         return Sign(Strength.CERTAIN, "CloudEvents", "member specversion")
     if any(name.lower() in {"ce_specversion", "ce-specversion"} for name, _ in message.headers):
@@ -128,7 +132,7 @@ def _cloud_event(message: Message) -> Sign | None:
 
 
 def _ext_json(message: Message) -> Sign | None:
-    """Apicurio's ExtJsonConverter puts the schema of a message into the registry."""
+    """Recognize Apicurio's ExtJsonConverter, which puts the schema of a message into the registry."""
     if message.members.keys() == {"schemaId", "payload"}:
         title = "JSON of Apicurio's ExtJsonConverter, whose schema only the registry has"
         return Sign(Strength.CERTAIN, title, "members schemaId and payload")
@@ -136,7 +140,7 @@ def _ext_json(message: Message) -> Sign | None:
 
 
 def _connect_row(message: Message) -> Sign | None:
-    """A row of Kafka Connect's JsonConverter, as the JDBC source writes it, with its schema beside it."""
+    """Recognize a row of Kafka Connect's JsonConverter, as the JDBC source writes it, with its schema."""
     is_row = message.members.keys() == {"schema", "payload"} and "source" not in message.inside("payload")
     if not is_row or word_in(message.inside("schema"), "type") != "struct":
         return None
@@ -144,7 +148,7 @@ def _connect_row(message: Message) -> Sign | None:
 
 
 def _text_in_json(message: Message) -> Sign | None:
-    """JSON that is a text, in which there is JSON again: a converter has been used twice."""
+    """Recognize JSON that is a text, in which there is JSON again: a converter has been used twice."""
     if not message.text.lstrip().startswith(b'"'):
         return None
     try:
@@ -172,7 +176,7 @@ def _by_beginning(
 
 
 def _by_pattern(title: str, evidence: str, pattern: re.Pattern[bytes]) -> Signs:
-    """Recognize a format by what its first bytes match."""
+    """Recognize a format by a pattern for its first bytes."""
 
     def rule(message: Message) -> Sign | None:
         return Sign(Strength.LIKELY, title, evidence) if pattern.match(message.value) else None
@@ -188,7 +192,9 @@ def _json_schema(message: Message) -> Sign | None:
 
 
 def _protobuf_of_registry(message: Message) -> Sign | None:
-    """Behind the schema's id come indexes of the message in it (a zero byte for the first), and fields."""
+    """Recognize Protobuf with a registry: after the schema's id come indexes of the message in it (a zero
+    byte for the first), and fields.
+    """
     body = message.avro
     if body is None or message.schema or body[:1] != b"\0" or not _is_protobuf(body[1:]):
         return None
@@ -197,7 +203,7 @@ def _protobuf_of_registry(message: Message) -> Sign | None:
 
 
 def _is_protobuf(data: bytes) -> bool:
-    """Whether all of some bytes are fields, as a small message has them."""
+    """Return whether all bytes are fields, as in a small message."""
     try:
         numbers = [number for number, _ in fields(data)]
     except ValueError:
@@ -205,7 +211,7 @@ def _is_protobuf(data: bytes) -> bool:
     return bool(numbers) and min(numbers) > 0 and max(numbers) <= _MOST_FIELDS
 
 
-#: A higher number of a field is chance.
+#: Higher field numbers are coincidences.
 _MOST_FIELDS: Final = 100
 #: Binlog of TiDB Binlog's drainer (pingcap/tidb-tools binlog.proto): type, commit ts, rows or a statement.
 _DRAINER_TYPE, _DRAINER_COMMIT_TS, _DRAINER_BODIES = 1, 2, {3, 4}
@@ -229,7 +235,7 @@ def _drainer(message: Message) -> Sign | None:
 
 
 def _avro_of_apicurio(message: Message) -> Sign | None:
-    """Apicurio's own frame: a zero byte, the id of a schema in 8 bytes, Avro."""
+    """Recognize Apicurio's own frame: a zero byte, the id of a schema in 8 bytes, Avro."""
     value = message.value
     if len(value) <= _LONG_PREFIX_BYTES or has_id_header(message.headers, "value"):
         return None
@@ -248,7 +254,7 @@ def _id_in_apicurios_header(message: Message) -> Sign | None:
 
 
 def _of_glue(message: Message) -> Sign | None:
-    """AWS Glue: a version, whether it is compressed, the id of a schema version in 16 bytes."""
+    """Recognize AWS Glue: a version, whether it is compressed, the id of a schema version in 16 bytes."""
     value = message.value
     if len(value) <= _GLUE_PREFIX_BYTES or value[0] != 3 or value[1] not in {0, 5}:
         return None
@@ -269,7 +275,9 @@ def _message_pack(message: Message) -> Sign | None:
 
 
 def _cbor(message: Message) -> Sign | None:
-    """A map (major type 5) whose first name is a short text (major type 3); a tag may say that it is CBOR."""
+    """Recognize CBOR: a map (major type 5) whose first name is a short text (major type 3); a tag may mark it
+    as CBOR.
+    """
     value = message.value.removeprefix(b"\xd9\xd9\xf7")
     if len(value) < 3 or not (0xA1 <= value[0] <= 0xB7 or value[0] == 0xBF) or not 0x61 <= value[1] <= 0x77:
         return None
@@ -280,7 +288,7 @@ def _cbor(message: Message) -> Sign | None:
 
 
 def _csv(message: Message) -> Sign | None:
-    """A line of several fields, of text alone."""
+    """Recognize a line of several fields, only of text."""
     line = message.value[:_CSV_BYTES].splitlines()[0] if message.value[:1].strip() else b""
     if line.count(b",") < 2 or line[:1] in b"{[" or not line.isascii() or not line.decode().isprintable():
         return None

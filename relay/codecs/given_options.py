@@ -1,4 +1,4 @@
-"""Reads options as command line, configuration or program give them, into a codec's own."""
+"""Parse options from command line, configuration or program into a codec's own."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from relay.codecs.row_keys import key_problems
 from relay.model.errors import ConfigError, Problem
 from relay.text.redaction import quoted, shown_name
 
-#: The option that stands for a set of others (`Codec.profiles`).
+#: The option that sets a group of others (`Codec.profiles`).
 PROFILE: Final = "profile"
-#: An option's value, as a program or a file of TOML may have it.
+#: An option's value from a program or a TOML file.
 OptionValue = str | bool | int | float | Sequence[str]
 
 
@@ -37,7 +37,7 @@ def option_texts(given: Mapping[str, OptionValue]) -> dict[str, str]:
 
 
 def option_text(value: object) -> object:
-    """Return an option's value as text; what no option can have is returned as it is."""
+    """Return an option's value as text; a value of an unsupported type is returned unchanged."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, enum.Enum):
@@ -50,11 +50,11 @@ def option_text(value: object) -> object:
 
 
 def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None = None) -> Options:
-    """Read `name=value` texts into the codec's frozen options, for one side of a route or (None) for no
+    """Parse `name=value` texts into the codec's frozen options, for one side of a route or (None) for no
     certain one. An option given alongside a profile takes precedence over it.
 
-    Raises ConfigError with every problem: an unknown name (with the near ones), an option of the other side,
-    a value that does not fit, options that contradict each other.
+    Raises ConfigError with every problem: an unknown name (with similar ones), an option of the other side,
+    an invalid value, options that contradict each other.
     """
     types = types_of_options(codec.options)
     problems: list[Problem] = []
@@ -93,7 +93,7 @@ def option_names(codec: Codec, side: Side) -> list[str]:
 
 
 def _choices(annotation: Any) -> list[str]:  # noqa: ANN401 - a type annotation can be anything
-    """Return the texts that an option of this type takes; none if they are not a list."""
+    """Return the texts that an option of this type accepts; none if they are not a list."""
     if annotation is bool:
         return ["true", "false"]
     arguments = typing.get_args(annotation)
@@ -105,8 +105,8 @@ def _choices(annotation: Any) -> list[str]:  # noqa: ANN401 - a type annotation 
 
 
 def reading_options(codec: Codec, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options with which a source reads what a target with these options writes; these are known
-    to be right.
+    """Return the options with which a source reads the output of a target with these options; these are known
+    to be valid.
     """
     types = types_of_options(codec.options)
     options = _with_profile(codec, given, "", None, [])
@@ -114,7 +114,7 @@ def reading_options(codec: Codec, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def writing_options(codec: Codec, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that a target takes, of those for both sides; these are known to be right."""
+    """Return the options that a target takes, of those for both sides; these are known to be valid."""
     types = types_of_options(codec.options)
     return {name: text for name, text in given.items() if name == PROFILE or side_of(types[name]) != "source"}
 
@@ -145,7 +145,7 @@ def _unknown_option(codec: Codec, name: str, names: Sequence[str], key_path: str
 
 
 def _near(name: str, names: Iterable[str], kind: str) -> str:
-    """Return a hint: the names that are like a wrong one, or else all."""
+    """Return a hint: the names similar to a wrong one, or else all."""
     every = sorted(names)
     near = difflib.get_close_matches(name, every, n=3, cutoff=0.5)
     return "did you mean " + " or ".join(near) + "?" if near else f"{kind}: " + ", ".join(every)
@@ -157,8 +157,8 @@ def _wrong_side(path: str, only: Side | None, side: Side) -> Problem:
 
 
 def idle_options(codec: Codec, given: Mapping[str, str], key_path: str) -> list[Problem]:
-    """Find options of a target that are given and have no effect: beside the others, or in this format, or a
-    profile whose every option is given explicitly. The options are known to be right.
+    """Find options of a target that are given and have no effect: with the others, or in this format, or a
+    profile whose every option is given explicitly. The options are known to be valid.
     """
     options = parse_options(codec, given, key_path, "target")
     says, most, reasons = codec.encodes(options), codec.decodes, options.without_effect()
@@ -166,7 +166,7 @@ def idle_options(codec: Codec, given: Mapping[str, str], key_path: str) -> list[
         ("ddl", says.ddl, most.ddl, Loss.DDL),
         ("watermarks", says.watermark, most.watermark, Loss.WATERMARK),
     ):
-        # What is left out on purpose, `strict` lets pass.
+        # `strict` ignores events left out on purpose.
         if not is_said and not (loss in options.refused_losses and given.get(name) == "drop"):
             reasons[name] = f"{codec.name} writes none" + (" with these options" if may_be else "")
     profile = codec.profiles.get(given.get(PROFILE, ""))

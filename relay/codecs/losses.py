@@ -1,9 +1,9 @@
-"""What a wire can carry, and what is counted where it cannot.
+"""Capabilities of wire formats, and the losses that are counted without them.
 
-`Loss` names the counters, `Capabilities` says what a wire holds with given options, `source_losses` counts
-what a target lacks of an event's `Source`. `refused_losses` reads the target option `strict`: `false`
-refuses nothing, `true` or `all` every kind that is a loss; `commit-ts` adds one, `-commit-ts` takes one
-from `all`.
+`Loss` names the counters, `Capabilities` describes a format with given options, `source_losses` counts the
+facts of an event's `Source` that a target lacks. `refused_losses` reads the target option `strict`: `false`
+refuses nothing, `true` or `all` every kind that is a loss; `commit-ts` adds one, `-commit-ts` takes one from
+`all`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from relay.text.redaction import quoted
 
 
 class Loss(enum.StrEnum):
-    """What a route can lose: the names of the counters."""
+    """The losses of a route: the names of the counters."""
 
     COMMIT_TS = "commit-ts"
     COMMIT_TS_SYNTHETIC = "commit-ts-synthetic"
@@ -102,12 +102,11 @@ class Loss(enum.StrEnum):
     __hash__ = str.__hash__
 
 
-#: What is counted although nothing is lost by it: what relay had to assume, text that passes without being
+#: Counted although nothing is lost: facts that relay had to assume, text that passes without being
 #: understood, statements that change no table and are not written, copies of a statement that the target has
-#: once, timestamps of records that are no times
-#: (they are kept, but messages cannot have them), what is left out on request, what is about no table where
-#: no topic is in use yet, and records without a value, which say nothing: a target with tombstones writes
-#: its own.
+#: once, invalid timestamps of records (they are kept, but messages cannot have them), events left out on
+#: request, facts of no table while no topic is in use yet, and records without a value, which have no
+#: content: a target with tombstones writes its own.
 INFORMATIONAL: Final = frozenset(
     {
         Loss.SCHEMA_GUESSED,
@@ -128,7 +127,7 @@ INFORMATIONAL: Final = frozenset(
 )
 
 
-#: Those of them that relay had to assume: another source, or an earlier statement, would have told.
+#: Those of them that relay had to assume: another source, or an earlier statement, would have had the fact.
 ASSUMED: Final = frozenset(
     {
         Loss.SCHEMA_GUESSED,
@@ -140,7 +139,7 @@ ASSUMED: Final = frozenset(
 )
 #: The kinds that `all` refuses.
 LOSSES: Final = frozenset(Loss) - INFORMATIONAL
-#: What is left out on request, before anything could refuse it.
+#: Events left out on request, before `strict` could refuse them.
 _ON_REQUEST: Final = frozenset({Loss.TABLE_LEFT_OUT, Loss.KIND_LEFT_OUT})
 _ALL: Final = frozenset({"all", "true", "1"})
 _NONE: Final = frozenset({"", "false", "0", "none"})
@@ -149,7 +148,7 @@ _NEAR: Final = 3
 
 
 def refused_losses(text: str) -> frozenset[Loss]:
-    """Return the kinds that a text refuses, of which `strict_problems` finds nothing wrong."""
+    """Return the kinds that a text refuses; the text must have no `strict_problems`."""
     refused: set[Loss] = set()
     accepted: set[Loss] = set()
     for name in _names(text):
@@ -172,12 +171,12 @@ def strict_without(refused: frozenset[Loss], lost: frozenset[Loss]) -> str:
 
 
 def strict_problems(text: str) -> list[Problem]:
-    """Return what is wrong with the text; `path` is the option's name."""
+    """Return the problems of the text; `path` is the option's name."""
     return [Problem("strict", *said) for said in _faults(_names(text))]
 
 
 def _faults(names: list[str]) -> Iterator[tuple[str, str]]:
-    """Find what is wrong with the names of kinds: what it is, and what to do about it."""
+    """Find the problems of kinds' names, each with a hint."""
     takes_all = not _ALL.isdisjoint(names)
     for name in names:
         kind = name.removeprefix("-")
@@ -196,7 +195,7 @@ def _faults(names: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _names(text: str) -> list[str]:
-    """Read a list: separated by commas, or as JSON and TOML write it."""
+    """Parse a list: separated by commas, or as JSON and TOML write it."""
     names: object = None
     if text.startswith("["):
         try:
@@ -215,7 +214,7 @@ def _near(kind: str) -> str:
     return "`relay formats --from … --to …` names those of a route, docs/protocols.md lists all"
 
 
-#: What is lost of an event for which the target has no message.
+#: Losses of events for which the target has no message.
 UNSUPPORTED_EVENT_LOSSES: Final[Mapping[type[Event], Loss]] = {
     SchemaChange: Loss.DDL,
     Watermark: Loss.WATERMARK,
@@ -225,7 +224,7 @@ UNSUPPORTED_EVENT_LOSSES: Final[Mapping[type[Event], Loss]] = {
 }
 
 
-#: Statements that remove rows without a message for each: a reader that does not get them keeps the rows.
+#: Statements that remove rows without a message for each: a reader that misses them keeps the rows.
 _REMOVING_ROWS: Final = frozenset(
     {
         DdlKind.DROP_DATABASE,
@@ -266,7 +265,7 @@ def is_administration(change: SchemaChange) -> bool:
 
 
 class Before(enum.StrEnum):
-    """How much of a changed row's old image a wire carries."""
+    """The part of a changed row's old image that a wire has."""
 
     FULL = "full"
     CHANGED = "changed columns (the rest follows from the new row)"
@@ -274,7 +273,7 @@ class Before(enum.StrEnum):
 
 
 class Keys(enum.StrEnum):
-    """What the Kafka key of a row's message stands for: what a compacted topic keeps the last record of.
+    """The meaning of a row's Kafka key, by which a compacted topic keeps the last record.
 
     `MESSAGE`: a key belongs to its message and is data; messages of one transaction may have the same.
     """
@@ -285,18 +284,17 @@ class Keys(enum.StrEnum):
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a wire, with given options, can say. Booleans are printed as yes or no.
+    """The capabilities of a wire with given options. Booleans are printed as yes or no.
 
     Values that most wires hold have the default True, facts that only some know the default False.
     `exact_decimals`: all digits of DECIMAL. `every_date`: zero dates, dates that are not in the calendar,
     years below 100. `every_time`: TIME beyond a day, years far from now, all digits of a second.
-    `null_beside_default`: NULL in a column that has a default. `source_name`: the name of
-    the source, TiCDC's cluster id. `snapshot`: that a row was read from a table and not from the log.
-    `query`: the statement that changed the row. `physical_partition`: the table id of a partitioned table's
-    partition. `column_charset`, `column_collation`: of the columns that a statement leaves, beside its text;
-    `column_enum_charset`: of those that are ENUM or SET. `schema_id`: Maxwell's number of a schema.
-    `binlog_row`: a row's number in its event of the binlog. `transaction_order`: a row's place in its
-    transaction.
+    `null_beside_default`: NULL in a column that has a default. `source_name`: the name of the source, TiCDC's
+    cluster id. `snapshot`: that a row was read from a table and not from the log. `query`: the statement that
+    changed the row. `physical_partition`: the table id of a partitioned table's partition. `column_charset`,
+    `column_collation`: of the columns after a statement, besides its text; `column_enum_charset`: of those
+    that are ENUM or SET. `schema_id`: Maxwell's number of a schema. `binlog_row`: a row's number in its event
+    of the binlog. `transaction_order`: a row's number in its transaction.
     """
 
     before: Before
@@ -335,12 +333,11 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     transaction_marks: bool = False
 
     def has(self, what: Loss) -> bool:
-        """Whether the wire has a place for what this counter counts; none has one for extras."""
+        """Return whether the wire can hold the fact that this counter counts; none can hold extras."""
         return what is not Loss.EXTRAS and bool(getattr(self, what.replace("-", "_")))
 
 
-#: Kinds of loss that a field of `Capabilities` with another name stands for; most have a field of their own
-#: name.
+#: Kinds of loss for a field of `Capabilities` with another name; most have a field of the same name.
 FIELDS_OF_LOSSES: Final[Mapping[Loss, str]] = {
     Loss.BEFORE_IMAGE: "before",
     Loss.COLUMN_TYPE: "column_types",
@@ -354,11 +351,11 @@ FIELDS_OF_LOSSES: Final[Mapping[Loss, str]] = {
     Loss.YEAR_BELOW_100: "every_date",
     Loss.ZERO_DATE: "every_date",
 }
-#: Fields about what a row is now. A reader of the target misses that, whatever the formats are.
+#: Fields of a row's current values. Readers of the target miss these, whatever the formats are.
 _ROW_FIELDS: Final = frozenset(
     {"deletes", "exact_decimals", "every_date", "every_time", "null_beside_default"}
 )
-#: What targets make up if the source does not say it, by the field of `Capabilities`.
+#: Facts that targets make up if the source lacks them, by the field of `Capabilities`.
 _MADE_UP: Final[Mapping[Loss, str]] = {
     Loss.COMMIT_TS_SYNTHETIC: "commit_ts",
     Loss.BINLOG_POSITION_SYNTHETIC: "binlog_position",
@@ -366,10 +363,10 @@ _MADE_UP: Final[Mapping[Loss, str]] = {
 
 
 def expected_losses(source: Capabilities, target: Capabilities) -> frozenset[Loss]:
-    """Return the kinds of loss that follow from the two formats alone and leave the rows as they are: facts
-    beside them that the source tells and the target has no place for, and what it makes up instead.
+    """Return the kinds of loss that follow from the two formats alone and leave the rows unchanged: facts
+    besides the rows that the source has and the target cannot hold, and facts that the target makes up.
 
-    Each row of such a route has them; a loss of another kind is news.
+    Each row of such a route has them; any other kind of loss is unexpected.
     """
     found = {Loss.HEARTBEAT, Loss.BOOTSTRAP}
     for kind in Loss:
@@ -390,11 +387,11 @@ def _tells(carries: Capabilities, field: str) -> bool:
 
 
 _NO_FACTS: Final[dict[str, Any]] = dict.fromkeys(Capabilities.__struct_fields__, False)
-#: What is found in messages of a protocol that is only written.
+#: The capabilities of a decoder for a protocol that is only written.
 NOTHING: Final = Capabilities(**_NO_FACTS | {"before": Before.NONE})
 
-#: How the loss of each field of `Source` and of `Transaction` is counted; None for what every target has in
-#: some form. A target carries a field if its `Capabilities` says so under the counter's name.
+#: The loss for each field of `Source` and of `Transaction`; None for fields that every target has in some
+#: form. A target carries a field if its `Capabilities` has the counter's name set.
 SOURCE_LOSSES: Final[Mapping[str, Loss | None]] = {
     "connector": None,
     "event_time_ns": None,
@@ -402,7 +399,7 @@ SOURCE_LOSSES: Final[Mapping[str, Loss | None]] = {
     "start_ts": Loss.START_TS,
     "name": Loss.SOURCE_NAME,
     "gtid": Loss.GTID,
-    "binlog_file": None,  # counted with the position, without which it says nothing
+    "binlog_file": None,  # counted with the position, which it needs
     "binlog_position": Loss.BINLOG_POSITION,
     "server_id": Loss.SERVER_ID,
     "thread_id": Loss.THREAD_ID,
@@ -421,29 +418,31 @@ TRANSACTION_LOSSES: Final[Mapping[str, Loss | None]] = {
     "table_order": Loss.TRANSACTION_ORDER,
     "total": Loss.TRANSACTION_TOTAL,
 }
-#: What MySQL's binlog tells, and a snapshot.
+#: Facts in MySQL's binlog, and the snapshot state.
 _OF_LOG: Final = ("gtid", "binlog_position", "binlog_row", "server_id", "thread_id", "snapshot", "query")
-#: The cluster id of every TiCDC that was not given one.
+#: The default cluster id of TiCDC.
 _NO_NAME: Final = "default"
 
 
 class CountSourceLosses(Protocol):
-    """Count what a target loses of an event's source, and of its transaction if it has one."""
+    """Count the losses of an event's source, and of its transaction if it has one."""
 
     def __call__(self, source: Source, losses: list[Loss], transaction: Transaction | None = None) -> None:
-        """Append a word for each thing that is lost."""
+        """Append the loss of each fact that is lost."""
         ...
 
 
 def source_losses(carries: Capabilities, source_name: str | None = None) -> CountSourceLosses:
-    """Return how a target counts what it loses. `source_name`: the one that it writes itself, if any."""
+    """Return the function that counts a target's losses. `source_name`: the name that the target writes
+    itself, if any.
+    """
     keeps_commit_ts = carries.commit_ts
     lacks = _Lacks(carries)
     keeps_log = lacks.source.keys().isdisjoint(_OF_LOG)
     own_names = {None, _NO_NAME, source_name}
-    #: Event times are cut to milliseconds; encoders that cut them to seconds count it themselves.
+    #: Event times are truncated to milliseconds; encoders that truncate them to seconds count it themselves.
     is_cut = carries.event_time_milliseconds and not carries.event_time_nanoseconds
-    #: What was found before, by what a source tells: rows of one source tell the same.
+    #: Losses by the facts that a source has: rows of one source have the same facts.
     seen: dict[tuple[bool, ...], list[Loss]] = {}
 
     def count(source: Source, losses: list[Loss], transaction: Transaction | None = None) -> None:
@@ -453,7 +452,7 @@ def source_losses(carries: Capabilities, source_name: str | None = None) -> Coun
             losses.append(_SOURCE_NAME)
         if is_cut and source.event_time_ns % 1_000_000:
             losses.append(_EVENT_TIME_PRECISION)
-        # Most rows have nothing else. This is asked for every row, so it is spelled out; the contract test
+        # Most rows have nothing else. This runs for every row, so it is spelled out; the contract test
         # of codecs finds a field that is forgotten here.
         if (
             transaction is None
@@ -503,8 +502,8 @@ def source_losses(carries: Capabilities, source_name: str | None = None) -> Coun
 
 
 class _Lacks:
-    """What a target lacks, but for commit ts and the source's name: `source`, by name the fields of a source,
-    and those of a transaction.
+    """The facts that a target lacks, except commit ts and the source's name: `source`: the fields of a source
+    by name; and those of a transaction.
     """
 
     def __init__(self, carries: Capabilities) -> None:
@@ -514,7 +513,7 @@ class _Lacks:
         self._transaction = _lost_fields(TRANSACTION_LOSSES, carries)
 
     def lost_of(self, source: Source, transaction: Transaction | None) -> set[Loss]:
-        """Return what is lost of these."""
+        """Return the losses of this source and transaction."""
         found = {what for name, what in self.source.items() if getattr(source, name) is not None}
         told = [
             what for name, what in self._transaction.items() if getattr(transaction, name, None) is not None
@@ -523,7 +522,7 @@ class _Lacks:
 
 
 def _lost_fields(losses: Mapping[str, Loss | None], carries: Capabilities) -> dict[str, Loss]:
-    """The fields that a target lacks, by name."""
+    """Return the fields that a target lacks, by name."""
     return {name: what for name, what in losses.items() if what is not None and not carries.has(what)}
 
 

@@ -1,4 +1,4 @@
-"""What other packages bring to relay: objects behind entry points."""
+"""Objects from other packages, loaded by entry points."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Kind = TypeVar("Kind")
 
 
 class Plugin(NamedTuple, Generic[Kind]):
-    """An entry point: its `name`, the `place` of its object (`module:NAME`), and the object, or what is wrong
-    with it.
+    """An entry point: its `name`, the `place` of its object (`module:NAME`), and the object, or its
+    problem.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Keys of a target's rows that options or rules choose, and what these cannot be combined with."""
+"""Keys of a target's rows chosen by options or rules, and their conflicts with other options."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from relay.text.redaction import printable, quoted
 
 
 def has_row_keys(options: Options) -> bool:
-    """Whether the Kafka key of a row is to be its primary key, whatever the target's producer writes."""
+    """Return whether the Kafka key of a row is its primary key, whatever the target's producer writes."""
     return getattr(options, "key", "producer") == "primary-key"
 
 
 def keys_of(codec: Codec, options: Options) -> Keys:
-    """Return what a row's Kafka key stands for with these options."""
+    """Return the meaning of a row's Kafka key with these options."""
     return Keys.ROW if has_row_keys(options) else codec.keys
 
 
 def key_problems(codec: Codec, options: Options) -> list[Problem]:
-    """Find what `key` and `tombstones`, of codecs that have them, cannot be combined with."""
+    """Report conflicts of `key` and `tombstones`, in codecs that have them, with other options."""
     has_tombstones = getattr(options, "tombstones", False)
     asked = {"key": has_row_keys(options), "tombstones": has_tombstones}
     problems = []
@@ -39,7 +39,7 @@ def key_problems(codec: Codec, options: Options) -> list[Problem]:
 
 
 def key_rule_problem(codec: Codec, options: Options) -> tuple[str, str] | None:
-    """Return why keys cannot be made of chosen columns, and what to do about it; None if they can."""
+    """Return why keys of chosen columns are impossible, and a hint; None if they are possible."""
     names = types_of_options(codec.options)
     if codec.keyed_encoder is None and "key" not in names:
         return f"the keys of {codec.name} are part of its messages", "leave it out, or write another protocol"
@@ -51,7 +51,7 @@ def key_rule_problem(codec: Codec, options: Options) -> tuple[str, str] | None:
 def without_key(
     protocol: str, table: TableId, wanted: Iterable[str], has: Container[str]
 ) -> KeyColumnsMissing:
-    """Return the error for a row that lacks columns that a rule makes its key of."""
+    """Return the error for a row that lacks columns of the key chosen by a rule."""
     lacking = ", ".join(quoted(name) for name in wanted if name not in has)
     reason = (
         f"a row of {printable(str(table))} has no column {lacking}, and its rule of [[target.topics]] makes "

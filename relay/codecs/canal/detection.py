@@ -63,9 +63,7 @@ def _of_family(look: Callable[[Message], Sign | None]) -> Callable[[Message], Si
 
 @_of_family
 def ticdc(message: Message) -> Sign | None:
-    """Detect TiCDC: with its extension by a member of its own; without it by the lack of a GTID and a
-    constant message id.
-    """
+    """Detect TiCDC: with its extension by its member `_tidb`; without it by id 0 and a missing GTID."""
     members, settings = message.members, dict[str, str]()
     if message.compression:
         settings["large-message-handle-compression"] = message.compression

@@ -22,8 +22,8 @@ NAME: Final = "ticdc-open-protocol"
 ROW, DDL, RESOLVED = 1, 2, 3
 #: The only version since TiCDC v4.0.0, in the form that begins every key.
 VERSION: Final = (1).to_bytes(8, "big")
-#: The value of a resolved event: one segment of no bytes. The manual says "None"; every release writes these
-#: eight.
+#: The value of a resolved event: one segment of no bytes. In the manual it is "None"; every release writes
+#: these eight bytes.
 NO_VALUE: Final = bytes(8)
 #: The version and the length of the first segment: the start of a key.
 _head: Final = struct.Struct(">qq").unpack_from

@@ -102,7 +102,7 @@ def form_of(column_type: ColumnType, modes: Modes) -> tuple[str, str]:
 
 
 def loses_type(column_type: ColumnType) -> bool:
-    """Whether TiCDC has no name for the type: spatial types are written as BLOB, others as TEXT."""
+    """Return whether TiCDC has no name for the type: it writes spatial types as BLOB, others as TEXT."""
     return column_type.base in GEOMETRIES or (
         column_type.base not in _FORMS and column_type.base != "decimal"
     )

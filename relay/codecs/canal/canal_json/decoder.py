@@ -98,7 +98,7 @@ class Decoder:
     def _rows_without_numbers(self, message: CanalMessage, losses: list[Loss]) -> TextReaders | ZonedReaders:
         """Return the readers for rows without `sqlType`, as Tencent DTS and other look-alikes write them.
 
-        DTS writes binary values in hex and offsets behind TIMESTAMP, or neither. If no row has such an
+        DTS writes binary values in hex and offsets after TIMESTAMP, or neither. If no row has such an
         offset, binary values are read as Canal's, and counted.
         """
         types = {

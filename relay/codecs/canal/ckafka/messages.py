@@ -49,7 +49,7 @@ class RowMessage(Message, kw_only=True, gc=False):
     TYPE: str
 
 
-#: Undocumented members of a row that only this format has; rows of its own source keep them.
+#: Undocumented members of a row that only this format has; rows of CKafka sources keep them.
 MOSTLY_NULL: Final = frozenset({"EVENT_SERVER_ID", "GROUP_ID"})
 
 

@@ -274,7 +274,7 @@ class CkafkaReaders:
         if kept.labels:
             kept = self._with_labels(table, kept, images)
         text = kept.text
-        # Without members a definition is no complete one, which else says that columns are missing.
+        # Without members a definition counts as incomplete; a complete one would report missing columns.
         has_gaps = not is_whole or (text.leaves_out and not kept.has_members)
         self._count(text, images, losses, has_gaps=has_gaps)
         typed = text.typed
@@ -340,8 +340,8 @@ class CkafkaReaders:
 
 
 def _times_of_no_type(reader: TextReader, images: CkafkaImages) -> int:
-    """Count the values that may be a TIMESTAMP (in the source's zone) or a DATETIME (in none); without a type
-    they cannot be told apart.
+    """Count the values that are either a TIMESTAMP (in the source's zone) or a DATETIME (in none), which
+    depends on the unknown type.
     """
     columns = reader.schema.columns
     untyped = [columns[at].name for at in reader.places if columns[at].type == _GUESS]

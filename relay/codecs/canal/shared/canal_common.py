@@ -100,7 +100,7 @@ def canal_readers(protocol: str, style: TextStyle, most_bytes: int) -> TextReade
 
 
 #: Numbers of java.sql.Types that Huawei DRS writes and Canal does not: LONGVARCHAR, BINARY, VARBINARY, FLOAT,
-#: and one of its own for DATETIME.
+#: and its own number for DATETIME.
 _DRS_SQL_TYPES: Final = frozenset({-1, -2, -3, 6, 94})
 #: Finds the start of such a number in any spelling: also as text, or with a fraction or an exponent.
 _may_be_drs: Final = re.compile(rb':\s*(?:-[0-3]|[06"]|9[4.])').search

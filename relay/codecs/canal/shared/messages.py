@@ -204,7 +204,7 @@ def base64_bytes(protocol: str, path: str, value: object) -> bytes | None:
         raise Malformed(protocol, path, "not base64") from None
 
 
-# ---------------------------------------------------------------- DDL words
+# ---------------------------------------------------------------- DDL types
 
 #: Canal's type of a statement by its first action; ALTER for unlisted actions.
 _WORDS: Final = {

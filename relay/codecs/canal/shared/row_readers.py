@@ -144,7 +144,7 @@ def _definition(catalog: Catalog, table: TableId, at: Position) -> TableSchema |
 
 
 def _only_in(old: Cells, cells: Cells) -> tuple[str, ...]:
-    # A function of its own: a closure over `cells` where rows are read would slow down every row.
+    # A separate function: a closure over `cells` where rows are read would slow down every row.
     return tuple(name for name in old if name not in cells)
 
 

@@ -67,7 +67,7 @@ class ControlMessage(msgspec.Struct, gc=False):
 
 
 #: DDL that TiCDC calls QUERY although it alters a table (TTL, exchange partition, and every action without a
-#: type of its own).
+#: separate type).
 _QUERY_KINDS: Final = frozenset(
     {
         DdlKind.ALTER_TTL,

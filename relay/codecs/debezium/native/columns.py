@@ -94,7 +94,7 @@ class DebeziumColumns:
         is_known: bool,
         is_key: bool,  # noqa: ARG002 - key columns have no form of their own
     ) -> Form:
-        """Return the form of the column's values; for a guessed type, that of JSON."""
+        """Return the form of the column's values; for an inferred type, that of JSON."""
         form = self._form(column, declared, value, is_known=is_known)
         if form is None:
             return Form(bool, int) if type(value) is bool else Form(_LIKE.get(type(value), str))

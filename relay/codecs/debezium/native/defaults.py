@@ -135,7 +135,7 @@ _READS: Final[dict[str, Callable[[str, Column], Any]]] = {
     "time": _time,
 }
 
-# ---------------------------------------------------------------- in place of NULL
+# ---------------------------------------------------------------- replacements of NULL
 
 _ZEROS: Final[dict[str, Any]] = {
     **dict.fromkeys(("int8", "int16", "int32", "int64"), 0),

@@ -262,7 +262,7 @@ class Encoder:
         text = self._messages.key_text(plan, before if after is None else after)
         return ((NEW_KEY if change.op is _DELETE else OLD_KEY, text),)
 
-    # ------------------------------------------------------------ what is no row
+    # ------------------------------------------------------------ events other than rows
 
     def _control(
         self, event: Event, source_record: ConsumerRecord, losses: list[Loss]

@@ -157,7 +157,7 @@ _IN_SCHEMA: Final[dict[str, Callable[[str, Column], Any]]] = {
     "time": _time,
 }
 
-# ---------------------------------------------------------------- in place of NULL
+# ---------------------------------------------------------------- replacements of NULL
 
 
 def null_default(column: Column, write: Callable[[Any], Any] | None) -> Any:  # noqa: ANN401 - any value of JSON

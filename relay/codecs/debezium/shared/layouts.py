@@ -321,7 +321,7 @@ class Shape:
     def images(
         self,
         op: Op,
-        payload: Any,  # noqa: ANN401 - what `parsed` returns
+        payload: Any,  # noqa: ANN401 - a result of `parsed`
         known: TableSchema | None,
         value: bytes,
         losses: list[Loss],
@@ -385,7 +385,7 @@ def _shape_of(table: TableLayouts, layout: Layout, payload: type, value: bytes) 
 
 
 class TopicRows:
-    """The shape of a topic's messages: a guess, which every message may refute.
+    """The assumed shape of a topic's messages, which every message may refute.
 
     A run of rows with one layout sets it, and the first message that does not fit clears it. So few attempts
     fail in a topic where tables alternate.

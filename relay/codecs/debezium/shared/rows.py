@@ -38,7 +38,7 @@ from relay.model.events import ABSENT, Column, ColumnType, Images, Position, Row
 from relay.model.limits import DEFAULT_LIMITS, Limits, check_columns, exceeded
 
 _PARTS: Final = PartNames(deleted="payload.before", old="payload.before", new="payload.after")
-#: Maximum layouts kept per table: versions of the definition, selections of columns, guesses.
+#: Maximum layouts kept per table: versions of the definition, selections of columns, inferred types.
 _CACHED_LAYOUTS: Final = 32
 #: Memory of a layout, base and per column, with the functions of an encoder that write its rows, and of a
 #: parsed schema block, per byte (measured with CPython 3.11).
