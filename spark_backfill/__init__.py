@@ -1,1 +1,1 @@
-"""The Spark job: it translates history of any size with relay's core, and writes it with relay's sink."""
+"""The Spark job: translate history of any size with relay's core, and write it with relay's sink."""

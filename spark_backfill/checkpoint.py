@@ -157,7 +157,7 @@ class Checkpoint:
         }
         if document == self._kept:
             return
-        # Written under another name first: one of the two files is always whole.
+        # Written under another name first: one of the two files is always complete.
         stream = self._system.create(self._draft, True)
         stream.write(bytearray(json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"))
         stream.close()

@@ -96,7 +96,7 @@ class _Work:
         self._is_stopped = True
         if self._spark is None:
             return
-        # Java logs at length everything that is interrupted.
+        # Java logs every interruption at length.
         self._spark.sparkContext.setLogLevel("FATAL")
         if self._topics is not None:
             self._topics.stop()
@@ -292,5 +292,5 @@ def _report(error: BaseException, log: SparkLog | None) -> int:
 
 
 def _say(text: str) -> None:
-    """Print one line, without control characters."""
+    """Print one line, with control characters escaped."""
     print(printable(text), file=sys.stderr, flush=True)  # noqa: T201 - what the command says

@@ -41,7 +41,7 @@ from spark_backfill.layouts import FOLDERS, day
 SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "number")
 #: The columns that name a target partition.
 PLACE: Final = ("topic", "partition")
-#: First characters of the names of files and folders that Hadoop and Spark pass over.
+#: First characters of the names of files and folders that Hadoop and Spark skip.
 HIDDEN: Final = ("_", ".")
 #: Variables that indicate a separate configuration of Spark.
 _ELSEWHERE: Final = ("PYSPARK_GATEWAY_PORT", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR")
@@ -67,8 +67,9 @@ def qualified(path: Any, system: Any) -> str:
 
 
 class Captured(NamedTuple):
-    """Records to translate: a frame, and how workers read its rows. `last_files`: how far a growing folder
-    was read.
+    """Records to translate: a frame, and how workers read its rows.
+
+    `last_files`: how far a growing folder was read.
     """
 
     frame: DataFrame
@@ -166,7 +167,7 @@ def as_records(frame: DataFrame) -> DataFrame:
     """Return Kafka's columns as those of `RECORDS`. Raises ConfigError.
 
     Headers may be missing. A timestamp may be a time (in UTC if it has no zone), a number of milliseconds, or
-    NULL. A value that is no number, or does not fit, becomes NULL.
+    NULL. A value that is not a number, or does not fit, becomes NULL.
     """
     _check_columns(frame)
     headers = F.col("headers") if "headers" in frame.columns else F.lit(None)

@@ -37,8 +37,9 @@ def stops_at_every_failure(config: Config) -> bool:
 def check_first_records(
     config: Config, records: Captured, catalog: Catalog, bounds: Bounds, known: RegistryAnswers = NO_ANSWERS
 ) -> None:
-    """Raise TooManyFailures, like the service, if none of the first records can be translated and more than
-    `first_failures` fail.
+    """Raise TooManyFailures, like the service, if the first records indicate a wrong source format.
+
+    That is, if none of them can be translated and more than `first_failures` fail.
     """
     most = config.errors.first_failures
     if stops_at_every_failure(config) or not most or config.errors.on_first_failures is not OverBudget.STOP:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from relay.model.errors import ConfigError, Problem
 
-#: How many footers are read at a time: an object store is slow to answer.
+#: How many footers are read at a time: an object store has a high latency.
 _THREADS: Final = 8
 _NO_PARQUET: Final = re.compile("is not a Parquet file|corrupted file")
 #: Parts of a column's text that do not affect reading: whether it may be NULL, and field ids.
@@ -22,7 +22,7 @@ _NO_MATTER: Final = re.compile(r"\b(optional|required) | = \d+\b")
 def check_alike(spark: SparkSession, paths: Sequence[str], names: Iterable[str], optional: str) -> str | None:
     """Refuse files that differ in one of these columns; return the first with the column `optional`.
 
-    Other files may lack that column. Raises ConfigError, also for a file that is no Parquet.
+    Other files may lack that column. Raises ConfigError, also for a file that is not Parquet.
     """
     names, firsts = list(names), dict[str, tuple[str, str]]()
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -46,11 +46,11 @@ class _Footers:
     def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm
         self._settings = spark._jsc.hadoopConfiguration()
-        # Most files of a folder have the same schema, and every call into Java costs.
+        # Most files of a folder have the same schema, and every call into Java is slow.
         self._known: dict[str, Mapping[str, str]] = {}
 
     def columns_of(self, path: str) -> Mapping[str, str]:
-        """Return the types of a file's columns. Raises ConfigError for a file that is no Parquet."""
+        """Return the types of a file's columns. Raises ConfigError for a file that is not Parquet."""
         parquet = self._jvm.org.apache.parquet.hadoop
         try:
             file = parquet.util.HadoopInputFile.fromPath(

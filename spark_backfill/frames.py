@@ -69,7 +69,7 @@ class Reader(Protocol):
     """Read the rows of a frame as records; a value that Spark sends to its workers."""
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        """Yield the records of a batch, in its order. Raises Malformed for a row that is no record."""
+        """Yield the records of a batch, in its order. Raises Malformed for a row that is not a record."""
         ...
 
 

@@ -240,7 +240,7 @@ class TopicsRun:
 
     def _translate(self, frame: DataFrame, step: int) -> None:
         config, records = self._config, captured(frame)
-        # Only the first step of a run can have been begun before: one that fails ends its run.
+        # Only the first step of a run can have been started before: one that fails ends its run.
         is_first = self._catalog is None
         if self._catalog is None:
             self._catalog = self._learned_before(step)

@@ -1,4 +1,4 @@
-"""The packages of the extra `spark`, looked for before anything of them is imported."""
+"""Check for the packages of the extra `spark` before any of them is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the folders and files that a configuration names, before anything is read or written."""
+"""Check the folders and files of a configuration before anything is read or written."""
 
 from __future__ import annotations
 

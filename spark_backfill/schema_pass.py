@@ -118,7 +118,7 @@ def _batch(found: list[DdlRecord]) -> pa.RecordBatch:
 def with_times(
     config: Config, records: Iterable[ConsumerRecord], schemas: RegistrySchemas | None = None
 ) -> list[DdlRecord]:
-    """Date records that are known to hold DDL."""
+    """Date records that contain DDL."""
     translator, resolver = config.translator(), (schemas or RegistrySchemas(config)).resolver
     found = []
     for record in records:

@@ -28,7 +28,7 @@ NEEDED: Final = {
 
 
 def is_started_by_java() -> bool:
-    """Whether Java runs already, as under spark-submit."""
+    """Return whether Java runs already, as under spark-submit."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -70,7 +70,7 @@ def _defaults(config: Config, allowed: str) -> dict[str, str]:
         # The job reports its progress in lines; Spark's bar would be among them.
         "spark.ui.showConsoleProgress": "false",
     }
-    if kernel := os.environ.get(VARIABLE):  # workers elsewhere have not the driver's environment
+    if kernel := os.environ.get(VARIABLE):  # workers elsewhere lack the driver's environment
         defaults[f"spark.executorEnv.{VARIABLE}"] = kernel
     if allowed:
         defaults["spark.executor.extraJavaOptions"] = f"-D{allowed}"

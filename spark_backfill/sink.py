@@ -66,7 +66,7 @@ class Write:
         while some := list(islice(records, _RECORDS_BY_TABLE)):
             needed = {out.topic: _source_topic(out) for out in some}
             try:
-                with contextlib.suppress(Undelivered):  # raised about a sink; here it is made only now
+                with contextlib.suppress(Undelivered):  # raised to replace a sink; here it is made only now
                     await topics.ensure(needed)
                 await topics.ensure(needed)
             except Undelivered as error:

@@ -232,7 +232,7 @@ def _with_parameters(base: str, precision: str, scale: str, sign: str, members: 
 def _default(column: Mapping[str, Any]) -> str:
     value = column.get("ColumnDefault")
     if value is None or column["ColumnType"].upper() in {"BIT", "BINARY", "VARBINARY"}:
-        return ""  # the file has no exact text of bytes
+        return ""  # the file lacks the exact bytes
     text = str(value)
     return f" DEFAULT {text if _NOW.fullmatch(text) else _text(text)}"
 

@@ -79,7 +79,7 @@ def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[Dd
 
 
 def _listed(spark: SparkSession, path: str) -> tuple[str, list[str]]:
-    """Return the folder as Hadoop names it, and the paths of all files below it."""
+    """Return the folder in Hadoop's form, and the paths of all files below it."""
     folder, system = hadoop_path(spark, path)
     if not system.exists(folder):
         raise ConfigError([Problem("backfill.input", f"there is no {path}")])
@@ -151,8 +151,9 @@ def _texts(spark: SparkSession, paths: list[str]) -> dict[str, bytes]:
 
 
 class _Statement(NamedTuple):
-    """The DDL of a schema file, as the message that TiCDC would have sent to a topic. `is_known`: a user's
-    statement.
+    """The DDL of a schema file, as the message that TiCDC would have sent to a topic.
+
+    `is_known`: a user's statement.
     """
 
     record: ConsumerRecord

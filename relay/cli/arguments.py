@@ -190,7 +190,7 @@ def _is_stdin(path: Path) -> bool:
     """Return whether stdin was opened on this regular file (`< FILE`)."""
     try:
         return path.is_file() and os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
-    except (OSError, ValueError, AttributeError):  # stdin is closed, or no file at all
+    except (OSError, ValueError, AttributeError):  # stdin is closed, or not a file
         return False
 
 

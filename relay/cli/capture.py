@@ -28,7 +28,7 @@ from relay.topics.plan import FOREVER_MS, KEPT_FOREVER, is_compacted, limit_of, 
 
 #: How many records are passed to the client together.
 _CHUNK: Final = 2_000
-#: More partitions than this are rather a mistake in the file.
+#: More partitions than this are probably a mistake in the file.
 _MOST_CREATED: Final = 1_000
 #: The broker's default replication factor.
 _DEFAULT_REPLICAS: Final = -1

@@ -51,7 +51,7 @@ COMMANDS: Final[Mapping[str, str | tuple[str, Mapping[str, str]]]] = {
 
 
 class _Program(TyperGroup):
-    """The program. A command is made when it is asked for."""
+    """The program. A command is made on demand."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's own click calls it
         """Return the names of all commands."""

@@ -64,7 +64,7 @@ def filter_of(options: LetterFilter) -> DeadLetterFilter:
 
 
 def _say(request: ListRequest | ReplayRequest, text: str) -> None:
-    """Print on stderr, unless the user wants it quiet."""
+    """Print on stderr, unless `quiet` is set."""
     if not request.quiet:
         say(text)
 
@@ -131,7 +131,10 @@ def _list_summary(topic: str, chosen: list[DeadLetter], found: list[DeadLetter],
 
 
 def _export(dead_letters: list[DeadLetter], name: str) -> None:
-    """Write the originals, each once even if several routes have buried it, and each partition in order."""
+    """Write the originals in the order of each partition.
+
+    Each is written once even if several routes have made dead letters of it.
+    """
     with open_output(name, "--export") as output:
         writer = RecordWriter(output, "stdout" if name == STANDARD else name)
         for first, *_ in by_original(msgspec.structs.replace(each, route="") for each in dead_letters):
@@ -255,7 +258,7 @@ def replay_dead_letters(request: ReplayRequest) -> int:
 
 
 async def _replay_alone(config: Config, wanted: DeadLetterFilter, request: ReplayRequest) -> Outcome:
-    """Replay while no other replay does. A dry run writes nothing, and disturbs none."""
+    """Replay while no other replay does. A dry run writes nothing, and interferes with no other."""
     if request.dry_run:
         return await _replay(config, wanted, request)
     return await only_replay(

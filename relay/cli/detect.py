@@ -39,8 +39,9 @@ class Again(NamedTuple):
 
 
 def show_detected(request: DetectRequest) -> int:
-    """Print the detected formats of a topic or of each file. Return the worst exit status: 2 for an input
-    without any record that relay reads.
+    """Print the detected formats of a topic or of each file. Return the worst exit status.
+
+    It is 2 for an input without any record that relay reads.
     """
     topic = request.source_topic.in_place_of(request.inputs)
     if topic is not None:

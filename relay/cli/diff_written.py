@@ -18,8 +18,10 @@ _members_in = msgspec.json.Decoder(_Members).decode
 
 
 def written_change(record: ConsumerRecord | ProducerRecord, place: ConsumerRecord, protocol: str) -> Change:
-    """Return a message as a change. Messages do not name their tables, so rows with the same columns meet,
-    those of a key in their order. Raises Malformed.
+    """Return a message as a change. Raises Malformed.
+
+    Messages do not name their tables, so rows with the same columns are matched, those of a key in their
+    order.
     """
     key = _cells(record.key, protocol) if record.key else {}
     row = None if record.value is None else _cells(record.value, protocol)

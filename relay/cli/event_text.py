@@ -1,4 +1,4 @@
-"""Canonical events as lines of text: exact values, aligned columns, no control characters for a terminal.
+"""Canonical events as lines of text: exact values, aligned columns, control characters escaped.
 
 A line is a list of (text, style); styles are rich's and are dropped when the output is no terminal.
 """

@@ -129,7 +129,7 @@ def describe(error: BaseException) -> str:
 
 
 def say(text: str) -> None:
-    """Print one line on stderr, without control characters.
+    """Print one line on stderr, with control characters escaped.
 
     Only a terminal wraps it, between words, with a hanging indent. If that fails, neither the work nor the
     exit status changes.

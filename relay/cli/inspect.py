@@ -116,7 +116,7 @@ def _translator(source: str, options: Sequence[str], limits: Sequence[str]) -> T
 def line_printer() -> Callable[[Sequence[Line]], None]:
     """Return a function that prints lines: with styles on a terminal, plain otherwise.
 
-    They contain no control characters, and cannot begin a line.
+    Control characters are escaped, so that no value can begin a line or control the terminal.
     """
     if not sys.stdout.isatty():
         return lambda lines: sys.stdout.writelines(_plain(line) + "\n" for line in lines)
@@ -142,7 +142,7 @@ def _print_json(event: Event, record: ConsumerRecord) -> None:
 
 
 def exact(value: object) -> object:
-    """Return JSON for a value that JSON has no form for, without losing a digit or a byte."""
+    """Return a JSON form for a value without one, exact to the digit and byte."""
     if isinstance(value, Decimal):
         return {"decimal": format(value, "f")}
     if isinstance(value, bytes):

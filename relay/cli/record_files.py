@@ -200,8 +200,8 @@ class RecordWriter:
         self._live = live
         self._pending = bytearray()
         self._counted: Counter[tuple[str, int]] = Counter()
-        # A terminal gets no control characters; any other output gets the bytes that relay would write to
-        # Kafka.
+        # On a terminal control characters are escaped; elsewhere the bytes are those that relay would write
+        # to Kafka.
         self._is_shown = raw.isatty()
         self.records = 0
 

@@ -72,7 +72,7 @@ def with_partitions(source: Input) -> Iterator[Known]:
 
 
 def _partitions(lines: Iterable[bytes]) -> list[tuple[str, int]]:
-    """Find the partitions that records name. A line that is no record is refused by a later reader."""
+    """Find the partitions that records name. A line that is not a record is refused by a later reader."""
     found: dict[tuple[str, int], None] = {}
     for number, line in enumerate(lines):
         try:

@@ -30,7 +30,7 @@ def run(request: RunRequest) -> int:
 
 
 def _logs_json(request: RunRequest) -> bool:
-    """Whether this run logs JSON: by its configuration or, with `auto`, without a terminal."""
+    """Return whether this run logs JSON: by its configuration or, with `auto`, without a terminal."""
     from relay.config.loading import log_format
     from relay.io.log_text import LogFormat
 

@@ -108,7 +108,7 @@ def _placeholder_problems(config: Config) -> Iterator[Problem]:
 
 
 def _texts_of(table: BaseModel, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield every text of a configuration that is no secret, with its key; those of lists and tables, too."""
+    """Yield every text of a configuration except secrets, with its key; those of lists and tables, too."""
     for name, field in type(table).model_fields.items():
         key, value = (*path, field.alias or name), getattr(table, name)
         if isinstance(value, BaseModel):

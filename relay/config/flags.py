@@ -37,8 +37,8 @@ class FlagSource(PydanticBaseSettingsSource):
 def tables_of(settings: Sequence[str], model: type[BaseModel], problems: list[Problem]) -> Tables:
     """Parse `table.key=value` texts into tables; append errors to `problems`.
 
-    A value is TOML, or text if it is none. Where the key takes text, only quoted text is TOML: `007` and
-    `true` are texts there.
+    A value is TOML, or text if it is not valid TOML. Where the key takes text, only quoted text is TOML:
+    `007` and `true` are texts there.
     """
     tables: Tables = {}
     for setting in settings:

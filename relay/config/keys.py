@@ -44,7 +44,7 @@ def is_text(declared: object) -> bool:
 
 
 def leaves(model: type[BaseModel], path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield every key that is no table of keys, with its declared type."""
+    """Yield every key that is not a table of keys, with its declared type."""
     for name, field in keys_of(model).items():
         if is_table(field.annotation):
             yield from leaves(field.annotation, (*path, name))

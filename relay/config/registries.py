@@ -51,7 +51,7 @@ def resolver_of(config: Config, *, retries: int = RETRIES) -> Resolver:
 
 
 def config_registry_problems(config: Config) -> Iterator[Problem]:
-    """Find registries that a route needs and lacks, and addresses that are none."""
+    """Find registries that a route needs and lacks, and invalid addresses."""
     tables = _tables(config)
     for side, name, path in (("source", config.route.from_, "from"), ("target", config.route.to, "to")):
         if side in tables:

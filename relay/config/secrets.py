@@ -45,7 +45,7 @@ def _secrets(table: Mapping[str, object]) -> Iterator[str]:
 
 
 def without_secrets(problems: Sequence[Problem], secrets: set[str]) -> list[Problem]:
-    """Return the problems with secrets taken out of their texts."""
+    """Return the problems with secrets masked in their texts."""
     if not secrets:
         return list(problems)
     pattern = re.compile("|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True)))

@@ -16,8 +16,8 @@ from relay.model.errors import Problem
 
 PREFIX: Final = "RELAY_"
 BETWEEN: Final = "__"
-#: Variables that are no configuration: of the command line, of `relay demo`, of the kernel, and the password
-#: of `schema-history import --from-database`.
+#: Variables outside of the configuration: of the command line, of `relay demo`, of the kernel, and the
+#: password of `schema-history import --from-database`.
 OTHERS: Final = ("RELAY_TRACEBACK", "RELAY_CACHE_DIR", "RELAY_KERNEL", "RELAY_DATABASE_PASSWORD")
 #: Kubernetes sets such variables in pods for each service of their namespace, and a service may be named
 #: relay or relay-something.

@@ -325,7 +325,7 @@ class Comparison:
         return tuple([_key_text(row[name]) for name in names])
 
     def _match(self, pending: _Pending) -> None:
-        """Take off the first changes of both sides as long as they agree."""
+        """Remove the first changes of both sides as long as they agree."""
         left, right = pending.sides
         while left and right and not pending.is_stuck:
             for one, other in ((left, right), (right, left)):
@@ -420,7 +420,7 @@ def _split(one: deque[Change], other: deque[Change]) -> int:
 
 
 def _key_text(cell: Cell) -> str:
-    """Return a cell of a key so that it is the same in every protocol."""
+    """Return a key's cell in a form that is the same in every protocol."""
     if isinstance(cell, bytes):
         try:
             return cell.decode()

@@ -151,7 +151,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
 
 def read_dead_letter(record: ConsumerRecord) -> DeadLetter | None:
-    """Read a record of a dead-letter topic; None if it is no dead letter."""
+    """Read a record of a dead-letter topic; None if it is not a dead letter."""
     block = _error_block(record.headers)
     if block is None:
         return None
@@ -218,7 +218,7 @@ def replay_claim(topic: str, name: str, now_ms: int, *, ends: bool) -> ProducerR
 
 
 def read_claim(record: ConsumerRecord) -> ReplayClaim | None:
-    """Read the announcement of a replay; None if the record is none."""
+    """Read the announcement of a replay; None if the record is not one."""
     if record.value is not None or len(record.headers) != 1:
         return None
     ((header, name),) = record.headers

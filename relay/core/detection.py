@@ -34,7 +34,7 @@ from relay.model.records import ConsumerRecord, RecordPosition
 FindSchema = Callable[[int | str], RegisteredSchema | None]
 #: Maximum amount of evidence shown: more adds no information.
 _MOST_EVIDENCE: Final = 4
-#: How the name of a format is introduced in an error.
+#: Introduction of a format's name in an error.
 _LOOKS_LIKE: Final = "this looks like"
 #: Options of the producer that a decoder cannot detect itself, or detects sooner with them.
 _NEEDED: Final = frozenset({"large-message-handle-compression"})

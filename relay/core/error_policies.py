@@ -113,7 +113,7 @@ def nothing_relayed(count: int, error: BaseException, protocol: str) -> TooManyF
 
 
 class Inspects(Protocol):
-    """A translator that can decode a record and remember nothing of it."""
+    """A translator that can decode a record without keeping state."""
 
     def inspect(self, record: ConsumerRecord, /) -> Sequence[Event]:
         """Decode one record."""

@@ -178,7 +178,7 @@ class FastPath(_RowPath):
             or record.topic != path.topic
         ):
             path, of_topic = self._entered(record)
-        # Nearly all records are spared the call.
+        # Nearly all records skip this call.
         if (line.catalog is not templates.catalog or templates.idle) and templates.skips(line.catalog):
             return line.translate(record)
         time_ms = record.timestamp_ms
@@ -232,7 +232,7 @@ class FastPath(_RowPath):
     # ------------------------------------------------------------ several rows
 
     def _by_rows(self, record: ConsumerRecord, path: PartitionPath) -> list[ProducerRecord]:
-        """Translate a record that is no one-row message with a template.
+        """Translate a record that is not a one-row message with a template.
 
         The templates of its rows are used, or the slow path. Then rows without a template are learned.
         """
@@ -317,7 +317,7 @@ class FastPath(_RowPath):
         found: FoundRows,
         numbers: Counter[str] | None,
     ) -> None:
-        """Add the records of messages to a topic; `numbers` counts them by topic, if it is there."""
+        """Add the records of messages to a topic; `numbers`, if given, counts them by topic."""
         (topic, path), (known, messages) = place, found
         prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
         inherited = self._line.inherited(record.headers) if record.headers else ()
@@ -336,8 +336,9 @@ class FastPath(_RowPath):
         return sum(map(size_bytes, out)) + len(out) * overhead_bytes(headers) > self._most_output
 
     def _teach(self, part: ConsumerRecord) -> None:
-        """Let the templates learn from a part of a record that has taken the slow path, if it fits none
-        of them.
+        """Let the templates learn from a part of a record, if it fits none of them.
+
+        The record has taken the slow path.
         """
         line, templates = self._line, self.templates
         if not isinstance(templates.find_rows(part, self._most_output, 0), int):

@@ -104,8 +104,9 @@ class Selection(NamedTuple):
         include_events: Iterable[str] = (),
         exclude_events: Iterable[str] = (),
     ) -> Selection:
-        """Choose tables by patterns (`shop.*`) and events by kinds, as the configuration's keys of these
-        names do. Raises ConfigError with every problem.
+        """Choose tables by patterns (`shop.*`) and events by kinds, as the configuration's keys do.
+
+        The keys have the names of the arguments. Raises ConfigError with every problem.
         """
         problems: list[Problem] = []
         found = cls()
@@ -174,8 +175,9 @@ def chosen_tables(include: Iterable[str], exclude: Iterable[str]) -> TableFilter
 
 
 def left_out_kinds(include: Iterable[str], exclude: Iterable[str]) -> frozenset[str]:
-    """Return the kinds of events that are left out. Raises ConfigError with every problem, by the keys
-    `include_events` and `exclude_events`.
+    """Return the kinds of events that are left out.
+
+    Raises ConfigError with every problem, by the keys `include_events` and `exclude_events`.
     """
     kinds = frozenset(KINDS.values())
     included, excluded = frozenset(include), frozenset(exclude)

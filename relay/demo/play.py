@@ -138,7 +138,7 @@ class _Demo:
                     await asyncio.sleep(0.05)
 
     async def _while_running(self, relay: asyncio.Task[int], work: Coroutine[Any, Any, None]) -> bool:
-        """Do some work, but not longer than the relay runs; False if that has ended before."""
+        """Do some work while the relay runs; return False if the relay has ended first."""
         task = asyncio.ensure_future(work)
         await asyncio.wait({relay, task}, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE_SECONDS)
         if not task.done():

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Final
 
-#: Most bytes of a file with a configuration, a certificate, a secret or a token.
+#: Maximum bytes of a file with a configuration, a certificate, a secret or a token.
 SMALL_BYTES: Final = 4 << 20
 #: Written files are readable by owner and group only: they may hold rows. The process's umask restricts this
 #: further.

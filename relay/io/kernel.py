@@ -67,7 +67,7 @@ class Installed(NamedTuple):
 
 
 def mode(environment: Mapping[str, str] = os.environ) -> Mode:
-    """Read `RELAY_KERNEL`; `auto` if it is not set. Raises ConfigError for anything else than a mode."""
+    """Read `RELAY_KERNEL`; `auto` if it is not set. Raises ConfigError for an unknown mode."""
     given = environment.get(VARIABLE, "").strip() or Mode.AUTO.value
     try:
         return Mode(given)

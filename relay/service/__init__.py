@@ -1,1 +1,4 @@
-"""The service: reads a source, translates, writes a target and commits. The core never waits; this does."""
+"""The service: read a source, translate, write a target and commit.
+
+All waiting happens here; the core never waits.
+"""

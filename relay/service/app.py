@@ -121,7 +121,7 @@ async def relay_until(
     *,
     dry_run: bool = False,
 ) -> int:
-    """Like `run_until`, for a relay that was already announced."""
+    """Run the relay like `run_until`, without an announcement."""
     if dry_run:
         config = dry_config(config)
         status.is_dry_run, status.about = True, msgspec.structs.replace(status.about, mode="dry run")
@@ -215,7 +215,7 @@ async def _assembled(
     status: Status,
     translator: Translates,
 ) -> AsyncIterator[Relay]:
-    """Put the loop together for a route whose topics are known."""
+    """Assemble the loop for a route whose topics are known."""
     status.translator = translator
     if config.http.tables:
         translator.count_tables(config.http.tables)
@@ -279,7 +279,7 @@ async def _assembled_dry(
     status: Status,
     translator: Translates,
 ) -> AsyncIterator[Relay]:
-    """Put the loop of a dry run together."""
+    """Assemble the loop of a dry run."""
     config = without_missing_history(config, topics)
     status.translator = translator
     if config.http.tables:
@@ -346,7 +346,7 @@ def _timing(config: Config) -> Timing:
         transaction_interval=config.delivery.transaction_interval_seconds,
         gather_bytes=GATHER_BYTES if config.has_table_topics else 0,
         drain=config.delivery.drain_timeout_seconds,
-        # The group waits this long for us; the rest is for the commit and for joining again.
+        # The group waits this long for revoked partitions; the rest is for the commit and for joining again.
         revoke=config.source.rebalance_timeout_ms / 1000 * 2 / 3,
     )
 

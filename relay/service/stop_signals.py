@@ -14,9 +14,10 @@ STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGU
 
 @contextlib.contextmanager
 def stopped_by_signals(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` on each of these signals during a `with` block. After the block they are ignored, so that a
-    late signal does not change the exit status. A signal that is already ignored, such as SIGHUP under
-    `nohup`, stays ignored.
+    """Call `stop` on each of these signals during a `with` block.
+
+    After the block they are ignored, so that a late signal does not change the exit status. A signal that is
+    already ignored, such as SIGHUP under `nohup`, stays ignored.
     """
     loop = asyncio.get_running_loop()
     numbers = [each for each in STOP_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]

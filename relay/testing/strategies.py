@@ -131,7 +131,7 @@ def _source(commit_ts: int) -> Source:
 
 
 def creation(ddl: str, source: Source, emitted_at_ns: int) -> SchemaChange:
-    """The event of a CREATE TABLE of `TABLE`."""
+    """Return the event of a CREATE TABLE of `TABLE`."""
     found = read_ddl(ddl)
     (statement,) = found.statements
     assert isinstance(statement, CreateTable)

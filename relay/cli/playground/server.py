@@ -24,7 +24,7 @@ from relay.io.record_lines import DECODE_ERRORS
 from relay.service.observe.pages import Page
 from relay.service.observe.server import HEADER_BYTES, Server, Settings, json_answer
 
-#: Most bytes of a request to translate.
+#: Maximum bytes of a request to translate.
 MOST_BYTES: Final = 1 << 20
 #: Time limit for receiving a request.
 _REQUEST_SECONDS: Final = 10.0

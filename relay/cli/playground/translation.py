@@ -345,7 +345,7 @@ def _headers(headers: Sequence[Header]) -> list[dict[str, Any]]:
 
 
 def _indented(data: bytes) -> str | None:
-    """Return JSON with an indent, its numbers and texts unchanged; None if it is none."""
+    """Return JSON with an indent, its numbers and texts unchanged; None if the bytes are not JSON."""
     try:
         return plain_json(msgspec.json.format(data, indent=2)).decode()
     except DECODE_ERRORS:

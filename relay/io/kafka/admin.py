@@ -37,10 +37,10 @@ from relay.io.kafka.clients import Brokers
 from relay.io.kafka.error_words import text_of
 
 POLL_SECONDS = 0.1
-#: How long brokers may take to learn of a topic that was created.
+#: How long brokers may take to learn of a new topic.
 VISIBLE_SECONDS = 30.0
 
-#: The settings that matter to relay.
+#: The settings that relay reads.
 SETTINGS = (
     "cleanup.policy",
     "max.message.bytes",
@@ -117,7 +117,7 @@ class TopicAdmin:
         return self._brokers.servers
 
     async def look(self, names: Iterable[str]) -> ClusterTopics:
-        """Ask for partitions and settings."""
+        """Request partitions and settings."""
         async with self._admin() as admin:
             return await _look(admin, sorted(set(names)))
 
@@ -136,7 +136,7 @@ class TopicAdmin:
             await asyncio.sleep(POLL_SECONDS)
 
     async def names(self) -> list[str]:
-        """Ask for the names of all topics that may be seen."""
+        """Request the names of all visible topics."""
         async with self._admin() as admin:
             return sorted(await admin.list_topics())
 
@@ -222,7 +222,10 @@ async def _settings(admin: Any, names: Collection[str]) -> dict[str, Mapping[str
 
 
 async def _create(admin: Any, topics: Sequence[NewTopic]) -> dict[str, CreateError]:
-    """Ask until the controller has created or refused every topic; the deadline of the caller ends it."""
+    """Repeat the request until the controller has created or refused every topic.
+
+    The caller's deadline ends it.
+    """
     refused: dict[str, CreateError] = {}
     open_topics = {topic.name: _to_create(topic) for topic in topics}
     client = admin._client
@@ -231,7 +234,7 @@ async def _create(admin: Any, topics: Sequence[NewTopic]) -> dict[str, CreateErr
         if client.cluster.controller is not None:
             for name, code, *text in (await admin.create_topics(list(open_topics.values()))).topic_errors:
                 error = for_code(code)
-                # After a time-out the topic may be created or not: asked again, the answer is "exists".
+                # After a timeout the topic may be created or not: a repeated request returns "exists".
                 if error.retriable:
                     continue
                 if error not in {NoError, TopicAlreadyExistsError}:
@@ -240,7 +243,7 @@ async def _create(admin: Any, topics: Sequence[NewTopic]) -> dict[str, CreateErr
         if not open_topics:
             return refused
         await asyncio.sleep(POLL_SECONDS)
-        # The controller may have moved; by itself the client looks for it again only after an exception.
+        # The controller may have moved; the client itself looks for it again only after an exception.
         await client.force_metadata_update()
 
 

@@ -309,7 +309,7 @@ class ClientHealth:
         return [each for each, since in found.items() if now - since >= GRACE_SECONDS]
 
     def _is_needed(self, node: object) -> bool:
-        """Return whether a broker leads partitions of ours, or none answers; else others may be enough."""
+        """Return whether a broker leads assigned partitions, or none answers; else others may be enough."""
         leads = bool(self._client.cluster.partitions_for_broker(node))
         return leads or self._steady() - self.answered_at > CURRENT_SECONDS
 
@@ -337,8 +337,8 @@ def _codes(api: int, response: Any) -> Iterator[tuple[tuple[Hashable, ...], str,
         return
     rows = getattr(response, "errors", None) or getattr(response, "topics", None)
     if rows:
-        # Each row ends with its code, or with the code and tags. The first error stands for all: they have
-        # one cause most of the time.
+        # Each row ends with its code, or with the code and tags. The first error stands for all: mostly they
+        # have one cause.
         codes = [each[-1 - isinstance(each[-1], dict)] for _, partitions, *_ in rows for each in partitions]
         unexpected = (code for code in codes if code not in {NoError.errno, *_EXPECTED})
         yield (api,), "", next(unexpected, NoError.errno)

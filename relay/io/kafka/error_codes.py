@@ -20,7 +20,7 @@ class _Code(NamedTuple):
 
 
 _CODES: Final[Mapping[int, _Code]] = {
-    # aiokafka has another name for it, and does not retry.
+    # aiokafka uses another name, and does not retry.
     13: _Code("NETWORK_EXCEPTION", "the broker lost its connection to another broker", is_retriable=True),
     73: _Code("TOPIC_DELETION_DISABLED", "the broker does not allow topics to be deleted"),
     74: _Code("FENCED_LEADER_EPOCH", "the partition has a newer leader epoch", is_retriable=True),

@@ -70,7 +70,7 @@ def _some_batches(fetched: Any, max_records: int | None, enough_records: int) ->
     fetched._update_position()
     if not found._records.has_next():
         fetched._partition_records = None
-        # It is in a reference cycle: the fetch would stay until the garbage collector runs, which is seldom.
+        # It is in a reference cycle: the fetch would stay until the garbage collector runs, which is rare.
         found._records_iterator.close()
     return records
 

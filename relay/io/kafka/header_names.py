@@ -71,7 +71,7 @@ class _Batch:
                 yield record
                 done += 1
         except (UnicodeDecodeError, CorruptRecordException) as error:
-            # Without its compiled parts, aiokafka raises the one from the other.
+            # Without its compiled parts, aiokafka raises one from the other.
             if not isinstance(error.__cause__ or error, UnicodeDecodeError):
                 raise
         else:

@@ -123,7 +123,7 @@ class Owner(Protocol):
 
 
 class RecordSource(Protocol):
-    """Reads records in the order of their partitions."""
+    """Read records in the order of their partitions."""
 
     @property
     def health(self) -> Health:
@@ -131,7 +131,7 @@ class RecordSource(Protocol):
         ...
 
     async def start(self, owner: Owner) -> None:
-        """Connect and ask for partitions."""
+        """Connect and request partitions."""
         ...
 
     async def open(
@@ -151,7 +151,7 @@ class RecordSource(Protocol):
     async def look(
         self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
     ) -> dict[Partition, StartPosition]:
-        """Find out where partitions would begin, assigned to us or not, and change nothing."""
+        """Find out where partitions would begin, assigned or not, and change nothing."""
         ...
 
     def end(self, partition: Partition) -> int | None:
@@ -174,7 +174,7 @@ class RecordSource(Protocol):
         ...
 
     def passed(self, partition: Partition) -> int | None:
-        """Return the position of a partition of ours, None if unknown. Sends no request.
+        """Return the position of an assigned partition, None if unknown. Sends no request.
 
         It is after everything that was polled, and after offsets without records, such as markers of
         transactions, aborted records and gaps of compaction.
@@ -186,7 +186,7 @@ class RecordSource(Protocol):
         ...
 
     async def waiting(self) -> bool | None:
-        """Ask the brokers if a partition of ours has records that were not polled; None without an answer."""
+        """Ask the brokers if an assigned partition has unpolled records; None without an answer."""
         ...
 
     def pause(self, partitions: Collection[Partition]) -> None:

@@ -1,8 +1,8 @@
-"""Tuning of a process that relays, without changes in aiokafka: memory that stays mapped, a quiet collector,
-and records that are read by batch (`relay.io.kafka.fetched`).
+"""Tune a relaying process, without changes in aiokafka.
 
-Measured on one machine with a loop that copies: to map and fault in a megabyte for every request costs a
-tenth of the processor time.
+It keeps memory mapped, makes the garbage collector run rarely, and reads records by batch
+(`relay.io.kafka.fetched`). Measured on one machine with a loop that copies: to map and fault in a megabyte
+for every request costs a tenth of the processor time.
 """
 
 from __future__ import annotations

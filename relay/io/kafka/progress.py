@@ -71,8 +71,9 @@ class ProgressTopic:
         self._offsets: dict[Partition, int] = {}
 
     async def read(self) -> Mapping[Partition, int]:
-        """Return how far each partition has been read. Raises PollFailed while a transaction hides that, and
-        BrokerUnavailable, TopicUnusable.
+        """Return how far each partition has been read.
+
+        Raises PollFailed while a transaction hides that, and BrokerUnavailable, TopicUnusable.
         """
         try:
             async with asyncio.timeout(OPEN_SECONDS):

@@ -38,7 +38,7 @@ STALL_SECONDS = 60.0
 FETCH_MAX_BYTES = 8 * 1024 * 1024
 PARTITION_FETCH_BYTES = 1024 * 1024
 
-#: Called with the number of offsets that were read, and of all.
+#: Called with the number of offsets read, and the total.
 Progress = Callable[[int, int], None]
 
 

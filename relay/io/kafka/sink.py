@@ -138,7 +138,7 @@ class KafkaSink:
             client_id="relay",
             enable_idempotence=True,
             compression_type=None if compression is Compression.NONE else compression.value,
-            # The broker limits whole batches as they are sent; to limit them uncompressed is the safe side.
+            # The broker limits whole batches as they are sent; limiting them uncompressed is the safe side.
             max_batch_size=min(settings.max_batch_bytes, self._limits.smallest),
             request_timeout_ms=int(min(REQUEST_SECONDS, self._deadline) * 1000),
             **brokers.arguments,
@@ -284,7 +284,7 @@ class KafkaSink:
         accumulator._pending_batches.update(queued)
         accumulator.fail_all(ProducerClosed())
         for batch in queued:
-            # A caller may have waited for space behind it; asyncio would report its exception as never
+            # A caller may have waited for space in the queue; asyncio would report its exception as never
             # retrieved.
             retrieve(batch._drain_waiter)
         await within(STOP_SECONDS, self._producer.client.close())
@@ -384,7 +384,7 @@ class TransactionalSink(KafkaSink):
         self.has_aborted_hanging_transaction = True
 
     async def _are_offsets_held(self) -> bool:
-        """Return whether offsets of ours are stuck in a transaction that does not end."""
+        """Return whether this sink's offsets are stuck in a transaction that does not end."""
         settings, client = self._settings, self._producer.client
         if settings.progress_topic is None:
             return bool(await pending_offsets(client, self._group, settings.source_topics, settings.shard))

@@ -56,7 +56,7 @@ ASKING_SECONDS = 10.0
 #: How long brokers may return an offset that is older than one that they have acknowledged.
 STALE_SECONDS = 15.0
 STALE_PAUSE_SECONDS = 0.02
-#: The longest time until new partitions of a topic are noticed.
+#: Maximum time until new partitions of a topic are noticed.
 METADATA_MAX_AGE_MS = 30_000
 
 #: Reads how far the source has been read, if the target's cluster stores that.
@@ -251,7 +251,7 @@ class KafkaSource:
         return bool(lower) and len(committed) == len(lower)
 
     async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
-        """Return all that was fetched: without a limit of records, the next fetch runs during translation."""
+        """Return all fetched records: without a limit, the next fetch runs during translation."""
         wanted = self._consumer.assignment() - {TopicPartition(*each) for each in without} if without else ()
         if without and not wanted:
             # Naming none would mean all.
@@ -346,12 +346,12 @@ class KafkaSource:
     def seek(self, offsets: Mapping[Partition, int]) -> None:
         """Set positions."""
         for partition, offset in offsets.items():
-            # A partition that was taken away meanwhile belongs to another member.
+            # A partition that was revoked meanwhile belongs to another member.
             with contextlib.suppress(IllegalStateError):
                 self._consumer.seek(TopicPartition(*partition), offset)
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Commit explicit offsets: else the client commits for whatever a background rebalance assigned."""
+        """Commit explicit offsets, not those of a background rebalance, which the client would take."""
         try:
             async with asyncio.timeout(COMMIT_SECONDS):
                 await self._consumer.commit(

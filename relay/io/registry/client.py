@@ -35,7 +35,7 @@ Kind = TypeVar("Kind")
 #: How often a request is tried again, as Confluent's clients do, and the bounds of the wait before.
 RETRIES: Final = 3
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 20.0
-#: Statuses below 500 after which asking again, or asking another URL, may help.
+#: Statuses below 500 after which a retry, or another URL, may help.
 _TRANSIENT: Final = frozenset({408, 425, 429})
 _TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _ACCEPT: Final = f"{_TYPE}, application/vnd.schemaregistry+json, application/json"

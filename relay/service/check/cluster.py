@@ -21,7 +21,7 @@ from relay.io.kafka.requests import UNTOLD, GroupsRequest, TopicsRequest
 from relay.io.kafka.settings import Mechanism
 from relay.service.check.connectivity import Unreachable, close, connect
 
-#: How long a broker may be busy: a new cluster makes the topics for coordinators first.
+#: How long a broker may be busy: a new cluster first creates the topics for coordinators.
 BUSY_SECONDS = 10.0
 _PAUSE_SECONDS = 0.2
 _GROUP, _TRANSACTION = 0, 1
@@ -282,7 +282,7 @@ class ClusterInspection:
             return str(reason)
 
     async def _ask(self, request: Any, address: Address | None = None) -> Any:
-        """Send a request to a broker, the first one by default. Raises NoAnswer."""
+        """Send a request to a broker, by default the first one reached. Raises NoAnswer."""
         asked = address or self.first
         if asked not in self._connections and asked is not None and (await self._try(asked))[0]:
             raise NoAnswer(f"its coordinator, {asked}, cannot be reached")

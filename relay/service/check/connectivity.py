@@ -139,14 +139,14 @@ async def _explained(address: Address, brokers: Brokers, error: BaseException) -
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the first error: aiokafka wraps it."""
+    """Return the root cause, which aiokafka wraps."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
 
 
 async def _alert(address: Address, brokers: Brokers) -> ssl.SSLError | None:
-    """Shake hands and wait: a broker that refuses our certificate sends its alert after that."""
+    """Complete the handshake and wait: a broker that refuses our certificate sends its alert after that."""
     try:
         async with asyncio.timeout(STEP_SECONDS):
             reader, writer = await asyncio.open_connection(*address, ssl=brokers.arguments["ssl_context"])
@@ -194,7 +194,7 @@ async def _names(address: Address, brokers: Brokers) -> list[str]:
     """Return the names in a certificate that is trusted, but not for this host."""
     context = ssl.create_default_context(cafile=brokers.security.ca_file or None)
     if brokers.security.certificate_file:
-        return []  # The broker would ask for it here.
+        return []  # The broker would request it here.
     context.check_hostname = False
     try:
         async with asyncio.timeout(STEP_SECONDS):
@@ -255,7 +255,7 @@ async def _closed(writer: asyncio.StreamWriter) -> None:
 
 
 async def _authenticate(connection: Any, brokers: Brokers) -> None:
-    """Agree on the mechanism and log in."""
+    """Negotiate the mechanism and authenticate."""
     security, mechanism = brokers.security, brokers.arguments["sasl_mechanism"]
     try:
         answer = await connection.send(SaslHandShakeRequest(mechanism))

@@ -21,7 +21,7 @@ _SECONDS: Final = 20.0
 
 
 async def message_findings(config: Config, brokers: Brokers, topics: Iterable[str]) -> list[Finding]:
-    """Look at the newest messages of topics that can be read."""
+    """Inspect the newest messages of topics that can be read."""
     found: list[Finding] = []
     for topic in topics:
         subject = f"source messages of {topic}"

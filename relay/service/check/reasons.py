@@ -1,5 +1,6 @@
-"""Why brokers cannot be reached: to aiokafka a wrong password, untrusted certificate and closed port look
-alike.
+"""Find out why brokers cannot be reached.
+
+aiokafka reports a wrong password, an untrusted certificate and a closed port alike.
 """
 
 from __future__ import annotations

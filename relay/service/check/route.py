@@ -289,7 +289,7 @@ def _names(operations: tuple[Operation, ...]) -> str:
 def _oddities(
     wanted: RequiredTopic, found: TopicInfo, sources: Mapping[str, TopicInfo], config: Config
 ) -> Iterator[Finding]:
-    """Report what an operator should know about a usable topic."""
+    """Report notable facts about a usable topic to the operator."""
     # A source topic whose settings may not be read cannot be compared.
     known = {name: each for name, each in sources.items() if each.settings is not None}
     for text in warnings(wanted, found, known, config):
@@ -300,7 +300,7 @@ def _oddities(
 async def _oddities_of_tables(
     config: Config, target: ClusterInspection, sources: Mapping[str, TopicInfo], others: Collection[str]
 ) -> list[Finding]:
-    """Report what an operator should know about topics of tables: existing ones, and those to be created."""
+    """Report notable facts about topics of tables to the operator: existing ones, and those to be created."""
     subject = "target topics of tables"
     try:
         found = await topics_of_tables(config, TopicAdmin(target.brokers), others)

@@ -68,10 +68,10 @@ async def _is_there(wanted: RequiredTopic, cluster: TopicAdmin, config: Config) 
 
 
 async def write(config: Config, records: Sequence[ProducerRecord], progress: Progress) -> None:
-    """Write records to the history, in order, and wait for the acknowledgements. Nothing is written if one of
-    them is too large.
+    """Write records to the history, in order, and wait for the acknowledgements.
 
-    Raises RecordTooLarge, TopicUnusable, BrokerUnavailable, DeliveryFailed.
+    Nothing is written if one of them is too large. Raises RecordTooLarge, TopicUnusable, BrokerUnavailable,
+    DeliveryFailed.
     """
     # Never the transactional sink: it would fence the running relay.
     limits = (await target_topics(config, [config.history_topic])).limits
@@ -96,7 +96,7 @@ async def write(config: Config, records: Sequence[ProducerRecord], progress: Pro
 
 
 async def members(config: Config) -> int | str:
-    """Return how many instances the consumer group has or, as text, why that is not known."""
+    """Return the number of instances in the consumer group or, as text, why it is unknown."""
     cluster = ClusterInspection(Brokers.from_settings(source_cluster(config)))
     try:
         await cluster.connect()

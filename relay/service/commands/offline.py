@@ -39,8 +39,8 @@ async def learned_translator(config: Config, upto: RecordPosition | None = None)
         ]
     translator = bootstrapped_translator(config)
     if translator.needs_all_partitions or translator.copies_ddl:
-        # Watermarks of a few records alone would be promises about partitions that were not read, and DDL is
-        # written to all of them.
+        # Watermarks of a few records would make promises about partitions that were not read, and DDL is
+        # written to all partitions.
         translator.expect_partitions(await _source_partitions(config))
     return Learned(translator, len(records), teach(translator, records, resolver_of(config)))
 

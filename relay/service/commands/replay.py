@@ -42,7 +42,7 @@ FAILURES = (CodecError, ClaimCheckMissing, RecordTooLarge)
 
 
 class Failure(NamedTuple):
-    """A dead letter that could not be translated this time either."""
+    """A dead letter that failed again."""
 
     letter: DeadLetter
     error: CodecError | ClaimCheckMissing | RecordTooLarge

@@ -27,7 +27,7 @@ from relay.model.errors import DeliveryFailed, ReplayUnderWay
 from relay.model.records import ConsumerRecord
 from relay.service.commands.replay import Outcome, target_topics
 
-#: How long another replay is watched that does not repeat its announcement.
+#: How long to watch another replay that does not repeat its announcement.
 WATCH_SECONDS: Final = 60.0
 #: How often an announcement is repeated, and how long writing one may take; together less than the watch.
 RENEW_SECONDS: Final = 15.0
@@ -140,8 +140,10 @@ class _Claim:
 
 
 class _Log:
-    """The announcements in partition 0 of a topic. `names`: the replays that have not ended, in the order of
-    their first announcements, and how often each has announced itself.
+    """The announcements in partition 0 of a topic.
+
+    `names`: the replays that have not ended, in the order of their first announcements, and how often each
+    has announced itself.
     """
 
     def __init__(self, brokers: Brokers, topic: str) -> None:

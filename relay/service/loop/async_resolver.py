@@ -78,7 +78,7 @@ class Translates(HasCounts, Protocol):
 
     @property
     def state(self) -> State:
-        """Return everything that records leave behind for later ones."""
+        """Return everything that records leave for later ones."""
         ...
 
     def restore(self, state: State, /) -> None:

@@ -14,14 +14,14 @@ from relay.model.records import ConsumerRecord
 from relay.service.loop.async_resolver import Translates
 from relay.service.observe.status import Status
 
-#: How many of the newest records of a partition are looked at: the last ones may be watermarks.
+#: How many of the newest records of a partition are inspected: the last ones may be watermarks.
 _NEWEST: Final = 4
-#: The most partitions that a report looks at; the others get their turn in later reports.
+#: Maximum number of partitions per report; the others get their turn in later reports.
 _PARTITIONS: Final = 50
 
 
 class DatabaseTimes:
-    """Finds the times of the newest rows and of the last watermarks."""
+    """Find the times of the newest rows and of the last watermarks."""
 
     def __init__(self, translator: Translates, status: Status) -> None:
         self._translator, self._status = translator, status

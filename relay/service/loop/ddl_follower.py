@@ -88,7 +88,7 @@ class DdlFollower:
         """
         for (topic, number), position in positions.items():
             pair = TopicPartition(topic, number)
-            # Keep what was read ahead before a rebalance: otherwise a long reading might never end.
+            # Keep the records read ahead before a rebalance: otherwise a long reading might never end.
             if not self._begun.get(pair, position + 1) <= position <= self._next[pair]:
                 self._begun[pair] = self._next[pair] = position
                 self._reached.pop(topic, None)
@@ -177,7 +177,7 @@ class DdlFollower:
             self._consumer.seek(pair, self._next[pair])
 
     async def _read_past(self, topic: str, time_ms: int) -> None:
-        """Read until a younger record or the end: without a time limit as long as there is progress."""
+        """Read until a younger record or the end, without a time limit while it makes progress."""
         pair, clock = TopicPartition(topic, 0), asyncio.get_running_loop().time
         # The previous poll may have used its full time limit.
         self._heartbeat()

@@ -108,8 +108,9 @@ class HealthChecks:
         self._create_at = time.monotonic() + CREATE_SECONDS
 
     async def _ask_for_reasons(self) -> None:
-        """Find out why brokers cannot be reached: a connection that is refused has a reason, such as a
-        certificate, that the client does not pass on.
+        """Find out why brokers cannot be reached.
+
+        A refused connection has a reason, such as a certificate, that the client does not pass on.
         """
         sides: tuple[Side, ...] = (SOURCE, TARGET)
         while True:

@@ -115,8 +115,9 @@ def entries_of(records: Iterable[ConsumerRecord]) -> Entries:
 
 
 def source_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
-    """Return the source records of the history, without foreign records. Raises TopicUnusable for a damaged
-    entry.
+    """Return the source records of the history, without foreign records.
+
+    Raises TopicUnusable for a damaged entry.
     """
     return entries_of(records).checked().records
 

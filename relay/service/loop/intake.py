@@ -38,7 +38,7 @@ from relay.topics.table_topics import TableTopics
 YIELD_SECONDS = 0.010
 #: Minimum interval between reads of the settings of topics that refuse records, and their timeout.
 REFRESH_SECONDS = 5.0
-#: Records between two looks at the clock.
+#: Records between two checks of the clock.
 LOOK_EVERY = 16
 #: Number of records translated before their topics are ensured, where topics depend on tables.
 TOGETHER = 256
@@ -184,7 +184,7 @@ class InFlightBatchBuilder:
                 if not await self._add_or_go_back(translated):
                     break
                 catalog = translator.catalog
-                # It may have sent the batch, and begun another.
+                # Appending may have sent the batch, and begun another.
                 topic, partition, batch = None, None, None
             done += 1
             is_time = (waits or not done % LOOK_EVERY) and time.monotonic() >= self._round.pause_at
@@ -247,7 +247,7 @@ class InFlightBatchBuilder:
             if time.monotonic() >= self._round.pause_at and await self._overtaken():
                 break
         await self._ask_for_topics(stretch)
-        # A record behind the stretch is refused only once all of the stretch is done.
+        # A record after the stretch is refused only once all of the stretch is done.
         refused, self._round.refused = self._round.refused, None
         for done, translated in enumerate(stretch):
             if not await self._add_or_go_back(translated):
@@ -412,7 +412,7 @@ class InFlightBatchBuilder:
         return refused.dead_letters
 
     def _refuse(self, record: ConsumerRecord, error: Exception) -> None:
-        """End the round, and relay with it, before this record."""
+        """End the round before this record, and relay with it."""
         self._round.refused = RecordRefused(record, error)
 
     def _note(self, policy: Policy, code: str, error: Exception, record: ConsumerRecord) -> None:

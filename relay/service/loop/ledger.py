@@ -144,7 +144,7 @@ class OffsetTracker:
         self.rounds: deque[InFlightBatch] = deque()
         # Rounds whose batches are acknowledged; readers see them after the next commit.
         self._uncommitted: list[InFlightBatch] = []
-        # In the order in which they were passed over.
+        # In the order in which they were skipped.
         self._passed_over: dict[Partition, None] = {}
         # By partition, for a failure that reset us: the offset reached before, and the one we went back to.
         self._lost_ground: dict[Partition, tuple[int, int]] = {}
@@ -273,15 +273,16 @@ class OffsetTracker:
     def in_turn(
         self, polled: Mapping[Partition, Sequence[ConsumerRecord]]
     ) -> list[tuple[Partition, Sequence[ConsumerRecord]]]:
-        """Order polled partitions: those that earlier rounds had no time for first, longest wait first."""
+        """Order polled partitions: those skipped in earlier rounds first, longest wait first."""
         if not self._passed_over:
             return list(polled.items())
         turn = {partition: at for at, partition in enumerate(self._passed_over)}
         return sorted(polled.items(), key=lambda item: turn.get(item[0], len(turn)))
 
     def note_taken(self, partition: Partition, records: Sequence[ConsumerRecord], done: int) -> int:
-        """Note how many of a partition's polled records are in the round; the others are polled again. Return
-        the bytes of those that are in it.
+        """Note how many of a partition's polled records are in the round; the others are polled again.
+
+        Returns the bytes of those that are in it.
         """
         source = self._connections.source
         if partition in self.owned:
@@ -329,17 +330,16 @@ class OffsetTracker:
         }
 
     def skip(self, gaps: Mapping[Partition, int], current: InFlightBatch) -> None:
-        """Move over gaps, as part of a round. Partitions that were taken away meanwhile are left alone."""
+        """Move past gaps, as part of a round. Partitions revoked meanwhile are not changed."""
         for partition in gaps.keys() & self.owned.keys():
             self.owned[partition].next = current.reached[partition] = gaps[partition]
 
     # A round becomes safe.
 
     async def settle(self, keep: int = 0) -> None:
-        """Wait until all but the last `keep` rounds are acknowledged, oldest first; only then do their
-        offsets count.
+        """Wait until all but the last `keep` rounds are acknowledged, oldest first.
 
-        Raises Undelivered, InstanceFenced.
+        Only then do their offsets count. Raises Undelivered, InstanceFenced.
         """
         sink = self._connections.sink
         while len(self.rounds) > keep:
@@ -470,7 +470,7 @@ class OffsetTracker:
             self._leave()
 
     def sink_replaced(self) -> None:
-        """Take note of a new sink that has started."""
+        """Note a new sink that has started."""
         self.counts.sinks += 1
         if self._connections.sink.has_aborted_hanging_transaction:
             self.expected_offsets.clear()

@@ -88,7 +88,8 @@ class Recovery:
         self._log.warning("poll.failed", reason=str(error), failures=self._failed_polls)
         self._status.add_error("poll", BrokerUnavailable.code, "", str(error))
         self.checks.failed(check, str(error))
-        # An outage is waited out, however long; a failure that goes on while brokers answer needs a human.
+        # An outage is waited out, however long; a failure that goes on while brokers answer needs an
+        # operator.
         is_odd = isinstance(error, PollFailed) and self._failed_polls >= GIVE_UP_POLLS
         if is_odd and await self._stop.unless_asked(self._connections.source.waiting()) is not None:
             raise BrokerUnavailable(f"reading failed {self._failed_polls} times in a row: {error}") from error

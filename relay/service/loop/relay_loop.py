@@ -170,7 +170,7 @@ class Relay:
             raise
         finally:
             watching.cancel()
-            # All at once: where brokers are silent, each of them takes its full time.
+            # All at once: if brokers do not answer, each of them takes its full time.
             source, sink = self._connections.source, self._connections.sink
             await asyncio.gather(
                 source.stop(), sink.stop() if self._is_drained else sink.abandon(), self._schemas.stop()

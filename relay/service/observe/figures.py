@@ -152,8 +152,9 @@ class Check(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """The totals at one moment: `at` by the steady clock, `time` in seconds since 1970. `lag` is None unless
-    it is known of all partitions. `given_up`: dead letters and skipped records.
+    """The totals at one moment: `at` by the steady clock, `time` in seconds since 1970.
+
+    `lag` is None unless it is known of all partitions. `given_up`: dead letters and skipped records.
     """
 
     at: float

@@ -26,8 +26,7 @@ from relay.service.observe.status import Status
 ROW_CHANGE: Final = "row-change"
 OPS: Final = tuple(op.value for op in Op)
 OTHER_KINDS: Final = ("schema-change", "watermark", "bootstrap", "transaction-mark", "heartbeat")
-#: The label `kind` of losses: lost row data, data that the target format cannot hold by design, and notes
-#: without loss.
+#: The label `kind` of losses: lost row data, losses that follow from the two formats, and notes without loss.
 LOSS, EXPECTED, NOTE = "loss", "expected", "note"
 #: The label `table` of the tables beyond the counted number; names have a dot.
 OTHER: Final = "other"
@@ -256,7 +255,7 @@ def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
         encode, content_type = choose_encoder(accept)
         return encode(registry), content_type
     except (TypeError, ValueError):
-        # A version that is no number.
+        # A version that is not a number.
         encode, content_type = choose_encoder("")
         return generate_latest(registry), content_type
 

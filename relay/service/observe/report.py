@@ -230,7 +230,7 @@ def _partition(status: Status, partition: Partition, progress: Progress, now: fl
 
 
 def _kafka_seconds(status: Status, progress: Progress, now: float) -> float | None:
-    """Return the age of the newest record that was read, if others wait behind it; 0 if none wait."""
+    """Return the age of the newest record that was read, if later ones wait; 0 if none wait."""
     lag = status.lag_of(progress)
     if lag is None:
         return None
@@ -242,9 +242,9 @@ def _age(milliseconds: int | None, now: float) -> float | None:
 
 
 def _database_seconds(status: Status, now: float) -> float | None:
-    """Return the age of the newest row.
+    """Return the age of the newest row, by the database's clock.
 
-    It is that of the partition furthest behind of those where records wait, or else of any.
+    Of the partitions where records wait, the one furthest behind counts; if none wait, the newest row of all.
     """
     late = [each.row_ms for each in status.partitions.values() if each.row_ms and status.lag_of(each)]
     known = [each.row_ms for each in status.partitions.values() if each.row_ms]
@@ -384,7 +384,7 @@ def _moment_ms(milliseconds: int | None) -> str | None:
 
 
 def moment(seconds: float) -> str | None:
-    """Return a time in ISO 8601; None if no calendar has it, as a producer may write any number."""
+    """Return a time in ISO 8601; None if it is out of range, as a producer may write any number."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     except (OverflowError, OSError, ValueError):

@@ -27,7 +27,7 @@ from relay.text.redaction import to_json
 MAX_CONNECTIONS: Final = 64
 #: How long a connection may be without a whole request, the first one or the next.
 _REQUEST_SECONDS: Final = 10.0
-#: Most bytes of a request without a body; all of them are headers.
+#: Maximum bytes of a request without a body; all of them are headers.
 HEADER_BYTES: Final = 1 << 16
 _SHUTDOWN_SECONDS: Final = 1.0
 _COMMON_HEADERS: Final = {
@@ -105,7 +105,7 @@ class Server:
         if self._runner is not None:
             await self._runner.cleanup()
         for transport in self._connections.values():
-            # A client that does not read would keep it open.
+            # A client that does not read would keep the connection open.
             transport.abort()
 
     def _connection(self) -> web.RequestHandler:

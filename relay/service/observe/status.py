@@ -80,7 +80,7 @@ class Status:
         self.phase, self.started = STARTING, now()
         self.phase_since = self.started
         self.partitions: dict[Partition, Progress] = {}
-        #: When the partitions were last handed out, by the steady clock.
+        #: When the partitions were last assigned, by the steady clock.
         self.assigned_at = steady()
         self.last_commit: float | None = None
         self.consumption = {topic: Traffic() for topic in about.topics}
@@ -210,8 +210,9 @@ class Status:
         ]
 
     def note_in_flight(self, offsets: int, acknowledgements: int) -> None:
-        """Note how many offsets were read and not acknowledged; `acknowledgements` counts those since the
-        start.
+        """Note how many offsets were read and not acknowledged.
+
+        `acknowledgements`: the number of acknowledgements since the start.
         """
         if not offsets:
             self.in_flight_since = None
@@ -311,8 +312,10 @@ class Status:
         self.schemas = count
 
     def set_check(self, name: str, ok: bool, detail: str = "", reason: str = "") -> None:
-        """Set a line of /readyz: "configuration", "topics", "source", "source-topics", "target",
-        "offline-partitions", "commit", "schema-history", "records" or "member". `reason`: see Check.
+        """Set a line of /readyz. `reason`: see Check.
+
+        The names are "configuration", "topics", "source", "source-topics", "target", "offline-partitions",
+        "commit", "schema-history", "records" and "member".
         """
         before = self.checks.get(name)
         since = before.since if before and before.ok == ok else self.now()

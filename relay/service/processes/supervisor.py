@@ -83,7 +83,7 @@ class Crew:
     def __init__(self, config: Config, log: Log, status: TogetherStatus) -> None:
         self._config, self._log, self._status = config, log, status
         self._processes: list[Process] = []
-        #: Of the first process that ended with another one than 0.
+        #: That of the first process that ended with another one than 0.
         self.exit_status = 0
 
     async def __aenter__(self) -> Self:
@@ -102,8 +102,9 @@ class Crew:
         self._kill()
 
     async def work(self, stop: asyncio.Event) -> None:
-        """Wait until `stop` is set or a process ends; then stop all, and kill those that do not end in
-        time.
+        """Wait until `stop` is set or a process ends; then stop all.
+
+        Processes that do not end in time are killed.
         """
         lives = [asyncio.create_task(self._life(each)) for each in self._processes]
         asked = asyncio.create_task(stop.wait())
@@ -156,7 +157,7 @@ class Crew:
                 return
 
     def _kill(self) -> list[int]:
-        """Kill those that run; returns their ids."""
+        """Kill the running processes; return their ids."""
         return [process.pid for process in self._processes if process.kill()]
 
 
@@ -223,7 +224,7 @@ class Process:
 
 @contextlib.contextmanager
 def _blocked_signals() -> Iterator[None]:
-    """Make a process that is started meanwhile hold signals back until it has set how they are handled."""
+    """Make a process that is started meanwhile hold signals back until its handlers are set."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield
