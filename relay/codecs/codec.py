@@ -287,9 +287,7 @@ class ZonedOptions(Options, frozen=True):
 
 
 def zone_of(name: str) -> tzinfo:
-    """Return the zone of a name (`Asia/Shanghai`) or an offset (`+08:00`). Raises ValueError for any other
-    text.
-    """
+    """Return the zone of a name (`Asia/Shanghai`) or an offset (`+08:00`). Raises ValueError."""
     if name.upper() in {"UTC", "Z", "+00:00"}:
         return UTC
     if offset := _OFFSET(name):
@@ -429,9 +427,7 @@ class Codec(msgspec.Struct, frozen=True):
     profile_reasons: Mapping[str, Mapping[str, str]] = {}
 
     def output(self, options: Options) -> Capabilities:
-        """Return the capabilities of the output with these options: `encodes`, less the parts that they leave
-        out.
-        """
+        """Return the capabilities of the output with these options: `encodes`, less what they drop."""
         says = self.encodes(options)
         return msgspec.structs.replace(
             says,

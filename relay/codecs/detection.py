@@ -104,9 +104,7 @@ def word_in(members: Mapping[str, msgspec.Raw], name: str) -> str:
 
 
 def behind_schema_id(value: bytes) -> bytes | None:
-    """Return the bytes after the id of a schema: four bytes above 0 after a zero byte, or a GUID
-    after a 1.
-    """
+    """Return the bytes after a schema id: four bytes above 0 after a zero byte, or a GUID after a 1."""
     if value[:1] == bytes([_NUMBER]) and len(value) > _NUMBER_BYTES:
         id = int.from_bytes(value[1:_NUMBER_BYTES], "big", signed=True)
         return value[_NUMBER_BYTES:] if id > 0 else None

@@ -36,9 +36,7 @@ def _by_members(title: str, *names: str) -> Signs:
 
 
 def _by_words(title: str, name: str, words: frozenset[str], *others: str) -> Signs:
-    """Recognize a format by the values of one member and the presence of others, with or without a schema
-    wrapper.
-    """
+    """Recognize a format by values of one member and the presence of others, with or without a schema."""
 
     def rule(message: Message) -> Sign | None:
         found = message.inside("payload") if "schema" in message.members else message.members

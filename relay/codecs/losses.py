@@ -237,9 +237,7 @@ _REMOVING_ROWS: Final = frozenset(
 
 
 def removing_kind(kinds: Iterable[DdlKind]) -> DdlKind | None:
-    """Return the first kind of statement that removes rows without a message for each of them; None if none
-    does.
-    """
+    """Return the first kind of statement that removes rows without a message for each, if any."""
     return next((kind for kind in kinds if kind in _REMOVING_ROWS), None)
 
 
@@ -425,7 +423,7 @@ _NO_NAME: Final = "default"
 
 
 class CountSourceLosses(Protocol):
-    """Count the losses of an event's source, and of its transaction if it has one."""
+    """Counts the losses of an event's source, and of its transaction if it has one."""
 
     def __call__(self, source: Source, losses: list[Loss], transaction: Transaction | None = None) -> None:
         """Append the loss of each fact that is lost."""

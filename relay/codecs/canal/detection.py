@@ -35,9 +35,7 @@ _TYPE, _BODY, _MESSAGES = 3, 5, 7
 
 
 def refusal(protocol: str, text: bytes) -> Malformed | None:
-    """Return the error for a JSON object that is no message of the family, whatever its `type`; None if it
-    may be one.
-    """
+    """Return the error for a JSON object that is no message of the family, whatever its `type`, else None."""
     members = members_in(text)
     if not members or members.keys() >= _MEMBERS or _has_rows(members) or members.keys() <= _OWN:
         return None

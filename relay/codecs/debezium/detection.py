@@ -114,9 +114,7 @@ def _of_other_database(connector: str, version: str, evidence: str) -> Sign:
 
 
 def without_connector(message: Message) -> Sign | None:
-    """Detect Debezium's envelope from other programs: Flink CDC, SeaTunnel, RisingWave, Flink SQL,
-    CockroachDB.
-    """
+    """Detect the envelope from other programs: Flink CDC, SeaTunnel, RisingWave, Flink SQL, CockroachDB."""
     body, (connector, _) = _body(message), _connector(message)
     if connector or not body.keys() >= _ROW or not _OTHERS.isdisjoint({*message.members, *body}):
         return None

@@ -98,9 +98,7 @@ class _Target(RowTarget[_Plan]):
         self.shortcuts, self.lost = self._values.shortcuts, self._values.lost
 
     def plan(self, schema: TableSchema) -> _Plan:
-        """Return the plan of a table version. Raises NotRepresentable if a column has the name of an added
-        one.
-        """
+        """Return the plan of a table version. Raises NotRepresentable if an added name is taken."""
         for column in schema.columns:
             if column.name in self._added:
                 option = self._added[column.name]
@@ -168,7 +166,7 @@ def _key(plan: _Plan, row: Any) -> bytes | None:  # noqa: ANN401 - a dict, or a 
 
 
 class Encoder:
-    """Encode flat JSON. `chosen`: the rules for keys."""
+    """Encodes flat JSON. `chosen`: the rules for keys."""
 
     def __init__(self, options: FlatOptions, answers: LookupCache, chosen: ChosenKey | None = None) -> None:
         pool, found = CachePool(answers.limits.cache_bytes), carries(options)
@@ -237,9 +235,7 @@ class Encoder:
         return payloads
 
     def _tombstones(self, key: bytes | None, losses: list[Loss]) -> list[EncodedRecord]:
-        """Return the record without value of a DELETE, if there should be one; without a key it would delete
-        nothing.
-        """
+        """Return a DELETE's record without value, if wanted; without a key it would delete nothing."""
         has_tombstone = self._has_tombstones and key is not None
         if not self._marks_deleted:
             losses.append(Loss.DELETE_IMAGE if has_tombstone else Loss.DELETE)

@@ -53,7 +53,7 @@ _READ: Final = Op.READ
 
 
 class Decoder:
-    """Decode Maxwell 1.x, and the dialects of TiCDC and others."""
+    """Decodes Maxwell 1.x, and the dialects of TiCDC and others."""
 
     def __init__(self, options: MaxwellOptions, answers: LookupCache) -> None:
         self._limits = answers.limits
@@ -184,9 +184,7 @@ def _part(change: SchemaChange, table: TableId, old: TableId, new: TableId) -> s
 def _told_beside(
     word: str, told: object, ddl: DdlMessage, learned: Catalog, table: TableId
 ) -> TableSchema | None:
-    """Return the definition that the message declares beyond its text; `_GONE` if it declares that there is
-    none.
-    """
+    """Return the definition that the message declares beyond its text; `_GONE` if it declares none."""
     if word in DATABASES:
         return None
     known = left_by(learned, ddl, table)

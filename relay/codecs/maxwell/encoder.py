@@ -138,7 +138,7 @@ class _Target(RowTarget[_Plan]):
 
 
 class Encoder:
-    """Encode Maxwell's JSON."""
+    """Encodes Maxwell's JSON."""
 
     prepare: Final = None
 
@@ -406,9 +406,7 @@ def _lost_of_end(event: Event) -> list[Loss]:
 
 
 def _made_id(source_record: ConsumerRecord, number: int) -> bytes:
-    """Return a UUID for a message, derived from its source record and its number among that record's
-    messages.
-    """
+    """Return a UUID for a message, derived from its source record and its number among the messages."""
     place = f"{source_record.topic}/{source_record.partition}/{source_record.offset}/{number}"
     digest = hashlib.blake2b(place.encode(errors="surrogatepass"), digest_size=16).digest()
     return str(uuid.UUID(bytes=digest, version=4)).encode()
@@ -437,9 +435,7 @@ _CHARSET: Final = re.compile(r"\b(?:CHARACTER\s+SET|CHARSET)(?:\s*=\s*|\s+)'?(\w
 
 
 def _statements(change: SchemaChange) -> list[dict[str, Any]]:
-    """Return the members of a statement's messages besides its text; none for one that Maxwell has no message
-    for.
-    """
+    """Return the members of a statement's messages besides its text; none if Maxwell has no message."""
     kind = change.kinds[0] if change.kinds else None
     if kind is None or kind in _WITHOUT_MESSAGE:
         return []

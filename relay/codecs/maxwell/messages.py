@@ -167,9 +167,7 @@ END_OF_PLACES: Final = 1 << 63
 
 
 def row_time_ns(message: Message, record: ConsumerRecord, losses: list[Loss]) -> int:
-    """Return the time when a row changed: `ts`, in seconds, or else (counted) the next best time. Raises
-    Malformed.
-    """
+    """Return a row's change time: `ts`, in seconds, or else (counted) the next best. Raises Malformed."""
     ts = message.ts or 0
     if not -TIME_END_MS <= ts * 1_000 < TIME_END_MS:
         raise Malformed(NAME, "ts", "not a time in seconds")

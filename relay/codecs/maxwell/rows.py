@@ -362,9 +362,7 @@ def _members(row: msgspec.Raw | None, part: str) -> Members | None:
 def _guesses(
     known: TableSchema | None, places: Mapping[str, int], names: Sequence[str], rows: Sequence[Members]
 ) -> dict[str, ColumnType]:
-    """Return the types of the columns without a usable definition: all, or those whose values
-    contradict it.
-    """
+    """Return the types of columns without a usable definition: all, or those whose values contradict it."""
     found: dict[str, ColumnType] = {}
     for name in names:
         cells = [row[name] for row in rows if name in row]

@@ -302,9 +302,7 @@ def _are_plain(members: tuple[str, ...] | None) -> TypeGuard[tuple[str, ...]]:
 
 
 def _places(members: tuple[str, ...], number: Callable[[int], int]) -> Mapping[str, int]:
-    """Return the numbers of labels by their spellings in DDL and, unless that is another label's, by plain
-    text.
-    """
+    """Return the labels' numbers by spelling in DDL and, unless that is another label's, by plain text."""
     found: dict[str, int] = {}
     for spelling in (spelled, lambda label: label.replace("\\", "\\\\").replace("'", "\\'"), str):
         for at, label in enumerate(members):
@@ -336,9 +334,7 @@ def _read_set(bits: Mapping[str, int], value: list[str] | int) -> int:
 
 
 def null_cell(column: Column) -> Any:  # noqa: ANN401 - any parsed value
-    """Return the meaning of null in a column that cannot be NULL, None if it has none: index 0 of ENUM is
-    null.
-    """
+    """Return the meaning of null in a NOT NULL column, None if it has none: index 0 of ENUM is null."""
     return 0 if column.nullable is False and column.type.base == "enum" else None
 
 
@@ -348,7 +344,7 @@ _NULL_FOR_VALUES: Final = frozenset({"date", "datetime", "timestamp", "enum"})
 
 def left_out_cell(column: Column) -> Any:  # noqa: ANN401 - any parsed value
     """Return the cell of a column that is missing from a row without NULLs: null, or ABSENT if no row can
-    have null there, because a filter has removed the column.
+    have null there, so that a filter must have removed the column.
     """
     is_null = column.nullable is not False or column.type.base in _NULL_FOR_VALUES
     return None if is_null else ABSENT

@@ -70,7 +70,7 @@ _parse_ddl: Final = MessageParser(_Ddl).parse
 
 
 class Decoder:
-    """Decode Open Protocol of all releases."""
+    """Decodes Open Protocol of all releases."""
 
     def __init__(self, options: OpenOptions, answers: LookupCache) -> None:
         self._options, self._answers, self._limits = options, answers, answers.limits

@@ -12,9 +12,7 @@ _LZ4: Final = b"\x04\x22\x4d\x18"
 
 
 def signs(message: Message) -> Sign | None:
-    """Detect a message: the key begins with the version and the length of a segment, the value with
-    a length.
-    """
+    """Detect a message: the key begins with the version and a segment length, the value with a length."""
     key, value = message.key or b"", message.value
     if key.startswith(VERSION) and len(key) > 2 * LENGTH_BYTES and _fits(key[LENGTH_BYTES:]):
         settings = {}

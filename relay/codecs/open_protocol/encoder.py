@@ -178,7 +178,7 @@ class _Batch:
 
 
 class Encoder:
-    """Encode Open Protocol as TiCDC's new architecture does."""
+    """Encodes Open Protocol as TiCDC's new architecture does."""
 
     def __init__(self, options: OpenOptions, answers: LookupCache) -> None:
         self._options = options

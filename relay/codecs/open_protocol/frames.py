@@ -98,9 +98,7 @@ def segments_in(key: bytes) -> int:
 
 
 def separated(key: bytes, value: bytes) -> list[tuple[bytes | None, bytes]]:
-    """Split a message of several events into messages of one event each, in order; none for any other
-    message.
-    """
+    """Split a message of several events into messages of one each, in order; else return none."""
     end, size = len(key), len(value)
     if end < _HEAD_BYTES or not key.startswith(VERSION) or _head(key)[1] == end - _HEAD_BYTES:
         return []

@@ -161,9 +161,7 @@ class _Layout:
         return _UPDATE, reader.schema, TypedRows(reader, before, cells), None
 
     def _is_in_order(self, data: bytes) -> bool:
-        """Return whether the row's columns (of new or deleted image) have the order of the inferred
-        definition.
-        """
+        """Return whether the row's columns (new or deleted image) have the inferred definition's order."""
         at = 0 if data.startswith((b'{"u":{', b'{"d":{')) else max(data.find(b'"u":{'), data.find(b'"d":{'))
         end = data.find(b'},"p":{', at)
         for mark in self._marks:

@@ -169,9 +169,7 @@ def _kinds(column: Column) -> Kinds:
 def _times(
     source: Source, record: ConsumerRecord, trace: Trace
 ) -> tuple[TracedNumber, TracedNumber, TracedNumber]:
-    """Return the commit ts, which is the first slot, the event's time, and the time when the message was
-    made.
-    """
+    """Return the commit ts, which is the first slot, the event's time, and the message's time."""
     if source.commit_ts is None:
         raise NotTemplatable
     commit_ts = TracedNumber(trace, 0, source.commit_ts)

@@ -134,9 +134,7 @@ def wire_type(column_type: ColumnType) -> type:
 
 
 def is_base64(column_type: ColumnType) -> bool:
-    """Return whether the column's text is base64, which the JSON parser decodes: TEXT, BLOB and spatial
-    types.
-    """
+    """Return whether the JSON parser decodes the column's text from base64: TEXT, BLOB and spatial types."""
     base = column_type.base
     return base not in _STRINGLIKE and (base in CHARS or base in BINARIES)
 

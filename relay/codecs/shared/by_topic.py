@@ -15,9 +15,7 @@ _MOST_TOPICS: Final = 10_000
 
 
 class ByTopic:
-    """Base of a `TopicEncoder`: caches the encoding function of each topic. `_encode` encodes for
-    one topic.
-    """
+    """Base of a `TopicEncoder`: caches each topic's encoding function. `_encode` encodes for one topic."""
 
     def __init__(self) -> None:
         self._topics: dict[str, Encode] = {}

@@ -168,9 +168,7 @@ _BARE: Final = re.compile(rf"\s*ALTER\s+TABLE\s+{_NAME}(?:\.{_NAME})?[\s;]*", re
 
 
 def kinds_of(code: int) -> tuple[DdlKind, ...]:
-    """Return the possible kinds for the number of a statement whose text is not understood; () if there are
-    none.
-    """
+    """Return the possible kinds for the number of a statement that was not understood; () if none."""
     kind = _KINDS.get(code)
     return () if kind is None or kind is DdlKind.OTHER else (kind,)
 
@@ -208,9 +206,7 @@ def _number_by_words(sql: str) -> int | None:
 
 
 def _number_of_options(words: list[str]) -> int | None:
-    """Return the number of an ALTER TABLE with these words, which makes one change or sets several
-    options.
-    """
+    """Return the number of an ALTER TABLE with these words: one change, or several options."""
     at = 4 if words[2:4] == ["IF", "EXISTS"] else 2
     at += 3 if words[at + 1 : at + 2] == ["."] else 1
     if words[at : at + 1] == ["ADD"]:

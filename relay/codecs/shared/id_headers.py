@@ -68,9 +68,7 @@ def _in_headers(payload: EncodedRecord) -> EncodedRecord:
 
 
 def _moved(part: Part, data: bytes | None, headers: list[Header]) -> bytes | None:
-    """Return a part without its id, which is added to the headers. TiCDC has messages without a
-    schema, too.
-    """
+    """Return a part without its id, which goes to the headers. TiCDC has messages without a schema, too."""
     if data is None or not data.startswith(_PREFIX):
         return data
     headers.append((ID_HEADERS[part], data[:PREFIX_BYTES]))

@@ -146,9 +146,7 @@ def json_text(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Return the document with numbers as ordinary text, which msgspec converts to the types of the message's
-    fields.
-    """
+    """Return the document with numbers as ordinary text, which msgspec converts to the fields' types."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -73,9 +73,7 @@ class RowTarget(Protocol[_Plan]):
         ...
 
     def write_of(self, column: Column) -> Write | None:
-        """Return the writing function of the column's canonical values; None if they are written
-        unchanged.
-        """
+        """Return the writing function of the column's canonical values; None if it changes nothing."""
         ...
 
     def null_of(self, column: Column) -> Null | None:  # noqa: ARG002 - most targets have one NULL

@@ -153,9 +153,7 @@ class TypedReader:
 
 
 class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """Images that a decoder keeps in their original form. They equal images with the same rows; pickled as
-    `Rows`.
-    """
+    """Images in their original form. They equal images with the same rows; pickled as `Rows`."""
 
     @property
     def before(self) -> Row | None:
@@ -183,9 +181,7 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def possible_destinations(self) -> Sequence[int] | None:
-        """Return the indexes of the columns that either image may have, ascending: few of a wide table; None:
-        any.
-        """
+        """Return the column indexes that either image may have, ascending: few of a wide table; None: any."""
         return None
 
     @property

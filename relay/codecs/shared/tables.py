@@ -109,9 +109,7 @@ class Tables(dict[tuple[str | None, str | None], _AnyTable]):
         self.charge(table, size)
 
     def charge(self, table: _AnyTable, size: int) -> None:
-        """Count bytes that a table takes from now on; above the limit, discard other tables, or
-        everything.
-        """
+        """Count bytes that a table takes from now on; above the limit, discard others, or everything."""
         name = table.id.database, table.id.table
         if name not in self:
             self[name] = table

@@ -45,9 +45,7 @@ Milliseconds = Annotated[int, Meta(ge=-TIME_END_MS, lt=TIME_END_MS)]
 
 
 def commit_ts_of(source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> int:
-    """Return the event's commit ts, or (counted) one derived from event time and offset if the source has
-    none.
-    """
+    """Return the event's commit ts, or else (counted) one derived from event time and offset."""
     commit_ts = source.commit_ts
     if commit_ts is not None:
         return commit_ts
@@ -124,9 +122,7 @@ def changes_chosen_key(change: Event, chosen: ChosenKey) -> TypeGuard[RowChange]
 
 
 def split_chosen_keys(events: list[Event], chosen: ChosenKey) -> list[Event]:
-    """Return the events with every UPDATE of columns that a rule chooses for keys split into DELETE and
-    INSERT.
-    """
+    """Split every UPDATE of columns that a rule chooses for keys into DELETE and INSERT."""
     return [
         part
         for event in events
@@ -175,9 +171,7 @@ _RESTORED: Final = re.compile(r"[A-Z][A-Z ]* `")
 
 
 def is_restored(ddl: str) -> bool:
-    """Return whether TiDB rewrote this (upper-case keywords, back-quoted names), which makes backslashes
-    literal.
-    """
+    """Return whether TiDB rewrote this (upper-case keywords, quoted names); its backslashes are literal."""
     return _RESTORED.match(ddl) is not None
 
 
@@ -294,9 +288,7 @@ _LONG_ESCAPES: Final = {b"b": rb"\u0008", b"f": rb"\u000c"}
 
 
 def printed(value: object) -> bytes:
-    """Return JSON with TiCDC's escapes. Raises OverflowError beyond 64 bits, UnicodeError for lone
-    surrogates.
-    """
+    """Return JSON in TiCDC's escapes. Raises OverflowError above 64 bits, UnicodeError for surrogates."""
     text = _print(value)
     return with_long_escapes(text) if BACKSLASH in text else text
 

@@ -115,9 +115,7 @@ class TracedCells(dict[str, Any]):
         return TracedCells({name: _laid_over(new, old.get(name)) for name, new in self.items()})
 
     def changed(self, new: Mapping[str, Any]) -> TracedOp:
-        """Return the op that prints the cells of this old row that differ from a new one's, with braces
-        around.
-        """
+        """Return the op that prints, in braces, the cells of this old row that differ from a new one's."""
         members = [(_name(name) + b":", put_of(old), put_of(new[name])) for name, old in self.items()]
         trace: Trace = next(iter(self.values())).trace
         return TracedOp(trace, Changed(tuple(members)))
@@ -316,8 +314,6 @@ class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
 
 
 def keep_same(pairs: Any) -> None:  # noqa: ANN401 - pairs of traced cells
-    """Note that cells have the same values in two images; one that only the first slot of an image has may be
-    missing there.
-    """
+    """Note that cells have the same values in two images; one with only a first slot may be missing there."""
     for old, new in pairs:
         old.trace.same(put_of(old).slots[0], put_of(new).slots[0])

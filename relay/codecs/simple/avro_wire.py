@@ -77,9 +77,7 @@ class AvroWire:
             raise NotRepresentable(self.name, "", reason) from None
 
     def read_of(self, column_type: ColumnType, zone: tzinfo) -> Read:
-        """Return the function from a column's value to its canonical value; `zone`: of a TIMESTAMP without
-        one.
-        """
+        """Return the function from a column's value to the canonical one; `zone`: for a TIMESTAMP without."""
         return read_of(column_type, zone)
 
     def write_of(
@@ -180,9 +178,7 @@ def _read_column(reader: AvroReader) -> ColumnEntry:
 
 
 def _read_default(default: bytes | None, base: str) -> str | int | None:
-    """Return a default: that of a BIT is the number in its bytes, or text if there are more than a
-    BIT has.
-    """
+    """Return a default: a BIT's is the number in its bytes, or text if there are too many."""
     if default is None:
         return None
     if base == "bit" and 8 * len(default) <= MAX_BITS:

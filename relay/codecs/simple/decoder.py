@@ -57,7 +57,7 @@ _LOCATION: Final = "claimCheckLocation"
 
 
 class SimpleDecoder:
-    """Decode Simple of all releases."""
+    """Decodes Simple of all releases."""
 
     def __init__(self, wire: Wire, options: SimpleOptions, answers: LookupCache) -> None:
         self._wire, self._options, self._answers, self._limits = wire, options, answers, answers.limits

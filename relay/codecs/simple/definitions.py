@@ -301,9 +301,7 @@ def _check(entry: TableEntry, protocol: str, limits: Limits) -> None:
 
 
 def are_names(names: Sequence[str]) -> bool:
-    """Return whether these can be names of columns of one table. Like MySQL, treats `A` and `a` as
-    the same.
-    """
+    """Return whether one table can have these column names. Like MySQL, treats `A` and `a` as the same."""
     return len(_lower(names)) == len(names) and "" not in names
 
 
@@ -442,9 +440,7 @@ def _with_keys(
 def _primary_key(
     primary: IndexEntry | None, keys: Sequence[IndexEntry], known: TableSchema | None
 ) -> tuple[str, ...]:
-    """Return the columns of the primary key; none for a unique key that is declared as one and not known as
-    one.
-    """
+    """Return the columns of the primary key; none for a unique key declared but not known as one."""
     if primary is None:
         return ()
     columns = tuple(primary.columns)

@@ -100,7 +100,7 @@ class _Target(RowTarget[_Plan]):
 
 
 class SimpleEncoder:
-    """Encode Simple as TiCDC's new architecture does."""
+    """Encodes Simple as TiCDC's new architecture does."""
 
     def __init__(self, wire: Wire, options: SimpleOptions, answers: LookupCache) -> None:
         self._wire, self._options = wire, options
@@ -265,9 +265,7 @@ class SimpleEncoder:
 
 
 def _tables(change: SchemaChange, table: TableId) -> tuple[TableId, TableId | None]:
-    """Return the tables of `tableSchema` and of `preTableSchema`, in a message of a statement about this
-    table.
-    """
+    """Return the tables of `tableSchema` and `preTableSchema` in a message about this table's statement."""
     told = {each.name: each.table for each in change.table_changes if each.dialect == DIALECT}
     if told:
         return told.get(SCHEMA, table), told.get(PRE_SCHEMA)

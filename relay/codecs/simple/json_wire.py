@@ -164,9 +164,7 @@ class JsonWire:
         return text
 
     def read_of(self, column_type: ColumnType, zone: tzinfo) -> Read:
-        """Return the function from a column's value to its canonical value; `zone`: of a TIMESTAMP without
-        one.
-        """
+        """Return the function from a column's value to the canonical one; `zone`: for a TIMESTAMP without."""
         base = column_type.base
         if base == "timestamp":
             return timestamp_reader(zone)

@@ -111,9 +111,7 @@ class RowDecoder:
         return cells
 
     def _count_times(self, layout: _Layout, cells: tuple[Any, ...] | None, losses: list[Loss]) -> None:
-        """Count local times that do not exist or are ambiguous in their zone, and times without a
-        named zone.
-        """
+        """Count nonexistent and ambiguous local times, and times without a named zone."""
         if cells is None:
             return
         for at in layout.times:

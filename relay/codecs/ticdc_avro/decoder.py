@@ -67,7 +67,7 @@ class _Read(NamedTuple):
 
 
 class Decoder:
-    """Decode TiCDC Avro of both architectures."""
+    """Decodes TiCDC Avro of both architectures."""
 
     def __init__(self, options: TicdcAvroOptions, answers: LookupCache) -> None:
         self._limits = answers.limits
@@ -189,9 +189,7 @@ class Decoder:
         return Source(CONNECTOR, event_time_ns(None, None, record, losses))
 
     def _count(self, layout: Layout, images: TypedRows | PartialRows, losses: list[Loss]) -> None:
-        """Count the facts missing from the definition of a row, and local times that do not exist or are
-        ambiguous.
-        """
+        """Count facts missing from a row's definition, and local times that do not exist or are ambiguous."""
         if layout.reader.is_guessed:
             losses.append(Loss.SCHEMA_GUESSED)
         if self._times is None:

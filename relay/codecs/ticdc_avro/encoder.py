@@ -161,9 +161,7 @@ class _Target(RowTarget[_Plan]):
 
 
 def _in_table_order(key: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
-    """Return the columns of a key by their names in Avro, in table order; those missing from the table come
-    last.
-    """
+    """Return a key's columns by their names in Avro, in table order; those missing in the table come last."""
     names = [column.name for column in schema.columns]
     present = [name for name in names if name in key]
     return tuple(map(sanitized, [*present, *(name for name in key if name not in names)]))
@@ -180,7 +178,7 @@ def _check_names(schema: TableSchema, columns: Sequence[Column]) -> None:
 
 
 class Encoder:
-    """Encode TiCDC Avro as TiCDC's new architecture does."""
+    """Encodes TiCDC Avro as TiCDC's new architecture does."""
 
     def __init__(
         self, options: TicdcAvroOptions, answers: LookupCache, chosen: ChosenKey = chooses_none

@@ -171,9 +171,7 @@ class Layouts:
         return found
 
     def _known(self, rows: AvroSchema, catalog: Catalog, at: Position) -> TableSchema | None:
-        """Return the catalog's definition of the table of a schema; the table's own name may differ from the
-        schema's.
-        """
+        """Return the catalog's definition of the table of a schema; the table may have another name."""
         if not catalog.histories:
             return None
         table = self._tables.get(rows)

@@ -200,9 +200,7 @@ def _number(text: object) -> int:
 
 
 def _members(text: object) -> tuple[str, ...] | None:
-    """Return the members of ENUM and SET, joined by commas; a comma within a member has a backslash before
-    it.
-    """
+    """Return the members of ENUM and SET, joined by commas; a comma in a member has a backslash before it."""
     if not isinstance(text, str):
         return None
     return tuple([member.replace("\\,", ",") for member in _BETWEEN_MEMBERS(text)])

@@ -44,7 +44,7 @@ _OPS: Final = {**ROW_OPS, "INIT": Op.READ, "INIT_INSERT": Op.READ, "ROW": Op.REA
 
 
 class Decoder:
-    """Decode upstream Canal's JSON of all releases, and its look-alikes."""
+    """Decodes upstream Canal's JSON of all releases, and its look-alikes."""
 
     def __init__(self, options: CanalOptions, answers: LookupCache) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)

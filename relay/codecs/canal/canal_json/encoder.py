@@ -35,7 +35,7 @@ _NULL: Final = msgspec.Raw(b"null")
 
 
 class Encoder:
-    """Encode messages as Canal 1.1.8 does."""
+    """Encodes messages as Canal 1.1.8 does."""
 
     prepare: Final = None
 

@@ -68,7 +68,7 @@ _NONE: Final = _Open(None, None, has_begun=False)
 
 
 class Decoder:
-    """Decode packets of Canal's server and of TiCDC."""
+    """Decodes packets of Canal's server and of TiCDC."""
 
     def __init__(self, options: ProtobufOptions, answers: LookupCache) -> None:
         self._limits = answers.limits
@@ -89,7 +89,7 @@ class Decoder:
 
 
 class _PacketDecoder:
-    """Decode the entries of one packet in order."""
+    """Decodes the entries of one packet in order."""
 
     def __init__(
         self,

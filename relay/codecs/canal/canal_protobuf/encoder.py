@@ -54,9 +54,7 @@ from relay.templates.tracing import NotTemplatable
 
 
 class _Shape(NamedTuple):
-    """The constant part of each row of a writer: a column's name, its bytes around `updated` and
-    the value.
-    """
+    """The constant part of a writer's rows: a column's name, its bytes around `updated` and the value."""
 
     names: tuple[str, ...]
     heads: tuple[bytes, ...]
@@ -69,7 +67,7 @@ _SHAPE_BYTES: Final = 400
 
 
 class Encoder:
-    """Encode packets as Canal 1.1.8 does."""
+    """Encodes packets as Canal 1.1.8 does."""
 
     prepare: Final = None
 

@@ -95,7 +95,7 @@ def _read_time(text: str, zone: tzinfo) -> int:
 
 
 class Decoder:
-    """Decode rows of official format 1 and of the "canal format", and the DDL of both."""
+    """Decodes rows of official format 1 and of the "canal format", and the DDL of both."""
 
     def __init__(self, options: CkafkaOptions, answers: LookupCache) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)

@@ -55,7 +55,7 @@ def _split_extras(source: Source) -> tuple[Unknown | None, Unknown | None]:
 
 
 class Encoder:
-    """Encode official format 1."""
+    """Encodes official format 1."""
 
     prepare: Final = None
 

@@ -134,9 +134,7 @@ def _read_counted(text_of: Callable[[int], str], mysql: Read, text: str) -> Valu
 
 
 def _datetime_text(fsp: int, count: int) -> str:
-    """Convert milliseconds (up to 3 fraction digits) or microseconds since 1970 to a wall clock without a
-    zone.
-    """
+    """Convert milliseconds (up to 3 digits) or microseconds since 1970 to a wall clock without a zone."""
     micros = count * 1000 if fsp <= 3 else count
     return datetime_text(micros, _digits(fsp, micros))
 

@@ -104,9 +104,7 @@ def _undoubled(name: str) -> str:
 
 
 def _with_own_names(columns: list[Column]) -> list[Column]:
-    """Undo the doubling of back-ticks in column names of an unknown table, unless two columns would get the
-    same name.
-    """
+    """Undo the doubling of back-ticks in an unknown table's column names, unless two would become equal."""
     named = [msgspec.structs.replace(column, name=_undoubled(column.name)) for column in columns]
     return named if len({column.name for column in named}) == len(columns) else columns
 

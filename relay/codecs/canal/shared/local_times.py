@@ -52,7 +52,5 @@ def local_times(reader: TextReader, *images: Cells | None) -> list[str | None]:
 
 
 def zoned(readers: TextReaders, style: TextStyle) -> TextReaders | ZonedReaders:
-    """Return the readers for a source of this style; without the count of local times if TIMESTAMP
-    is in UTC.
-    """
+    """Return the readers for this style; they count no local times if TIMESTAMP is in UTC."""
     return readers if style.zone is UTC else ZonedReaders(readers, style.zone)

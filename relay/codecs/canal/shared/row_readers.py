@@ -247,9 +247,7 @@ class _TableReaders(Table[TextReader]):
     def _reader_of_same_types(
         self, names: tuple[str, ...], types: bytes, pk_names: list[str] | None
     ) -> TextReader | None:
-        """Return the kept reader for these columns, if the types are the same in any order. Raises
-        Malformed.
-        """
+        """Return the kept reader for these columns, if the types are equal in any order. Raises Malformed."""
         found = self._by_names.get(names)
         if found is None or found.known is not self.newest or found.wire.pk_names != pk_names:
             return None
@@ -293,9 +291,7 @@ class _TableReaders(Table[TextReader]):
     def compiled(
         self, wire: WireTable, known: TableSchema | None, sql_types: SqlTypes, types_bytes: int
     ) -> TextReader:
-        """Return the reader for such messages, compiling it if needed; `types_bytes`: the size of
-        `mysqlType`.
-        """
+        """Return the reader for such messages, compiled if needed; `types_bytes`: the size of `mysqlType`."""
         definition = self._definition
         if definition is None or definition.known is not known or definition.pk_names != wire.pk_names:
             definition = Definition(known, wire.pk_names, is_druid=self.is_druid)

@@ -192,9 +192,7 @@ class TextPlan:
 
 
 class TypedPlan:
-    """Converts the wire values of another family (`relay.codecs.shared.rows`) to text in one step
-    per column.
-    """
+    """Converts another family's wire values (`relay.codecs.shared.rows`) to text in one step per column."""
 
     def __init__(self, protocol: str, reader: TypedReader, dialect: Dialect, writer: TextWriter) -> None:
         self._protocol, self._writer = protocol, writer
@@ -280,9 +278,7 @@ class TextWriters:
             raise writer.unfit(self._protocol, before, after) from None
 
     def writer_for(self, schema: TableSchema, places: tuple[int, ...]) -> TextWriter:
-        """Return the writer for the columns at these indexes. Raises NotRepresentable for a table without a
-        name.
-        """
+        """Return the writer for columns at these indexes. Raises NotRepresentable for a nameless table."""
         found = self._writers.get((schema, places))
         if found is None:
             if not schema.id.table:

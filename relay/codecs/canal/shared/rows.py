@@ -178,9 +178,7 @@ def _place(read: tuple[str, int, Read | None]) -> int:
 
 
 def _getter(names: Sequence[str]) -> Callable[[Cells], Sequence[Any]]:
-    """Return the function that takes the cells of these columns out of a row. It raises KeyError if one is
-    missing.
-    """
+    """Return the function that takes the cells of these columns out of a row, or raises KeyError."""
     if len(names) == 1:
         (name,) = names
         return lambda cells: (cells[name],)
@@ -201,9 +199,7 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
 
     @property
     def before(self) -> Row | None:
-        """Return the row before the change: `old` merged over the new row. A NULL in `old` means that it was
-        NULL.
-        """
+        """Return the row before the change: `old` merged over the new row. A NULL in `old` was NULL."""
         if self.op is DELETE:
             return self.reader.row(self.cells, f"data[{self.index}]")
         if self.op is not UPDATE or self.old is None:

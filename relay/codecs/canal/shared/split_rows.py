@@ -24,9 +24,7 @@ _items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def parts(record: ConsumerRecord) -> Sequence[Message]:
-    """Return one message per row for a message of several rows, if the rows are alike; none for any other
-    message.
-    """
+    """Split a message of several rows into messages of one row, if the rows are alike; else return none."""
     value, key = record.value or b"", record.key
     if not value.startswith(_START) or is_too_deep(value):
         return ()

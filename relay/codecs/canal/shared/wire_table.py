@@ -50,9 +50,7 @@ def types_checker(types: Mapping[str, str]) -> Callable[[bytes], object] | None:
 
 
 def are_full(types: MysqlTypes) -> bool:
-    """Return whether no type lacks parameters that it always has; `varchar` and `decimal`, for example, are
-    never bare.
-    """
+    """Return whether no type lacks parameters that it always has; `varchar`, for example, is never bare."""
     return not any(map(_is_bare, (types or {}).values()))
 
 

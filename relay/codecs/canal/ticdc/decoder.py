@@ -58,7 +58,7 @@ _LOCATION: Final = "_tidb.claimCheckLocation"
 
 
 class Decoder:
-    """Decode TiCDC Canal-JSON of all releases, with and without the extension."""
+    """Decodes TiCDC Canal-JSON of all releases, with and without the extension."""
 
     def __init__(self, options: TicdcOptions, answers: LookupCache) -> None:
         self._options, self._answers, self._limits = options, answers, answers.limits

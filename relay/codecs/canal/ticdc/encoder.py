@@ -60,7 +60,7 @@ _KEY_BYTES: Final = 100
 
 
 class Encoder:
-    """Encode TiCDC Canal-JSON as current releases do."""
+    """Encodes TiCDC Canal-JSON as current releases do."""
 
     def __init__(self, options: TicdcOptions, answers: LookupCache) -> None:
         self._options = options

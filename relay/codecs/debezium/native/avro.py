@@ -66,7 +66,7 @@ def carries(options: DebeziumAvroOptions) -> Capabilities:
 
 
 class Decoder:
-    """Decode Avro of Debezium's connectors for MySQL and MariaDB."""
+    """Decodes Avro of Debezium's connectors for MySQL and MariaDB."""
 
     def __init__(self, options: DebeziumAvroOptions, answers: LookupCache) -> None:
         self.inner = json_decoder.Decoder(options.as_json(), answers, NAME)
@@ -136,7 +136,7 @@ class Decoder:
 
 
 class Encoder(ByTopic):
-    """Encode Debezium Avro as the MySQL connector 3.6 and AvroConverter do."""
+    """Encodes Debezium Avro as the MySQL connector 3.6 and AvroConverter do."""
 
     def __init__(
         self, options: DebeziumAvroOptions, answers: LookupCache, chosen: ChosenKey | None = None

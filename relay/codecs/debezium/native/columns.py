@@ -44,7 +44,7 @@ class DebeziumColumns:
         self.unavailable = _placeholders(options.placeholder())
 
     def complete(self, images: Sequence[Object | None], key: Key, wanted: frozenset[str] | None) -> None:  # noqa: ARG002 - rows have all columns
-        """Remove columns that the log did not have from the images that lack them; they are absent then."""
+        """Remove values that the log did not have from each image; their columns are absent then."""
         for image in images:
             for name in [name for name, value in (image or {}).items() if self._is_unavailable(value)]:
                 del (image or {})[name]

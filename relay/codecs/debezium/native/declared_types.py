@@ -215,9 +215,7 @@ _LABEL: Final = re.compile(r"((?:[^\\,]++|\\.)*+\\?)(?:,|\Z)", re.DOTALL)
 
 
 def declared_members(declared: DeclaredColumn) -> tuple[str, ...] | None:
-    """Return the labels in `allowed`: commas in ENUM's labels have a backslash before them, backslashes are
-    doubled.
-    """
+    """Return the labels in `allowed`: ENUM's escape commas with a backslash, backslashes are doubled."""
     allowed = (declared.parameters or {}).get("allowed") or ""
     if not allowed or declared.name not in {semantic_names.ENUM, semantic_names.ENUM_SET}:
         return None

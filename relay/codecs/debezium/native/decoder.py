@@ -68,7 +68,7 @@ _READ: Final = Op.READ
 
 
 class Decoder(MessageDecoder[Envelope]):
-    """Decode JSON of Debezium's connectors for MySQL and MariaDB, 1.9 to 3.6, with schemas and without.
+    """Decodes JSON of Debezium's connectors for MySQL and MariaDB, 1.9 to 3.6, with schemas and without.
 
     `protocol`: the protocol's name in errors of values.
     """
@@ -144,9 +144,7 @@ class Decoder(MessageDecoder[Envelope]):
 
 
 def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: ConsumerRecord) -> RowParts:
-    """Return the parts of a row's message. Raises Malformed if the image of its operation or the table is
-    missing.
-    """
+    """Return the parts of a row's message. Raises Malformed if its image or table is missing."""
     before = image(body.before) if op is _DELETE or op is _UPDATE else None
     after = None if op is _DELETE else image(body.after)
     if op is not _DELETE and after is None:
@@ -257,9 +255,7 @@ _SERVER_NAME: Final = "serverName"
 
 
 def _table_named(name: str, record: ConsumerRecord, catalog: Catalog) -> TableId:
-    """Return the table of a name such as `db.table`. Names may contain dots; a known table takes
-    precedence.
-    """
+    """Return the table of a name such as `db.table`. Names may contain dots; known tables come first."""
     parts = name.split(".")
     possible = [TableId(".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, min(len(parts), 64))]
     at = Source("mysql", record.time_ms(0) * 1_000_000).at(record)

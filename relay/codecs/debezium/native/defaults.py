@@ -71,9 +71,7 @@ def _canonical(text: str, column: Column) -> Any:  # noqa: ANN401 - any canonica
 
 
 def _moment(text: str, column: Column) -> str | None:
-    """Return a date in its column's form; for one that is not in the calendar 1970, or None if the column can
-    be NULL.
-    """
+    """Return a date in its column's form; an invalid one is 1970, or None if the column can be NULL."""
     base, digits = column.type.base, column.type.length or 0
     day = text[:10]
     is_date = calendar_days(day) is not None if _DAY(day) else False

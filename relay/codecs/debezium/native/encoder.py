@@ -119,9 +119,7 @@ class KeyChange(RowChange, frozen=True, kw_only=True):
 
 
 def split_key_changes(events: list[Event]) -> list[Event]:
-    """Return the events with every UPDATE of a message's key split into DELETE of the old row and INSERT of
-    the new one.
-    """
+    """Split every UPDATE of a message's key into DELETE of the old row and INSERT of the new one."""
     for event in events:
         if isinstance(event, RowChange) and event.op is _UPDATE and not event.images.keys_unchanged_on_wire():
             break
@@ -156,7 +154,7 @@ def _halves(event: RowChange) -> list[Event]:
 
 
 class Encoder:
-    """Encode Debezium JSON as the MySQL connector 3.6 and JsonConverter do."""
+    """Encodes Debezium JSON as the MySQL connector 3.6 and JsonConverter do."""
 
     def __init__(
         self, options: DebeziumOptions, answers: LookupCache, chosen: ChosenKey | None = None

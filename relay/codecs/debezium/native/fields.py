@@ -247,9 +247,7 @@ def _units(character: str) -> int:
 
 
 def _avro(kept: str) -> Callable[[str], str]:
-    """Return the function that makes Avro names: other characters become `_`, and one precedes a leading
-    digit.
-    """
+    """Return the function that makes Avro names: other characters become `_`, one precedes a digit."""
     other = re.compile(f"[^{kept}]")
 
     def adjust(name: str) -> str:
@@ -262,9 +260,7 @@ def _avro(kept: str) -> Callable[[str], str]:
 
 
 def _avro_unicode(kept: str) -> Callable[[str], str]:
-    """Return the function that makes Avro names: other characters, including `_`, become `_u` and their
-    hexadecimal code.
-    """
+    """Return the function that makes Avro names: other characters, and `_`, become `_u` and a hex code."""
     first, other = re.compile("^[^A-Za-z]"), re.compile(f"[^{kept}]")
 
     def code(match: re.Match[str]) -> str:

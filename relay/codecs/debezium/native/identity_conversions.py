@@ -40,9 +40,7 @@ def same_bigint(number: int) -> int:
 
 
 def same_decimal(scale: int, write: Write) -> Convert:
-    """Return the function that converts base64 of a DECIMAL's unscaled number to its bytes. It raises
-    ValueError.
-    """
+    """Return a converter from base64 of a DECIMAL's unscaled number to its bytes. It raises ValueError."""
     read = decimal_reader(scale)
 
     def convert(text: str) -> Any:  # noqa: ANN401 - the result of `write`
@@ -59,9 +57,7 @@ def same_decimal(scale: int, write: Write) -> Convert:
 
 
 def same_bits(size: int, write: Write) -> Convert:
-    """Return the function that converts base64 of a BIT(n) of `size` bytes to its bytes. It raises
-    ValueError.
-    """
+    """Return a converter from base64 of a BIT(n) of `size` bytes to its bytes. It raises ValueError."""
 
     def convert(text: str) -> Any:  # noqa: ANN401 - the result of `write`
         try:
@@ -74,14 +70,14 @@ def same_bits(size: int, write: Write) -> Convert:
 
 
 def same_date(days: int) -> int:
-    """Check a DATE in days since 1970. Raises ValueError."""
+    """Return a DATE in days since 1970, checked. Raises ValueError."""
     if not _FIRST_DAY <= days <= _LAST_DAY:
         date_text(days)
     return days
 
 
 def same_time(micros: int) -> int:
-    """Check a TIME in microseconds. Raises ValueError."""
+    """Return a TIME in microseconds, checked. Raises ValueError."""
     if LEAST_TIME_MICROS <= micros <= _LONGEST_TIME:
         return micros
     return time_micros(str(_read_time(micros)))

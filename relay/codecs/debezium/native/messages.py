@@ -178,9 +178,7 @@ def position_of(source: Source, origin: Origin, record: ConsumerRecord, *, is_re
 
 
 def emitted_at_ns(body: RowBody, record: ConsumerRecord) -> int:
-    """Return the time when the connector made the message; else when the row changed, else the record's
-    timestamp.
-    """
+    """Return the connector's time of the message; else the row's change time, else the record's timestamp."""
     found = body.ts_ns
     if found is not None and 0 < found < _END_NS:
         return found

@@ -41,9 +41,7 @@ def clock_of_micros(micros: int, digits: int | None) -> str:
 
 @functools.lru_cache(maxsize=256)
 def count_reader(text: Callable[[int, int | None], str], micros: int, per: int, digits: int | None) -> Read:
-    """Return the function that applies `text` to a count of `micros` microseconds, or of `per`
-    parts of one.
-    """
+    """Return the function that applies `text` to counts of `micros` microseconds, or `per` parts of one."""
     if per > 1:
         return native("time-count", micros, per, digits)(
             lambda count: text(count // per if count >= 0 else -(-count // per), digits)

@@ -114,9 +114,7 @@ def _is_beside(at: Position, record: ConsumerRecord) -> bool:
 
 
 def _follows_in_log(source: Source, at: Position, record: ConsumerRecord) -> bool:
-    """Return whether only the log position can show that a row follows DDL; the file then belongs to the
-    shape.
-    """
+    """Return whether only the log position orders a row after DDL; the file then belongs to the shape."""
     millisecond_ns = source.event_time_ns // 1_000_000 * 1_000_000
     return not _is_beside(at, record) and millisecond_ns <= at.event_time_ns
 

@@ -190,9 +190,7 @@ class ValueWriter:
     def _passes(
         self, column: Column, read_of: Callable[[int | None], Read], write: Write, convert: Convert
     ) -> None:
-        """Register `convert` for the column's values: it replaces `write` after the read that `read_of`
-        returns.
-        """
+        """Register `convert` for the column's values: it replaces `write` after the reads of `read_of`."""
         for digits in (None, column.type.length):
             self.shortcuts[read_of(digits), write] = convert
 
@@ -224,9 +222,7 @@ class ValueWriter:
         return write
 
     def _datetime(self, nullable: bool, *, is_fine: bool) -> Write:
-        """Return the writing function of a DATETIME; `is_fine`: its column has, or may have, more than
-        milliseconds.
-        """
+        """Return the writing function of a DATETIME; `is_fine`: it may have more than milliseconds."""
         mode = self._options.time_precision_mode
         if mode == "isostring":
             return self._iso_datetime(nullable)
@@ -504,9 +500,7 @@ _EPOCH: Final = datetime(1970, 1, 1)
 
 
 def _micros(text: str) -> int | None:
-    """Return the microseconds since 1970 of a DATETIME; None if it is not in the calendar. Raises
-    ValueError.
-    """
+    """Return the microseconds since 1970 of a DATETIME; None if not in the calendar. Raises ValueError."""
     try:
         since = _from_iso(text) - _EPOCH
     except ValueError:

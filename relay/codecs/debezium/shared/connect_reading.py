@@ -121,9 +121,7 @@ def text_op(type_: AvroType) -> AvroOp:
 
 
 def _read(type_: AvroType) -> tuple[Json, Convert | None]:
-    """Return the Connect schema of a type, and the function from its values to JSON; None if they are the
-    same.
-    """
+    """Return a type's Connect schema, and the function from its values to JSON; None if they are the same."""
     present = type_
     if type_.kind == "union":
         present = type_.branches[0] if len(type_.branches) == 1 else type_.present
@@ -215,9 +213,7 @@ def _name(field: AvroField) -> str:
 
 
 def _row(converts: Sequence[tuple[str, Convert]], names: dict[str, str] | None) -> Convert | None:
-    """Return the function from a record to an object: with these fields converted, and all under
-    these names.
-    """
+    """Return the function from a record to an object: these fields converted, all under these names."""
     if not converts and names is None:
         return None
 

@@ -115,9 +115,7 @@ def _word(kinds: tuple[DdlKind, ...]) -> str:
 
 
 def _id(change: SchemaChange, known: _KnownTables, table: TableId, kind: DdlKind) -> str:
-    """Return the table's identifier: both names of a rename, the other table of an EXCHANGE. Quotes stay
-    unescaped.
-    """
+    """Return the table's identifier: both names of a rename, the other table of an EXCHANGE."""
     if kind is DdlKind.EXCHANGE_PARTITION:
         return quoted_id(next((other for other in change.targets if other != table), table))
     old = known.old_names.get(table)

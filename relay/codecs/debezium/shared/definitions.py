@@ -261,9 +261,7 @@ def _parameters(column: ListedColumn, said: ColumnType, base: str) -> tuple[int 
 
 
 def _expression(column: ListedColumn, word: ColumnType) -> ColumnType:
-    """Return the type of `typeExpression`, whose parameters replace missing members; else that of
-    the name.
-    """
+    """Return the type of `typeExpression`, whose parameters replace missing members; else of the name."""
     if not column.typeExpression:
         return word
     said = parse_type(column.typeExpression)
@@ -416,9 +414,7 @@ def declared_events(
     losses: list[Loss],
     dialect: TableDialect = TICDC,
 ) -> tuple[list[Event], Catalog]:
-    """Return the event of a DDL message and the catalog after it; count text and `id`s that are not
-    understood.
-    """
+    """Return the event of a DDL message and the catalog after it; count unparsable text and `id`s."""
     learned, change = learn(catalog, message)
     if told:
         entries, definitions, gone = [], [], []

@@ -239,9 +239,7 @@ _MOST_TRIES: Final = 3
 
 
 def _row_struct(names: list[str], kinds: list[Any]) -> type | None:
-    """Return a struct for rows of these columns, whose parser checks them; None if msgspec cannot have such
-    names.
-    """
+    """Return a struct for rows of these columns, whose parser checks them; None for unusable names."""
     fields = [(f"c{at}", Any if kind in UNCHECKED else kind | None) for at, kind in enumerate(kinds)]
     renamed = {f"c{at}": name for at, name in enumerate(names)}
     try:

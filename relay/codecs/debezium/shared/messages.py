@@ -135,9 +135,7 @@ def image(raw: msgspec.Raw) -> bytes | None:
 def source_of(
     protocol: str, body: RowBody, origin: Origin, record: ConsumerRecord, losses: list[Loss]
 ) -> Source:
-    """Return the canonical source, with the time of `source`, or else (counted) the next best time. Raises
-    Malformed.
-    """
+    """Return the source, with the time of `source`, or else (counted) the next best. Raises Malformed."""
     commit_ts, start_ts, ms = origin.commit_ts, origin.start_ts, origin.ts_ms
     if commit_ts is not None and not 0 <= commit_ts < _ticdc.TSO_END:
         raise Malformed(protocol, "payload.source.commit_ts", "not a TSO (an integer from 0 to 2^64 - 1)")

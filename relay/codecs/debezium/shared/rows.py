@@ -256,9 +256,7 @@ class RowDecoder:
         )
 
     def _key_use(self, row: _ParsedRow, told: _Evidence, known: TableSchema | None) -> KeyUse:
-        """Return the facts that the layout takes from the key, whose fields may not be columns of
-        the table.
-        """
+        """Return the layout's facts of the key, whose fields may not be columns of the table."""
         foreign = set(row.key_names or ()) - told.values.keys() - told.block.keys()
         if foreign and known is not None:
             foreign -= self._dialect.known_columns(known, [*told.values]).keys()
@@ -358,9 +356,7 @@ class RowDecoder:
         return LayoutColumn(name, form, doubts, dialect.null_value(column, declared))
 
     def _usable(self, known: TableSchema | None, told: _Evidence) -> dict[str, Column]:
-        """Return the catalog's columns that the message does not contradict; all or none for a
-        dropped table.
-        """
+        """Return the catalog's columns that agree with the message; all or none for a dropped table."""
         if known is None:
             return {}
         dialect, values = self._dialect, told.values

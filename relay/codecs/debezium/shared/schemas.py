@@ -113,9 +113,7 @@ def has_open_digits(column: Column) -> bool:
 
 
 def escaped_members(members: tuple[str, ...]) -> str:
-    """Return ENUM's `allowed`: commas in members are escaped, not quotes (pingcap/ticdc
-    pkg/sink/codec/debezium).
-    """
+    """Return ENUM's `allowed`: commas are escaped, quotes are not (pingcap/ticdc pkg/sink/codec/debezium)."""
     return ",".join(member.replace(",", "\\,").replace("\\'", "'").replace("''", "'") for member in members)
 
 
@@ -128,9 +126,7 @@ _COMMA: Final = re.compile(r"(?<!\\),").split
 
 
 def tidb_type(column_type: ColumnType) -> str:
-    """Return `tidb_type`, which the extension adds: the type's name, and `unsigned` for integers
-    and floats.
-    """
+    """Return `tidb_type`, which the extension adds: the type's name, with `unsigned` for numbers."""
     is_signed_kind = column_type.base in INTEGERS or column_type.base in FLOATS
     return column_type.base + (" unsigned" if column_type.unsigned and is_signed_kind else "")
 
@@ -139,9 +135,7 @@ def tidb_type(column_type: ColumnType) -> str:
 
 
 def schema_name(cluster: str, database: str, table: str) -> str:
-    """Return a schema name, `cluster.database.table`: other characters become `_`, one precedes a leading
-    digit.
-    """
+    """Return a schema name, `cluster.database.table`: other characters become `_`, one precedes a digit."""
     return f"{_sanitised(cluster)}.{_sanitised(database)}.{_NO_TABLE.sub('_', table)}"
 
 

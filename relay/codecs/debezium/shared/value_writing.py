@@ -71,9 +71,7 @@ class LabelWriter:
 
     @native("label")
     def _unknown_enum(self, value: int | str) -> str:
-        """Return a label unchanged, a number in digits: its label is unknown before the table's DDL
-        is read.
-        """
+        """Return a label unchanged, a number in digits: its label is unknown before the table's DDL."""
         if isinstance(value, str):
             return value
         self._lost.append(_ENUM_INDEX)

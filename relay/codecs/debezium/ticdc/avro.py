@@ -88,9 +88,7 @@ _to_json: Final = msgspec.json.Encoder().encode
 
 
 class TicdcDebeziumAvroOptions(Options, frozen=True):
-    """TiCDC's sink-URI options. Those that change content are for the target; the decoder detects them
-    itself.
-    """
+    """TiCDC's sink-URI options. Those that change content are for targets; the decoder detects them."""
 
     enable_tidb_extension: Annotated[bool, Meta(description="columns have `tidb_type`")] = False
     avro_enable_watermark: Annotated[bool, Meta(description="statements and watermarks are written")] = False
@@ -172,9 +170,7 @@ _TYPES: Final = {
 
 
 class _Reader:
-    """Reads values of one schema as TiCDC's JSON with its schema block. Raises ValueError for a foreign
-    schema.
-    """
+    """Reads values of one schema as TiCDC's JSON with its schema block. Raises ValueError for others."""
 
     def __init__(self, type_: AvroType) -> None:
         node, self._convert = _read(type_)
@@ -289,7 +285,7 @@ _CONVERTS: Final[dict[str, Convert]] = {"bytes": base64_text, "float": _short, "
 
 
 class Decoder:
-    """Decode TiCDC's debezium-avro."""
+    """Decodes TiCDC's debezium-avro."""
 
     def __init__(self, options: TicdcDebeziumAvroOptions, answers: LookupCache) -> None:
         self._json = decoder.Decoder(options.as_json(), answers, NAME)
@@ -540,7 +536,7 @@ def _columns(nodes: Sequence[Json]) -> list[_Field]:
 
 
 class Encoder(ByTopic):
-    """Encode debezium-avro as TiCDC does."""
+    """Encodes debezium-avro as TiCDC does."""
 
     def __init__(self, options: TicdcDebeziumAvroOptions, answers: LookupCache) -> None:
         super().__init__()

@@ -148,9 +148,7 @@ class TicdcColumns:
         )
 
     def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[AmbiguousValue]:  # noqa: ARG002 - the definition suffices
-        """Yield the ambiguous wire values: the default or NULL, 1970-01-01 or a date that is not in the
-        calendar.
-        """
+        """Yield the ambiguous wire values: the default or NULL, 1970-01-01 or a date not in the calendar."""
         default = None
         if column.default is not ABSENT:
             default = null_default(column, self._defaults.of(column))

@@ -59,7 +59,7 @@ _DELETE: Final = Op.DELETE
 
 
 class Decoder(MessageDecoder[Envelope]):
-    """Decode TiCDC Debezium JSON of all releases, with and without schema, extension and compression."""
+    """Decodes TiCDC Debezium JSON of all releases, with and without schema, extension and compression."""
 
     def __init__(self, options: TicdcDebeziumOptions, answers: LookupCache, name: str = NAME) -> None:
         rows = RowDecoder(name, TicdcColumns(), RowBody, answers.limits)
@@ -151,9 +151,7 @@ class Decoder(MessageDecoder[Envelope]):
 
 
 def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: ConsumerRecord) -> RowParts:
-    """Return the parts of a row's message. Raises Malformed if the image of its operation or the table is
-    missing.
-    """
+    """Return the parts of a row's message. Raises Malformed if its image or table is missing."""
     before = _wire.image(body.before) if op is _DELETE or op is UPDATE else None
     after = None if op is _DELETE else _wire.image(body.after)
     if op is _DELETE and before is None:

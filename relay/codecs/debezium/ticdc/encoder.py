@@ -37,7 +37,7 @@ _UNPRINTABLE: Final = (OverflowError, UnicodeError, msgspec.MsgspecError)
 
 
 class Encoder:
-    """Encode TiCDC Debezium JSON as pingcap/ticdc does since v26.3.3."""
+    """Encodes TiCDC Debezium JSON as pingcap/ticdc does since v26.3.3."""
 
     def __init__(
         self, options: TicdcDebeziumOptions, answers: LookupCache, avro: AvroForms | None = None

@@ -80,9 +80,7 @@ class _RowMessage(msgspec.Struct, gc=False):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The options of the encoder that change its bytes, under plain names. `avro`: the messages
-    become Avro.
-    """
+    """The encoder's options that change its bytes, under plain names. `avro`: the messages become Avro."""
 
     cluster: str
     has_schema: bool

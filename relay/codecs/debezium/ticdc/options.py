@@ -27,9 +27,7 @@ ClusterId = Annotated[
 
 
 class TicdcDebeziumOptions(CompressionOptions, frozen=True):
-    """TiCDC's sink-URI options. Those that change content are for the target; the decoder detects them
-    itself.
-    """
+    """TiCDC's sink-URI options. Those that change content are for targets; the decoder detects them."""
 
     timezone: Annotated[
         str, Meta(description="changes nothing: this format has TIMESTAMP in UTC, whatever the zone")
