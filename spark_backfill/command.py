@@ -293,4 +293,4 @@ def _report(error: BaseException, log: SparkLog | None) -> int:
 
 def _say(text: str) -> None:
     """Print one line, with control characters escaped."""
-    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201 - what the command says
+    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201 - the command's output

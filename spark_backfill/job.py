@@ -58,7 +58,7 @@ def _read_files(spark: SparkSession, key: str, path: str, file_format: InputForm
         raise ConfigError([Problem(f"backfill.{key}", str(error).partition("\n")[0])]) from error
 
 
-def run_step(  # noqa: PLR0913 - what a step has to know
+def run_step(  # noqa: PLR0913 - the inputs of a step
     spark: SparkSession,
     config: Config,
     records: Captured,

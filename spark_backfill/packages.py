@@ -14,7 +14,7 @@ def run() -> int:
     """Run the command, or report missing packages; return the exit status."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
-        print(  # noqa: T201 - what the command says
+        print(  # noqa: T201 - the command's output
             f"error: the Spark job needs {', '.join(missing)} in {sys.executable}: "
             "install relay with its extra, pip install '.[spark]' in its folder, or add the packages",
             file=sys.stderr,

@@ -35,7 +35,7 @@ from spark_backfill.terms import LATEST_MS, Bounds, Broadcast, Terms
 class Translate:
     """Translate the rows of a task."""
 
-    def __init__(  # noqa: PLR0913 - what a task has to know
+    def __init__(  # noqa: PLR0913 - the inputs of a task
         self,
         config: Config,
         reader: Reader,

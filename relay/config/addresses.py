@@ -55,7 +55,7 @@ def parse_server(server: str) -> Address:
         host = host if bracket else ""
     elif "%" not in server and _is_ipv6(
         server
-    ):  # with a zone, the client takes what follows the last colon for the port
+    ):  # with a zone, the client takes the text after the last colon as the port
         host, port = server, ""
     else:
         host, colon, number = server.rpartition(":")

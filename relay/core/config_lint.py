@@ -24,7 +24,7 @@ from relay.text.redaction import quoted
 _NONE: Final = "has no effect"
 
 
-def advice(  # noqa: PLR0913 - what a route is made of
+def advice(  # noqa: PLR0913 - the parts of a route
     target: str,
     options: Mapping[str, str],
     *,

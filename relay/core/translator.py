@@ -48,7 +48,7 @@ class Translator:
     Raises ConfigError.
     """
 
-    def __init__(  # noqa: PLR0913 - what makes a route
+    def __init__(  # noqa: PLR0913 - the parts of a route
         self,
         source: str,
         target: str,

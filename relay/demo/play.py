@@ -132,7 +132,7 @@ class _Demo:
             await admin.create_topics(topics)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 # Brokers learn of new topics a little later than the controller that made them.
-                while not all(  # noqa: ASYNC110 - brokers tell nobody
+                while not all(  # noqa: ASYNC110 - brokers send no notification
                     _ready(topic) for topic in await admin.describe_topics([SOURCE_TOPIC, TARGET_TOPIC])
                 ):
                     await asyncio.sleep(0.05)

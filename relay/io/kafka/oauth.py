@@ -173,7 +173,7 @@ def _answer(status: int, body: bytes, where: str) -> tuple[str, float]:
 def _life(told: object) -> float:
     """Return the lifetime of a token in seconds: at most `LONGEST_SECONDS`, 0 if unknown."""
     try:
-        seconds = float(told)  # type: ignore[arg-type]  # what is no number is refused here
+        seconds = float(told)  # type: ignore[arg-type]  # raises for a value that is not a number
     except (TypeError, ValueError, OverflowError):
         return 0.0
     # NaN is not greater than 0 either.

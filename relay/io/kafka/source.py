@@ -441,7 +441,7 @@ class ShardSource(KafkaSource):
             return {}
         return await super().poll(without)
 
-    async def _has_begun(self, pair: TopicPartition) -> bool:  # noqa: ARG002 - a shard begins in its own way
+    async def _has_begun(self, pair: TopicPartition) -> bool:  # noqa: ARG002 - as in the base class
         """Return False: the commits of other shards prove nothing; each shard may be started at another time.
 
         So a partition that was added while its shard was stopped, and had none before, begins at the end.

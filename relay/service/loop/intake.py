@@ -54,7 +54,7 @@ class TranslationStage:
     `refresh`: reads the settings of a topic again, since they may have changed; None if that is not possible.
     """
 
-    def __init__(  # noqa: PLR0913 - what a record may meet on its way
+    def __init__(  # noqa: PLR0913 - the dependencies of a record's translation
         self,
         translator: Translates,
         resolver: AsyncResolver,

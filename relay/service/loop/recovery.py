@@ -38,7 +38,7 @@ class Recovery:
     nothing has been rewound yet.
     """
 
-    def __init__(  # noqa: PLR0913 - what may fail, and who has to know
+    def __init__(  # noqa: PLR0913 - the parts that may fail, and their observers
         self,
         connections: Connections,
         ledger: OffsetTracker,

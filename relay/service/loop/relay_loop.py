@@ -105,7 +105,7 @@ _GUESSED_KEYS: Final = (
 class Relay:
     """One run of the loop. `request_stop` ends it; `run` raises any other cause of its end."""
 
-    def __init__(  # noqa: PLR0913 - what a loop consists of
+    def __init__(  # noqa: PLR0913 - the parts of the loop
         self,
         make_source: Callable[[], RecordSource],
         make_sink: Callable[[], Sink],

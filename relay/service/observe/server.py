@@ -109,8 +109,8 @@ class Server:
             transport.abort()
 
     def _connection(self) -> web.RequestHandler:
-        assert self._runner is not None  # noqa: S101 - it is made by `setup`; this tells the type
-        assert self._runner.server is not None  # noqa: S101 - it is made by `setup`; this tells the type
+        assert self._runner is not None  # noqa: S101 - made by `setup`; narrows the type
+        assert self._runner.server is not None  # noqa: S101 - made by `setup`; narrows the type
         return _Connection(self._runner.server, self._connections, self.request_bytes)
 
     def _application(self) -> web.Application:

@@ -22,16 +22,16 @@ def packed(thing: object) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
-async def receive(reader: StreamReader) -> Any:  # noqa: ANN401 - what the other one has sent
+async def receive(reader: StreamReader) -> Any:  # noqa: ANN401 - any object that the peer sends
     """Wait for the next object. Raises asyncio.IncompleteReadError at the end, ConnectionError."""
     (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-    return pickle.loads(await reader.readexactly(length))  # noqa: S301 - nobody else holds the sockets
+    return pickle.loads(await reader.readexactly(length))  # noqa: S301 - no other process holds the sockets
 
 
-def receive_first(channel: socket.socket) -> Any:  # noqa: ANN401 - what the other one has sent
+def receive_first(channel: socket.socket) -> Any:  # noqa: ANN401 - any object that the peer sends
     """Receive an object before there is an event loop. Raises EOFError at the end."""
     (length,) = _LENGTH.unpack(_exactly(channel, _LENGTH.size))
-    return pickle.loads(_exactly(channel, length))  # noqa: S301 - nobody else holds the sockets
+    return pickle.loads(_exactly(channel, length))  # noqa: S301 - no other process holds the sockets
 
 
 def _exactly(channel: socket.socket, size: int) -> bytes:
