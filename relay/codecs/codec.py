@@ -427,7 +427,7 @@ class Codec(msgspec.Struct, frozen=True):
     profile_reasons: Mapping[str, Mapping[str, str]] = {}
 
     def output(self, options: Options) -> Capabilities:
-        """Return the capabilities of the output with these options: `encodes`, less what they drop."""
+        """Return the capabilities of the output with these options: `encodes`, less the parts dropped."""
         says = self.encodes(options)
         return msgspec.structs.replace(
             says,

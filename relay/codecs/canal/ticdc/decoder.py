@@ -204,7 +204,7 @@ def _source(message: CanalMessage, record: ConsumerRecord, losses: list[Loss]) -
 
 
 def _time_ns(message: CanalMessage, commit_ts: int | None, record: ConsumerRecord, losses: list[Loss]) -> int:
-    """Return the time when rows changed; the commit ts has it as well as `es`."""
+    """Return the time when rows changed, which both the commit ts and `es` contain."""
     if commit_ts and not (message.es is not None and message.es > 0):
         return (commit_ts >> TSO_LOGICAL_BITS) * 1_000_000
     return message.event_time_ns(record, losses)
