@@ -15,6 +15,8 @@ KERNEL = kernel.installed().engine
 needs_kernel = pytest.mark.skipif(
     KERNEL is None, reason="the native kernel is not installed; `make setup` builds it where there is Rust"
 )
+#: The kernel, or the reference engine where it is not installed.
+ENGINE = KERNEL or Interpreter
 #: For parametrize: a test that takes an engine is run with each.
 ENGINES = [
     pytest.param(Interpreter, id="interpreter"),

@@ -50,8 +50,8 @@ def remove(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_modes() -> None:
     assert kernel.mode({}) is Mode.AUTO
     assert kernel.mode({"RELAY_KERNEL": ""}) is Mode.AUTO
-    assert [kernel.mode({"RELAY_KERNEL": name}) for name in ("auto", "off", "python", "shadow")] == list(Mode)
-    assert [mode.is_shadow for mode in Mode] == [False, False, False, True]
+    assert [kernel.mode({"RELAY_KERNEL": name}) for name in ("auto", "off", "shadow")] == list(Mode)
+    assert [mode.is_shadow for mode in Mode] == [False, False, True]
 
 
 def test_a_mode_that_there_is_not() -> None:
@@ -64,15 +64,18 @@ def test_a_mode_that_there_is_not() -> None:
 def test_engines_with_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch)
     engines = {mode: kernel.engine(mode) for mode in Mode}
-    assert engines == {Mode.AUTO: Native, Mode.OFF: None, Mode.PYTHON: Interpreter, Mode.SHADOW: Native}
+    assert engines == {Mode.AUTO: Native, Mode.OFF: None, Mode.SHADOW: Native}
     assert kernel.installed().said == "relay-cdc-kernel 9.9"
 
 
 def test_engines_without_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     remove(monkeypatch)
     assert kernel.installed() == (None, None, "")
-    engines = {mode: kernel.engine(mode) for mode in Mode}
-    assert engines == {Mode.AUTO: None, Mode.OFF: None, Mode.PYTHON: Interpreter, Mode.SHADOW: Interpreter}
+    assert [kernel.engine(mode) for mode in (Mode.AUTO, Mode.OFF)] == [None, None]
+    with pytest.raises(
+        ConfigError, match=r"RELAY_KERNEL: shadow needs the native kernel: .* is not installed"
+    ):
+        kernel.engine(Mode.SHADOW)
     assert "is not installed" in kernel.installed().said
 
 

@@ -13,5 +13,7 @@ FOLDER: Final = Path(__file__).parent / "wrong_kernel"
 
 def wrong_kernel(mode: Mode = Mode.SHADOW, **others: str) -> dict[str, str]:
     """This environment, with that kernel, in a mode."""
-    path = os.pathsep.join([str(FOLDER), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    # The wrong kernel is made of the reference engine, which is in the folder of the tests.
+    folders = [str(FOLDER), str(FOLDER.parent), os.environ.get("PYTHONPATH", "")]
+    path = os.pathsep.join(folders).rstrip(os.pathsep)
     return {**os.environ, "PYTHONPATH": path, VARIABLE: mode.value, **others}

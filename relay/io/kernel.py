@@ -34,10 +34,8 @@ class Mode(Enum):
     AUTO = "auto"
     #: Nothing: every record takes the slow path.
     OFF = "off"
-    #: The interpreter, which is slower than the slow path: for debugging differences.
-    PYTHON = "python"
-    #: The kernel, or the interpreter if there is none; each record also takes the slow path, and the run ends
-    #: if the two differ.
+    #: The kernel, which must be installed; each record also takes the slow path, and the run ends if the two
+    #: differ.
     SHADOW = "shadow"
 
     @property
@@ -79,15 +77,17 @@ def mode(environment: Mapping[str, str] = os.environ) -> Mode:
 
 
 def engine(chosen: Mode) -> type[Engine] | None:
-    """Return the engine of a mode; None where every record takes the slow path."""
+    """Return the engine of a mode; None where every record takes the slow path.
+
+    Raises ConfigError for `shadow` without a kernel: there is nothing to compare.
+    """
     if chosen is Mode.OFF:
         return None
-    native = None if chosen is Mode.PYTHON else installed().engine
-    if native is not None or chosen is Mode.AUTO:
-        return native
-    from reference_engine import Interpreter  # noqa: PLC0415 - compiles patterns, and is for tests
-
-    return Interpreter
+    found = installed()
+    if found.engine is None and chosen.is_shadow:
+        hint = f"install it (`pip install ./kernel` in relay's folder), or set {VARIABLE} to auto"
+        raise ConfigError([Problem(VARIABLE, f"shadow needs the native kernel: {found.said}", hint)])
+    return found.engine
 
 
 def translator_class() -> Callable[..., Translator]:
@@ -101,13 +101,11 @@ def translator_class() -> Callable[..., Translator]:
 
 
 def engine_name() -> str:
-    """Return the engine chosen by `RELAY_KERNEL`, as text: `kernel 0.1.0`, `python`; "" for no engine."""
+    """Return the engine chosen by `RELAY_KERNEL`, as text: `kernel 0.1.0`; "" for no engine."""
     chosen = mode()
-    used = engine(chosen)
-    if used is None:
+    if engine(chosen) is None:
         return ""
-    native = installed()
-    name = f"kernel {native.version}" if used is native.engine else "python"
+    name = f"kernel {installed().version}"
     return f"{name}, {chosen.value}" if chosen.is_shadow else name
 
 

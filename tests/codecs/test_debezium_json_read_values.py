@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from debezium_json_support import DDL_TOPIC, DEBEZIUM, column, ddl, decoded, image, read, record, row, wrapped
+from engine_support import ENGINE
 
 from relay import ConsumerRecord, Loss, Malformed, NotRepresentable, Translator
 from relay.core.verification import ShadowTranslator
-from relay.io import kernel
 from relay.model.events import ABSENT, RowChange
 
 TIME = "io.debezium.time"
@@ -842,7 +842,7 @@ def test_digits_of_a_second_that_mysql_does_not_have_are_counted(
     given = int(text) if text.isdigit() else text
     found, counted = read(definition, given, schema=schema)
     assert (found, counted.get("time-range", 0)) == (f"{whole}123456", lost)
-    translator = ShadowTranslator(DEBEZIUM, "canal-json", engine=kernel.engine(kernel.Mode.SHADOW))
+    translator = ShadowTranslator(DEBEZIUM, "canal-json", engine=ENGINE)
     translator.translate(record(ddl(f"CREATE TABLE t (id INT PRIMARY KEY, c {definition})"), topic=DDL_TOPIC))
     for at in range(400):
         after = {"id": 1, "c": given if at == 399 else value_without_fraction(value, "500000000")}

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from engine_support import ENGINE
 from support import CANAL, OPEN, TICDC, captured
 
 from relay import ConsumerRecord, Loss, RowChange, Translator
 from relay.core.verification import ShadowTranslator
-from relay.io import kernel
 
 #: When the record was written, and when its message was made.
 RECORD_MS, ENVELOPE_MS, OWN_MS = 1_733_800_000_130, 1_733_800_000_100, 1_733_800_000_000
@@ -109,7 +109,7 @@ def test_the_next_best_time_stands_for_one_that_is_missing(protocol: str, value:
 def test_a_missing_time_is_counted_with_templates_and_without(
     protocol: str, value: bytes, target: str
 ) -> None:
-    translator = ShadowTranslator(protocol, target, engine=kernel.engine(kernel.Mode.SHADOW))
+    translator = ShadowTranslator(protocol, target, engine=ENGINE)
     for at in range(USES):
         translator.translate(record(value, at))
     assert translator.losses[Loss.EVENT_TIME] == USES
@@ -131,7 +131,7 @@ CAPTURED_ROWS: list[tuple[str, str, bytes, bytes]] = [
 def test_templates_of_rows_with_a_time_are_not_for_those_without(
     protocol: str, file: str, time: bytes, none: bytes
 ) -> None:
-    translator = ShadowTranslator(protocol, "flat-json", engine=kernel.engine(kernel.Mode.SHADOW))
+    translator = ShadowTranslator(protocol, "flat-json", engine=ENGINE)
     rows = []
     for each in captured(file):
         inserts = translator.events["insert"]

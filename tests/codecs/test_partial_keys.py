@@ -7,11 +7,11 @@ import json
 from typing import Any
 
 import pytest
+from engine_support import ENGINE
 from support import CANAL, OPEN, TICDC, record
 
 from relay import ConsumerRecord, Loss, Resolver, RowChange, Translator
 from relay.core.verification import ShadowTranslator
-from relay.io import kernel
 from relay.routing.partitioning import key_hash
 
 DDL = "CREATE TABLE orders (store int NOT NULL, no int NOT NULL, name varchar(50), PRIMARY KEY (store, no))"
@@ -51,7 +51,7 @@ WITHOUT_KEYS = [
 def test_rows_without_part_of_their_key_have_no_kafka_key(
     target: str, options: dict[str, str], is_known: bool
 ) -> None:
-    translator = ShadowTranslator(CANAL, target, None, options, engine=kernel.engine(kernel.Mode.SHADOW))
+    translator = ShadowTranslator(CANAL, target, None, options, engine=ENGINE)
     if is_known:
         translator.learn(record(statement()))
     for given in rows():

@@ -31,12 +31,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
+from engine_support import ENGINE
 from reference_engine import Interpreter
 
 from fuzz.edges import Look, look_of, nearly, other_token
 from fuzz.findings import BrokenError, Finding, write
 from fuzz.lane import Lane, sample_routes
-from fuzz.trial import ENGINE, Bench
+from fuzz.trial import Bench
 from relay import ConsumerRecord
 from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import AvroReader, AvroWriter, Engine, Message, Run, Translation
@@ -197,29 +198,23 @@ class _Tally:
         self.wrong = ""
 
 
-def _engine() -> type[Engine]:
-    if ENGINE is None:
-        raise RuntimeError("there is no engine")
-    return ENGINE
-
-
 class _Counting:
     """The kernel, of which some of what it takes is compared with the interpreter's."""
 
     tally: _Tally
 
     def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
-        self._marker, self._frames, self.kernel = marker, frames, _engine()(marker, frames)
+        self._marker, self._frames, self.kernel = marker, frames, ENGINE(marker, frames)
         self._templates: dict[int, Template] = {}
         self._interpreters: dict[int, Interpreter] = {}
 
     @staticmethod
     def avro_reader(head: bytes, op: AvroOp, end: bytes) -> AvroReader:
-        return _engine().avro_reader(head, op, end)
+        return ENGINE.avro_reader(head, op, end)
 
     @staticmethod
     def avro_writer(head: bytes, op: AvroOp, end: bytes) -> AvroWriter:
-        return _engine().avro_writer(head, op, end)
+        return ENGINE.avro_writer(head, op, end)
 
     def add(self, template: Template) -> int:
         number = self.kernel.add(template)

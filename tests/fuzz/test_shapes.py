@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from engine_support import ENGINE
 
 from fuzz import shapes
 from fuzz.edges import TEXTS, look_of
 from fuzz.findings import read, write
 from fuzz.lane import reproduce, sample_routes, watch
-from fuzz.trial import ENGINE
 from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import AvroReader, AvroWriter, Engine, Run, Translation
 from relay.templates.ops import Frames, Marker, Template

@@ -15,6 +15,8 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from engine_support import ENGINE
+
 from fuzz.corpus import answer, reading_options
 from fuzz.events import VALUES_LOST, VALUES_REFUSED, Target, are_sound, compare, lacks_digits
 from fuzz.findings import BrokenError, Setting, place_of
@@ -38,7 +40,6 @@ from relay.codecs.losses import INFORMATIONAL
 from relay.codecs.simple.definitions import shown_table
 from relay.core.pipeline import State
 from relay.core.verification import ShadowTranslator, TemplatesDiffer
-from relay.io import kernel
 from relay.model.errors import DefinitionMissing, ServiceError
 from relay.model.events import ColumnType, TableSchema
 from relay.model.lookups import ClaimCheck
@@ -92,10 +93,6 @@ def codes() -> frozenset[str]:
 
 _CODES: Final = codes()
 _SHOWS_CANARY: Final = re.compile("|".join(map(re.escape, CANARY_SPELLINGS)), re.IGNORECASE).search
-
-
-#: What fills the templates of the translator that is fed; each is compared with the pipeline.
-ENGINE: Final = kernel.engine(kernel.Mode.SHADOW)
 
 
 class Bench:
