@@ -9,6 +9,8 @@ import pytest
 from docs.generate import ROOT
 
 _MOST_TERMS = 40
+#: Words for which the field has others: package, reported, without success, learned.
+_PRIVATE_WORDS = re.compile(r"\b(rooms?|houses?|told|in vain|learnt|catalogues?)\b", re.IGNORECASE)
 _DECISIONS = ROOT / "docs/decisions"
 _PAGES = sorted(path for path in _DECISIONS.glob("*.md") if path.name != "README.md")
 
@@ -19,6 +21,12 @@ def test_a_page_has_a_status_and_a_date(page: Path) -> None:
     assert title.startswith("# ")
     assert blank == ""
     assert re.fullmatch(r"Status: (accepted|superseded by \[.+\]\(.+\)), 20\d\d-\d\d", status)
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.stem)
+def test_a_page_has_no_private_words(page: Path) -> None:
+    prose = re.sub(r"`[^`]*`", "", page.read_text(encoding="utf-8"))
+    assert _PRIVATE_WORDS.findall(prose) == []
 
 
 def test_the_list_has_every_page() -> None:
