@@ -134,10 +134,12 @@ def _zoned_text(iso: str, digits: int | None, zone: tzinfo) -> str:
         return timestamp_text(ZERO_TIMESTAMP, digits)
     if iso[-1:] == "Z" and iso[10:11] == "T":
         return timestamp_text(_MIDNIGHT_1970 + "Z" if _is_midnight_1970(iso) else iso, digits)
-    if zone is not UTC and (local := LOCAL_TIME(iso)) is not None:
+    local = LOCAL_TIME(iso)
+    if zone is not UTC and local is not None:
         iso = read_timestamp(zone, f"{local[1]} {local[2]}")
     text = timestamp_text(iso, digits)
-    # Not in UTC. Without a zone it is MySQL's own text (`temporal=text`), which stays unchanged.
-    if text < FIRST_TIMESTAMP and zone is not UTC:
+    # MySQL's own text (`temporal=text`) is kept as it came.
+    is_own_text = zone is UTC and local is not None
+    if text < FIRST_TIMESTAMP and not is_own_text:
         raise ValueError("not a time that a TIMESTAMP can have")
     return text
