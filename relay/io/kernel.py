@@ -92,8 +92,8 @@ def engine(chosen: Mode) -> type[Engine] | None:
 
 def translator_class() -> Callable[..., Translator]:
     """Return the factory of translators with the engine of `RELAY_KERNEL`. Raises ConfigError."""
-    from relay.core.translator import Translator  # noqa: PLC0415 - as above
-    from relay.core.verification import ShadowTranslator  # noqa: PLC0415 - `relay --version` needs no translator
+    from relay.core.translator import Translator  # noqa: PLC0415 - `relay --version` needs no translator
+    from relay.core.verification import ShadowTranslator  # noqa: PLC0415 - as above
 
     chosen = mode()
     made = ShadowTranslator if chosen.is_shadow else Translator
