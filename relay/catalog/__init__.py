@@ -1,12 +1,14 @@
-"""The schema catalog: which definition a table had when a row changed. It learns from the stream's own DDL.
+"""The schema catalog: maps each table and position to the definition that the table had there.
 
-Contract: a `Catalog` is a value; `learn` gives a new one, and raises only LimitExceeded. Every table
-has a history of versions, newest first, each with the position of the statement that made it. A row sees the
-newest version whose statement strictly precedes it. A version also keeps its cause. So a statement that
-arrives late (from another partition or topic) takes its place in the order of positions, and what was derived
-from the older definition is derived again. The same statement seen twice (broadcast to all partitions, or
-replayed) is recognized by the identity that its versions carry. Where a definition cannot be known (a table
-made by a query, an ALTER that does not fit) the table is unknown rather than wrong.
+A `Catalog` is an immutable value. `learn` applies a DDL statement from the stream and returns a new catalog;
+it raises only LimitExceeded. Each table has a history of versions, newest first, each with the position of
+the statement that created it. A row uses the newest version whose statement strictly precedes it.
+
+A version keeps the effect of its statement, too. A statement that arrives late (from another partition or
+topic) is therefore inserted in position order, and the versions after it are derived again. A repeated
+statement (broadcast to all partitions, or replayed) is recognized by the identity that its versions carry. If
+a definition cannot be known (a table created from a query, an ALTER that does not fit), the table is unknown
+rather than wrong.
 """
 
 from relay.catalog.catalog import HISTORY_LIMIT, Catalog, EffectiveSchema

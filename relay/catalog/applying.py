@@ -1,4 +1,4 @@
-"""What a statement does to the catalog."""
+"""Applies one parsed statement to the catalog."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ from relay.mysql.ddl.statements import (
 
 
 def apply(writer: Writer, statement: Statement, names: Names) -> bool:
-    """Record what a statement does. False if it cannot have happened here; nothing of it may then be kept."""
+    """Record the effects of a statement. Return False if it cannot have happened here; the caller must then
+    keep none of its effects.
+    """
     match statement:
         case CreateTable() | CreateTableAs() | CreateTableLike():
             _apply_create(writer, statement, names)
@@ -58,7 +60,10 @@ def apply(writer: Writer, statement: Statement, names: Names) -> bool:
 
 
 def _doubt(writer: Writer, tables: Iterable[TableName], names: Names, *, is_made: bool = False) -> None:
-    """Forget the definitions of all tables that doubtful names may mean. `is_made`: also where none was."""
+    """Forget the definitions of all tables that ambiguous names may mean.
+
+    `is_made`: mark tables that did not exist as unknown, too.
+    """
     for table in dict.fromkeys(filter(names.is_doubtful, tables)):
         for possible in names.possible(table):
             if is_made or writer.has(possible):
@@ -87,7 +92,7 @@ def _apply_create(
 
 
 def _with_defaults(changes: Iterable[Change], defaults: tuple[str | None, str | None]) -> tuple[Change, ...]:
-    """Return the changes; a table charset that names neither charset nor collation gets the database's."""
+    """Return the changes; a table charset with neither charset nor collation gets the database's defaults."""
     return tuple(
         msgspec.structs.replace(change, charset=defaults[0], collation=defaults[1])
         if isinstance(change, TableCharset) and change.charset is None and change.collation is None
@@ -110,7 +115,7 @@ def _apply_database(writer: Writer, statement: CreateDatabase | AlterDatabase, n
 
 
 def _drop_database(writer: Writer, database: str, names: Names) -> None:
-    """Drop a database. Its name in another case is the same one for TiDB, and may be for MySQL."""
+    """Drop a database. Its name in another letter case means the same one for TiDB, and may for MySQL."""
     writer.drop_database(database)
     for other in names.databases_in_other_case(database):
         if names.is_folding:
@@ -119,12 +124,12 @@ def _drop_database(writer: Writer, database: str, names: Names) -> None:
             writer.forget_database(other)
 
 
-#: TiDB's built-in defaults: a database with one of these is treated like one that names none.
+#: TiDB's built-in defaults: a database with one of these is treated like one without defaults.
 _OF_TIDB: Final = (("utf8mb4", None), ("utf8mb4", "utf8mb4_bin"), (None, "utf8mb4_bin"))
 
 
 def _apply_other(writer: Writer, statement: OtherStatement, names: Names) -> None:
-    """Of these statements only those about views change the catalog."""
+    """Apply statements about views; all other statements leave the catalog unchanged."""
     if statement.kind not in {DdlKind.DROP_VIEW, DdlKind.CREATE_VIEW}:
         return
     is_made = statement.kind is DdlKind.CREATE_VIEW
@@ -154,7 +159,7 @@ def _apply_alter(writer: Writer, statement: AlterTable, names: Names) -> bool:
 
 
 def _move(writer: Writer, old: TableName, new: TableName, names: Names) -> bool:
-    """Rename a table, as `Writer.move`. What was a doubtful one has an unknown definition."""
+    """Rename a table, like `Writer.move`. If either name is ambiguous, the new definition is unknown."""
     if not names.is_doubtful(old) and not names.is_doubtful(new, is_new=True):
         source, target = names(old), names.new(new)
         if not writer.move(source, target):

@@ -1,4 +1,4 @@
-"""The catalog: all tables with their histories, as of any position."""
+"""The catalog: all tables with their histories, queried by position."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from relay.model.events import Position, TableId, TableSchema
 from relay.model.limits import DEFAULT_LIMITS, Limits
 from relay.model.persistent_dict import Layered
 
-#: Versions kept of one table, unless a catalog says otherwise. Rows and repeats that are older than the
-#: oldest of so many find no definition and change nothing.
+#: Versions kept per table by default. Rows and repeated statements older than the oldest kept version find no
+#: definition and change nothing.
 HISTORY_LIMIT: Final = 256
 
 NO_TABLES: Final = Layered[History]()
 
 
 class DatabaseDefaults(NamedTuple):
-    """Default charset and collation of a database's tables from a statement on; None if unknown."""
+    """The default charset and collation of a database's tables from a statement on; None if unknown."""
 
     at: Position
     charset: str | None
@@ -28,8 +28,10 @@ class DatabaseDefaults(NamedTuple):
 
 
 class EffectiveSchema(NamedTuple):
-    """The definition that a row has by its position. `at`: the position of the statement that made it, None
-    if no statement precedes the row; `later`: the positions of those that do not precede it.
+    """The definition that applies to a row at some position.
+
+    at: Position of the statement that created the definition; None if no statement precedes the row.
+    later: Positions of the table's statements that do not precede the row.
     """
 
     at: Position | None
@@ -38,11 +40,12 @@ class EffectiveSchema(NamedTuple):
 
 
 class Catalog(msgspec.Struct, frozen=True):
-    """All tables' definitions, by database and table, as told by the stream. Immutable; may be pickled.
+    """All tables' definitions by database and table, derived from the stream. Immutable; may be pickled.
 
-    `limit`: versions kept of one table. Who has read all DDL of a topic before its first row needs them all.
-    `limits`: what a statement may cost. `spellings`: the names of tables, and of databases with an empty
-    table, by what they are without regard to case (`folded`). `defaults`: of databases, the newest first.
+    limit: Versions kept per table. Reading all DDL of a topic before its first row needs them all.
+    limits: Limits on the cost of a statement.
+    spellings: Names of tables, and of databases with an empty table, by case-folded key (`folded`).
+    defaults: Default charsets and collations by database, newest first.
     """
 
     histories: Layered[Layered[History]] = msgspec.field(default_factory=Layered)
@@ -52,7 +55,7 @@ class Catalog(msgspec.Struct, frozen=True):
     limits: Limits = DEFAULT_LIMITS
 
     def table(self, id: TableId, at: Position) -> TableSchema | None:
-        """The definition that a row at this position has; None if the table is unknown or dropped."""
+        """Return the definition for a row at this position; None if the table is unknown or dropped."""
         tables = self.histories.get(id.database)
         if tables is not None:
             for version in tables.get(id.table, ()):
@@ -61,8 +64,10 @@ class Catalog(msgspec.Struct, frozen=True):
         return None
 
     def created_at_same_instant(self, id: TableId, at: Position) -> TableSchema | None:
-        """The definition that a statement at this very moment has made, of a table that `table` does not know
-        there: between partitions, nothing tells which of the two came first. None if there is none.
+        """Return the definition from a statement at exactly this moment, if `table` finds none.
+
+        The order of a row and a statement in different partitions at the same moment is unknown. None if
+        there is no such statement.
         """
         for version in history_of(self, id):
             if version.at.precedes(at):
@@ -72,7 +77,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return None
 
     def has(self, id: TableId, at: Position) -> bool:
-        """Whether a table of exactly this name is known to exist before this position, not only later."""
+        """Return whether a table of exactly this name is known to exist before this position."""
         history = history_of(self, id)
         return next((not version.is_gone for version in history if version.at.precedes(at)), False)
 
@@ -83,13 +88,13 @@ class Catalog(msgspec.Struct, frozen=True):
         return [each for each in self.spellings.get(folded(id), ()) if each != id and self.has(each, at)]
 
     def databases_like(self, database: str) -> Sequence[TableId]:
-        """Find the databases whose name is this one in any letter case, as tables without a name."""
+        """Find the databases with this name in any letter case, each as a `TableId` with an empty table."""
         return self.spellings.get(folded(TableId(database, "")), ())
 
     def defaults_of(self, database: str, at: Position) -> tuple[str | None, str | None]:
-        """Return the default charset and collation of tables that are created in a database at this position.
+        """Return the default charset and collation of tables created in a database at this position.
 
-        A statement that comes later but precedes this one is not waited for.
+        A statement that precedes the position but arrives later is not waited for.
         """
         for default in self.defaults.get(database, ()):
             if default.at.precedes(at) or default.at == at:
@@ -97,8 +102,8 @@ class Catalog(msgspec.Struct, frozen=True):
         return None, None
 
     def tables(self, topic: str, at: Position) -> Iterator[TableId]:
-        """Find the tables, without views, that statements of this source topic have made, and that exist
-        before this position.
+        """Find the tables, without views, that exist before this position and whose newest statement then
+        came from this source topic.
         """
         for database, tables in self.histories.items():
             for table, history in tables.items():
@@ -110,11 +115,11 @@ class Catalog(msgspec.Struct, frozen=True):
 
     @property
     def versions(self) -> int:
-        """How many versions of tables it holds."""
+        """The number of table versions in the catalog."""
         return sum([len(history) for tables in self.histories.values() for history in tables.values()])
 
     def changed_since(self, earlier: Catalog) -> list[TableId]:
-        """Find the tables of which an earlier catalog may say something else."""
+        """Find the tables whose histories may differ from those in an earlier catalog."""
         found: list[TableId] = []
         for database in self.histories.differing(earlier.histories):
             tables, others = (each.histories.get(database, NO_TABLES) for each in (self, earlier))
@@ -122,7 +127,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return found
 
     def newest(self, id: TableId) -> tuple[Position | None, TableSchema | None]:
-        """The newest definition and the position of its statement: what every row after that position has.
+        """Return the newest definition and its statement's position; it applies to every row after it.
 
         The position is None if no statement about the table is known.
         """
@@ -130,7 +135,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return (history[0].at, history[0].schema) if history else (None, None)
 
     def standing(self, id: TableId, at: Position) -> EffectiveSchema:
-        """Return the definition that a row at this position has, and the statements before and after it."""
+        """Return the definition for a row at this position, and the positions of later statements."""
         later: list[Position] = []
         for version in history_of(self, id):
             if version.at.precedes(at):
@@ -153,24 +158,26 @@ class Catalog(msgspec.Struct, frozen=True):
         return Unknown.NO_DDL
 
     def definitions(self, id: TableId) -> Iterator[TableSchema]:
-        """Give the definitions that a table has had, whatever their positions, the newest first."""
+        """Yield all known definitions of a table, newest first, regardless of position."""
         for version in history_of(self, id):
             if version.schema is not None:
                 yield version.schema
 
     def dropped(self, id: TableId, at: Position) -> TableSchema | None:
-        """What a table that is dropped at this position was before; None if it is not, or nobody knows."""
+        """Return the last definition of a table that is dropped at this position; None if it is not dropped,
+        or if that definition is unknown.
+        """
         history = history_of(self, id)
         older = tuple(version for version in history if version.at.precedes(at))
         return recovered(older) if older and isinstance(older[0].effect, Drop) else None
 
 
 def folded(id: TableId) -> str:
-    """Return a key that all spellings of a name share. No name contains its separator."""
+    """Return a key shared by all spellings of a name in any letter case. No name contains its separator."""
     return f"{id.database}\0{id.table}".lower()
 
 
 def history_of(catalog: Catalog, table: TableId) -> History:
-    """Return the versions of a table, the newest first; () if no statement was about it."""
+    """Return the versions of a table, newest first; () if no statement about it is known."""
     tables = catalog.histories.get(table.database)
     return () if tables is None else tables.get(table.table, ())

@@ -1,8 +1,9 @@
-"""Reads definitions of tables off the statements of a dump.
+"""Reads table definitions from the statements of a dump.
 
-Contract: `DefinitionReader` takes statements in their order, with `USE`, and gives for every table those that
-have made it as it is at the end: its CREATE TABLE, the ALTER TABLE behind it, renames, and what it was copied
-from. It never raises; what should have defined a table and cannot be understood becomes a problem, in words.
+`DefinitionReader` takes statements in order, with `USE`. For each table it returns the statements that
+produce its final definition: CREATE TABLE, later ALTER TABLE statements, renames, and the statements of a
+table that it was copied from. It never raises: a statement that should define a table and is not understood
+becomes a problem, described in text.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from relay.mysql.ddl.statements import (
 )
 from relay.mysql.ddl.tokens import Cursor, tokenize
 
-#: Statements that should have told something about a table, if they are not understood.
+#: Beginnings of statements that define or change a table: if one is not understood, it is a problem.
 _ABOUT_TABLES: Final = re.compile(
     r"(?:CREATE (?:OR REPLACE )?TABLE|ALTER (?:ONLINE |IGNORE )*TABLE|RENAME TABLE) ", re.IGNORECASE
 )
@@ -40,11 +41,11 @@ _BLANKS: Final = re.compile(r"\s+")
 
 
 class DefinitionReader:
-    """Collects the definitions that statements make, one after the other.
+    """Collects the definitions that a sequence of statements creates.
 
-    `database`: of unqualified names, None as long as nobody has named one. `problems`: what is wrong with
-    statements that should have defined a table; those about other things are passed over. `database_option`:
-    what a user sets to name the database.
+    database: Database of unqualified names; None until a statement or the user names one.
+    problems: Errors in statements that should define a table; other statements are ignored.
+    database_option: The user's option that names the database, for error texts.
     """
 
     def __init__(self, limits: Limits, database_option: str = "") -> None:
@@ -53,11 +54,11 @@ class DefinitionReader:
         self._limits, self._database_option = limits, database_option
         self._catalog = Catalog(limits=limits)
         self._count = 0
-        #: The statements that have made a table, by its name.
+        #: The statements that define each table, with the database of their unqualified names.
         self._made: dict[TableId, list[tuple[str, str]]] = {}
 
     def take(self, text: str, place: str) -> None:
-        """Take a statement, which stands at this place."""
+        """Process a statement. `place`: its location in the dump, for error texts."""
         if found := _used_database(text):
             self.database = found
             return
@@ -80,7 +81,7 @@ class DefinitionReader:
                 self._note(part, (self.database or "", text), place)
 
     def _learn(self, text: str, place: str) -> bool:
-        """Let the catalog learn a statement; after one that is not understood its tables are unknown."""
+        """Apply a statement to the catalog. A statement that is not understood makes its tables unknown."""
         try:
             self._catalog = learn_statement(self._catalog, self.database or "", text, self._count)
         except LimitExceeded as error:
@@ -90,13 +91,13 @@ class DefinitionReader:
         return True
 
     def _note(self, part: Statement, own: tuple[str, str], place: str) -> None:
-        """Note which tables a part of a statement has made, changed and dropped."""
+        """Record which tables one part of a statement creates, changes and drops."""
         made = self._made
         match part:
             case CreateTable() | CreateTableLike() | CreateTableAs():
                 self._note_made(part, own, place)
             case DropTables(tables) | OtherStatement(DdlKind.CREATE_VIEW, tables):
-                # A table may have stood for a view that did not exist yet.
+                # A dump creates a placeholder table for a view that does not exist yet.
                 for table in tables:
                     made.pop(self._id(table), None)
             case RenameTables(pairs):
@@ -127,7 +128,7 @@ class DefinitionReader:
         return name.within(self.database or "")
 
     def definitions(self, commit_ts: int) -> list[Definition]:
-        """Return the definitions of all tables, by name; those that are not known become problems."""
+        """Return all tables' definitions, sorted by name. Tables without a definition become problems."""
         found = []
         for table, statements in sorted(self._made.items()):
             _, schema = self._catalog.newest(table)
@@ -151,7 +152,7 @@ def _used_database(text: str) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Return the beginning of a statement without the marks of executable comments."""
+    """Return the beginning of a statement without the markers of executable comments."""
     return re.sub(r"/\*(?:M?!\d*|T!(?:\[[^\[\]]*\])?)|\*/", " ", text[:200]).strip()
 
 

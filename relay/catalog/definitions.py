@@ -1,10 +1,9 @@
-"""Definitions of tables from outside of the stream: of a dump, or of a database.
+"""Table definitions from outside the stream: from a dump or a database.
 
-A stream may begin without the DDL of its tables. What SHOW CREATE TABLE says of them elsewhere takes its
-place in the catalog like a statement of the stream: before everything, or as of a moment. The schema
-history keeps such a definition as a record of its own (`definition_record`), which holds the statements that
-make the table, so that a later relay may understand more of them. Its topic is a name that no topic of Kafka
-can have.
+A stream may begin without the DDL of its tables. A definition from SHOW CREATE TABLE enters the catalog like
+a statement of the stream, either before everything else or as of a given moment. The schema history stores it
+as a separate record (`definition_record`) with the statements that create the table, so that a newer version
+of relay may understand more of them. The topic of such a record is a name that no Kafka topic can have.
 """
 
 from __future__ import annotations
@@ -21,21 +20,22 @@ from relay.model.limits import Limits
 from relay.model.records import ConsumerRecord
 from relay.model.table_globs import TableFilter
 
-#: The commit ts of a definition that stands before everything.
+#: The commit ts of a definition that precedes everything.
 BEFORE_ALL: Final = 0
 _TOPIC: Final = "definition of "
 _FORMAT: Final = "definition"
 #: Before the event time of every row.
 _BEFORE_TIME: Final = -(1 << 63)
-#: Commit ts: from 1973 on, so that seconds, milliseconds and the like are none; below what 64 bits hold.
+#: Valid commit ts: from 1973 on, which excludes seconds, milliseconds and the like, up to the limit of 64
+#: bits.
 _FIRST: Final = 10**11 << TSO_LOGICAL_BITS
 _END: Final = 1 << 63
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """A table's definition: the statements that make it, each with the database of its unqualified names.
+    """A table's definition: the statements that create it, each with the database of its unqualified names.
 
-    `commit_ts`: as of when it holds, `BEFORE_ALL` for before everything.
+    commit_ts: The moment from which it holds; `BEFORE_ALL` for before everything.
     """
 
     table: TableId
@@ -44,7 +44,7 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 _DECODER: Final = msgspec.json.Decoder(Definition)
-# msgspec also raises two that are no errors of its own.
+# msgspec also raises two errors that are not its own.
 _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -71,19 +71,19 @@ def as_of(text: str) -> int:
 
 
 def position_of(definition: Definition) -> Position:
-    """Return where a definition stands among the statements of the stream."""
+    """Return the position of a definition among the statements of the stream."""
     commit_ts = definition.commit_ts
     time_ns = (commit_ts >> TSO_LOGICAL_BITS) * 1_000_000 if commit_ts else _BEFORE_TIME
     return Position(commit_ts, time_ns, "", 0, 0)
 
 
 def is_imported(at: Position) -> bool:
-    """Whether a definition with this position came from outside of the stream."""
+    """Return whether a definition with this position came from outside the stream."""
     return not at.topic
 
 
 def schema_of(definition: Definition, limits: Limits) -> TableSchema | None:
-    """Return what its statements make of the table; None if that cannot be known. Raises LimitExceeded."""
+    """Return the schema that a definition yields; None if it is unknown. Raises LimitExceeded."""
     catalog = Catalog(limits=limits)
     for number, (database, ddl) in enumerate(definition.statements):
         catalog = learn_statement(catalog, database, ddl, number)
@@ -91,9 +91,7 @@ def schema_of(definition: Definition, limits: Limits) -> TableSchema | None:
 
 
 def teach_definition(catalog: Catalog, definition: Definition) -> Catalog:
-    """Return the catalog that knows a definition; the same one if it has nothing to learn from it. Raises
-    LimitExceeded.
-    """
+    """Apply a definition; return the same catalog if its schema is unknown. Raises LimitExceeded."""
     schema = schema_of(definition, catalog.limits)
     if schema is None:
         return catalog
@@ -102,8 +100,8 @@ def teach_definition(catalog: Catalog, definition: Definition) -> Catalog:
 
 
 def definition_record(definition: Definition) -> ConsumerRecord:
-    """Return the record by which a schema history keeps a definition: one of each table and moment, whose
-    offset is its commit ts.
+    """Return the record that stores a definition in a schema history. There is one per table and moment; its
+    offset is the commit ts.
     """
     table = definition.table
     topic = f"{_TOPIC}`{_quoted(table.database)}`.`{_quoted(table.table)}`"
@@ -115,12 +113,12 @@ def _quoted(name: str) -> str:
 
 
 def is_definition(record: ConsumerRecord) -> bool:
-    """Whether a record is none of Kafka, but a definition that a schema history has kept."""
+    """Return whether a record is a definition from a schema history, not a Kafka record."""
     return record.topic.startswith(_TOPIC)
 
 
 def definition_in(record: ConsumerRecord) -> Definition:
-    """Read the definition that a record keeps. Raises Malformed."""
+    """Read the definition from such a record. Raises Malformed."""
     try:
         return _DECODER.decode(record.value or b"")
     except _DECODE_ERRORS as error:
@@ -128,7 +126,7 @@ def definition_in(record: ConsumerRecord) -> Definition:
 
 
 def undefined(catalog: Catalog, chosen: TableFilter | None) -> list[str]:
-    """Return the patterns by which tables are chosen that match no table with a known definition."""
+    """Return the include patterns that match no table with a known definition."""
     known = [
         TableId(database, table)
         for database, tables in catalog.histories.items()
@@ -140,7 +138,7 @@ def undefined(catalog: Catalog, chosen: TableFilter | None) -> list[str]:
 
 
 def learn_statement(catalog: Catalog, database: str, ddl: str, number: int) -> Catalog:
-    """Apply a statement behind those before it."""
+    """Apply a statement at a position after those with lower numbers."""
     at = Position(None, 0, "", 0, number)
     message = DdlMessage(ddl, TableId(database, ""), "", Source("", 0), at, 0)
     return learn(catalog, message)[0]

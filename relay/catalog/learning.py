@@ -1,4 +1,4 @@
-"""How the catalog learns: from DDL statements, and from definitions that come without a statement."""
+"""Applies DDL messages, and definitions without a statement, to the catalog."""
 
 from __future__ import annotations
 
@@ -33,12 +33,14 @@ from relay.mysql.ddl.statements import AddColumn, AlterTable, CreateTable, Ddl, 
 
 
 class DdlMessage(msgspec.Struct, frozen=True):
-    """A DDL statement as a message has it.
+    """A DDL statement as a message contains it.
 
-    `table` is what the envelope names (`table.table` may be ""). `wire_kind`, `emitted_at_ns`: as in
-    `SchemaChange`. `is_restored`: the text is TiDB's own spelling (see `relay.mysql.ddl.reader`).
-    `definitions`, `gone`: the tables that the message itself says look like this after the statement, or
-    are dropped; they count whatever the text says.
+    table: The table in the message's envelope; `table.table` may be "".
+    wire_kind, emitted_at_ns: As in `SchemaChange`.
+    is_restored: The text is in the spelling that TiDB restores from its syntax tree (see
+        `relay.mysql.ddl.reader`).
+    definitions, gone: Tables that the message itself defines as of after the statement, or declares dropped.
+        They take precedence over the text.
     """
 
     ddl: str
@@ -55,16 +57,16 @@ class DdlMessage(msgspec.Struct, frozen=True):
 def learn(
     catalog: Catalog, message: DdlMessage, budget: DdlBudget | None = None
 ) -> tuple[Catalog, SchemaChange]:
-    """Apply a DDL statement as of its position; return the catalog after it and the event.
+    """Apply a DDL statement as of its position; return the catalog after it and its event.
 
-    `budget`: of a record that may hold several messages; what they cost is taken from it.
+    budget: Budget of a record that may contain several messages; each message's cost is taken from it.
 
-    A text that is not understood gives an event without kinds; if it may change tables, those that it may
-    name are unknown from then on. Raises nothing but LimitExceeded.
+    A text that is not understood yields an event without kinds; if it may change tables, those that it may
+    name become unknown. Raises only LimitExceeded.
     """
     statement = _read(message, catalog.limits)
     budget = budget or DdlBudget(catalog.limits)
-    # A text that is not understood, or empty, is one, too.
+    # A text that is empty or not understood counts as one statement.
     budget.statements.spend("ddl", "statement", "statements", max(len(statement.statements), 1))
     is_folding = message.at.commit_ts is not None or message.source.connector == _TICDC
     names = Names(message.table, statement, catalog, message.at, is_folding=is_folding)
@@ -80,13 +82,13 @@ def learn(
     return after, msgspec.structs.replace(change, beyond_text=beyond) if beyond else change
 
 
-#: The source of messages of TiCDC, some of which have no commit ts. TiDB compares names without regard to
-#: case; MySQL may not.
+#: Connector name of TiCDC, some of whose messages have no commit ts. TiDB ignores letter case when it
+#: compares names; MySQL may not.
 _TICDC: Final = "ticdc"
 
 
 def _apply_text(message: DdlMessage, statement: Ddl, names: Names, writer: Writer, known: Catalog) -> None:
-    """Apply the text of a statement. Undo all of it if one part contradicts what is known."""
+    """Apply the text of a statement; undo all of it if one part contradicts the catalog."""
     if not statement.statements and _may_change_a_table(message.ddl):
         for table in _possibly_named(message, known):
             # The old definition may be wrong after the statement.
@@ -98,7 +100,7 @@ def _apply_text(message: DdlMessage, statement: Ddl, names: Names, writer: Write
 
 
 def _beyond_text(message: DdlMessage, by_text: Catalog, identity: Identity) -> tuple[str, ...]:
-    """Return the column attributes that only the message has. `by_text`: the catalog after the text alone."""
+    """Return the column attributes that only the message has. `by_text`: the catalog after the text."""
     found: set[str] = set()
     for schema in message.definitions:
         found.update(beyond_text(schema, _left_by_identity(by_text, identity, schema.id, message.at)))
@@ -108,7 +110,7 @@ def _beyond_text(message: DdlMessage, by_text: Catalog, identity: Identity) -> t
 def _event(
     message: DdlMessage, statement: Ddl, names: Names, identity: Identity, *, known: Catalog, after: Catalog
 ) -> SchemaChange:
-    """The event of a statement. `known`, `after`: the catalog before and after it."""
+    """Return the event of a statement. `known`, `after`: the catalog before and after it."""
     at = message.at
 
     def left(tables: Iterable[TableId]) -> list[TableSchema | None]:
@@ -122,7 +124,7 @@ def _event(
     told = dict.fromkeys([*targets, *(schema.id for schema in message.definitions)])
     named_before = dict.fromkeys([*(pair.old for pair in renamed), *targets])
     is_drop_of_view = DdlKind.DROP_VIEW in statement.kinds
-    # Views that are dropped as they were; others as the statement has left them.
+    # For DROP VIEW, the views as they were before; otherwise the views after the statement.
     views = [known.table(view, at) for view in targets] if is_drop_of_view else left(targets)
     return SchemaChange(
         ddl=message.ddl,
@@ -142,7 +144,7 @@ def _event(
 
 
 def _statements(parts: Iterable[Statement], table: TableId, names: Names) -> tuple[StatementInText, ...]:
-    """What each statement of a text does. `table`: that of the message."""
+    """Return the effect of each statement in a text. `table`: the message's table."""
     found = [(part, kinds_of(part), tuple(targets_of(part, names))) for part in parts]
     return tuple(
         StatementInText(kinds, targets or (subject_of(table, (), Ddl(kinds, (part,))),))
@@ -155,7 +157,7 @@ def _base_tables(found: Iterable[TableSchema | None]) -> tuple[TableSchema, ...]
 
 
 def _read(message: DdlMessage, limits: Limits) -> Ddl:
-    """Read the statement, one without parts if it is not understood. Raises LimitExceeded."""
+    """Parse the text; return a `Ddl` without parts if it is not understood. Raises LimitExceeded."""
     ddl = message.ddl
     if len(ddl) * _MOST_UTF8 > limits.ddl_bytes and len(ddl.encode(errors="replace")) > limits.ddl_bytes:
         raise exceeded("ddl", "statement", "bytes", "ddl_bytes", limits.ddl_bytes)
@@ -173,18 +175,18 @@ def _read(message: DdlMessage, limits: Limits) -> Ddl:
     return statement
 
 
-#: TiCDC sends a statement once for each partition. What is remembered of one takes some 15 bytes for each of
-#: its characters.
+#: TiCDC sends a statement once per partition, so parsed texts are cached. A cached text takes about 15 bytes
+#: per character.
 _LONGEST_REMEMBERED: Final = 2048
 _read_once: Final = functools.lru_cache(maxsize=1024)(read_ddl)
 
-#: Blanks, comments and marks of executable ones before the first word of a text, at most 1000 at once
-#: (`relay.mysql.dumps` says why in an atomic group).
+#: Blanks, comments and markers of executable comments before the first keyword of a text, at most 1000 per
+#: match (`relay.mysql.dumps` explains the atomic group).
 _BLANKS_AND_COMMENTS: Final = re.compile(
     r"(?>(?:\s++|/\*(?:M?!\d*+|T!(?:\[[^\]*]*+\])?)|/\*(?!!|M!|T!).*?\*/|(?:--|#)[^\n]*+\n){1,1000})",
     re.DOTALL,
 ).match
-#: The first words of statements that change a table.
+#: Beginnings of statements that change a table.
 _CHANGES_A_TABLE: Final = re.compile(
     r"(?:ALTER|CREATE|DROP|RENAME|RECOVER|FLASHBACK|RESTORE|SET\s+STATEMENT)\b", re.IGNORECASE
 ).match
@@ -195,7 +197,7 @@ _MOST_UTF8: Final = 4
 
 
 def _may_change_a_table(ddl: str) -> bool:
-    """Whether an unparsed text may change tables, by the first words of its statements."""
+    """Return whether an unparsed text may change tables, judged by the first keywords of its statements."""
     return any(map(_begins_as_change, ddl.split(";")))
 
 
@@ -222,7 +224,7 @@ def _possibly_named(message: DdlMessage, known: Catalog) -> set[TableId]:
 
 
 def define(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
-    """Apply a definition that came without a statement, as of its position; return the catalog after it."""
+    """Apply a definition that came without a statement, as of its position; return the new catalog."""
     table = bootstrap.schema.id
     writer = Writer(catalog, at, _identity("", table, at), DdlBudget(catalog.limits))
     writer.record(table, Define(bootstrap.schema))
@@ -230,9 +232,10 @@ def define(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
 
 
 def _identity(ddl: str, table: TableId, at: Position) -> Identity:
-    """Return what copies of a statement share. Parts of one RENAME share their commit ts, not the text.
+    """Return the identity shared by all copies of a statement.
 
-    Versions keep it, so it has a digest of the text, which may be long.
+    The parts of one RENAME share their commit ts, but not the text. Versions keep the identity, so it
+    contains a digest of the text, which may be long.
     """
     stripped = ddl.strip(" \t\r\n;").encode(errors="surrogatepass")
     text = hashlib.blake2b(stripped, digest_size=16).digest() if stripped else b""
@@ -244,14 +247,14 @@ def _identity(ddl: str, table: TableId, at: Position) -> Identity:
 
 
 def left_by(catalog: Catalog, message: DdlMessage, table: TableId) -> TableSchema | None:
-    """Return the definition that a statement, which was learned, has left of a table."""
+    """Return a table's definition after a statement that the catalog has already applied."""
     return _left_by_identity(catalog, _identity(message.ddl, message.table, message.at), table, message.at)
 
 
 def _left_by_identity(
     catalog: Catalog, identity: Identity, table: TableId, at: Position
 ) -> TableSchema | None:
-    """Return the definition that a statement has left, whatever else was learned at its position."""
+    """Return a table's definition after a statement, regardless of other statements at its position."""
     history = history_of(catalog, table)
     own = next((version for version in history if version.identity == identity), None)
     return catalog.table(table, at) if own is None else own.schema

@@ -1,4 +1,4 @@
-"""Which tables a statement means, and which it is about."""
+"""Resolves the table names in a statement, and finds the tables that it affects."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from relay.mysql.ddl.statements import (
 
 
 class Names:
-    """Resolves table names in a statement whose envelope names `table`, given what was `known` before it.
+    """Resolves table names in a statement whose envelope names `table`, given the catalog `known` before it.
 
-    `is_folding`: the source ignores letter case when it compares names.
+    is_folding: The source ignores letter case when it compares names.
     """
 
     def __init__(
@@ -50,29 +50,29 @@ class Names:
         return self._known.has(table, self._at)
 
     def is_doubtful(self, name: TableName, *, is_new: bool = False) -> bool:
-        """Whether this name may mean several tables: in several databases or, for MySQL, one that is known in
-        another letter case. The name of a new table is never ambiguous in this way.
+        """Return whether this name is ambiguous: it may belong to several databases or, for MySQL, to a table
+        that is known in another letter case. Letter case does not make the name of a new table ambiguous.
         """
         if name.database is None and len(self._databases) > 1:
             return True
         return not is_new and bool(self._in_other_case(name))
 
     def possible(self, name: TableName) -> list[TableId]:
-        """All that a doubtful name may mean."""
+        """Return all tables that an ambiguous name may mean."""
         if name.database is None and len(self._databases) > 1:
             return [TableId(database, name.table) for database in self._databases]
         return [self(name), *self._in_other_case(name)]
 
     def _in_other_case(self, name: TableName) -> list[TableId]:
-        """Find the tables that MySQL may mean by a name that no table has exactly."""
+        """Find the tables that MySQL may mean by a name if no table has exactly that name."""
         found = self(name)
         if self.is_folding or self._exists(found):
             return []
         return self._known.existing(found, self._at)
 
     def __call__(self, name: TableName) -> TableId:
-        """The full name of a table that is there before the statement, or made by it; where it is doubtful,
-        in the envelope's database.
+        """Return the full name of a table that exists before the statement or is created by it. An ambiguous
+        name resolves to the envelope's database.
         """
         found = self._within(name)
         if self.is_folding and not self._exists(found):
@@ -81,19 +81,19 @@ class Names:
         return self._as_enveloped(found)
 
     def new(self, name: TableName) -> TableId:
-        """The full name of a table that the statement creates."""
+        """Return the full name of a table that the statement creates."""
         return self._as_enveloped(self._within(name))
 
     def created(self, statement: CreateTable | CreateTableAs | CreateTableLike) -> TableId:
-        """The full name of a table that is created or, with IF NOT EXISTS, may already exist."""
+        """Return the full name of a table that is created or, with IF NOT EXISTS, may already exist."""
         return self(statement.table) if statement.if_not_exists else self.new(statement.table)
 
     def replaced(self, new: TableId) -> list[TableId]:
-        """Find the tables that cannot exist any more when a table of this name is created."""
+        """Find the tables that cannot exist any longer once a table of this name is created."""
         return self._known.existing(new, self._at) if self.is_folding else []
 
     def database(self, name: str | None) -> str:
-        """The full name of a database; None for the envelope's."""
+        """Return the name of a database as the catalog spells it; None means the envelope's."""
         if name is None or (self.is_folding and name.lower() == self._folded[0]):
             return self._table.database
         if not self.is_folding or name in self._known.histories:
@@ -102,7 +102,7 @@ class Names:
         return like[0].database if like else name
 
     def databases_in_other_case(self, name: str) -> list[str]:
-        """Find the other databases that a name may mean; none for MySQL if one has exactly this name."""
+        """Find the other databases that a name may mean; none for MySQL if a database has this exact name."""
         if not self.is_folding and name in self._known.histories:
             return []
         return [each.database for each in self._known.databases_like(name) if each.database != name]
@@ -113,20 +113,20 @@ class Names:
         return TableId(self.database(found.database), found.table)
 
     def _as_enveloped(self, found: TableId) -> TableId:
-        """The name as the envelope spells it, like its rows, unless a table with exactly this name exists."""
+        """Return the envelope's spelling of a name, unless a table with exactly this name exists."""
         is_envelopes = (found.database.lower(), found.table.lower()) == self._folded
         return self._table if is_envelopes and not self._exists(found) else found
 
     def recovered(self, statement: RecoverTable) -> tuple[TableId, TableId]:
-        """The name that the table had and the name that it gets. BY JOB names none, but the envelope does."""
+        """Return the old and the new name of a recovered table. BY JOB names no table; the envelope does."""
         old = self._table if statement.table is None else self(statement.table)
         return old, old if statement.new is None else self.new(statement.new)
 
 
 def subject_of(table: TableId, targets: tuple[TableId, ...], statement: Ddl) -> TableId:
-    """The event's table: the envelope's if the statement is about it, else the first target or a database."""
+    """Return the event's table: the envelope's if it is a target, else the first target or a database."""
     if targets:
-        # Canal's envelope may have the old name of a rename, or `a,` out of a list of tables.
+        # Canal's envelope may contain the old name of a rename, or `a,` from a list of tables.
         return table if table in targets else targets[0]
     for part in statement.statements:
         if isinstance(part, (CreateDatabase, DropDatabase, AlterDatabase)):
@@ -135,7 +135,7 @@ def subject_of(table: TableId, targets: tuple[TableId, ...], statement: Ddl) -> 
 
 
 def targets_of(statement: Statement, names: Names) -> Iterator[TableId]:
-    """The tables that a part of a statement is about, by their names after it."""
+    """Yield the tables that a part of a statement affects, by their names after it."""
     match statement:
         case DropTables(tables) | OtherStatement(_, tables):
             yield from map(names, tables)
@@ -157,7 +157,7 @@ def targets_of(statement: Statement, names: Names) -> Iterator[TableId]:
 
 
 def renamed_by(statement: Statement, names: Names) -> Iterator[RenamedTable]:
-    """The pairs that a part of a statement renames."""
+    """Yield the pairs of names that a part of a statement renames."""
     if isinstance(statement, RenameTables):
         yield from (RenamedTable(names(old), names.new(new)) for old, new in statement.pairs)
     elif isinstance(statement, AlterTable):

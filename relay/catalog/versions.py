@@ -1,4 +1,4 @@
-"""Versions of a table: what a statement has left of it, and how."""
+"""Versions of a table: its definition after a statement, and the effect that led to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from relay.model.events import Position, TableId, TableSchema
 from relay.mysql.ddl.statements import Change
 
-#: What is equal for copies of one statement.
+#: The identity of a statement, equal for all copies of it.
 Identity = tuple[int | str | bytes, ...]
 
 
@@ -29,7 +29,7 @@ class Unknown(enum.StrEnum):
 
 
 class Define(msgspec.Struct, frozen=True, gc=False):
-    """CREATE TABLE; a `schema` of None if the columns are unknown, and why."""
+    """CREATE TABLE. If the columns are unknown, `schema` is None and `why` gives the reason."""
 
     schema: TableSchema | None
     if_absent: bool = False
@@ -37,7 +37,7 @@ class Define(msgspec.Struct, frozen=True, gc=False):
 
 
 class Alter(msgspec.Struct, frozen=True, gc=False):
-    """ALTER TABLE: what it changes of a table's columns and keys."""
+    """ALTER TABLE: changes to a table's columns and keys."""
 
     changes: tuple[Change, ...]
 
@@ -50,23 +50,23 @@ class Copy(msgspec.Struct, frozen=True, gc=False):
 
 
 class CopiedTo(msgspec.Struct, frozen=True, gc=False):
-    """The other end of a copy; `is_moved` if the table no longer has this name."""
+    """The source's side of a copy. `is_moved`: the table no longer has this name."""
 
     target: TableId
     is_moved: bool
 
 
 class Drop(msgspec.Struct, frozen=True, gc=False):
-    """The table no longer exists, by a statement, or as a message says."""
+    """The table no longer exists, because of a statement or a message's own declaration."""
 
 
 class DropView(msgspec.Struct, frozen=True, gc=False):
-    """A base table of that name stays: MySQL and TiDB pass over it, with IF EXISTS."""
+    """DROP VIEW. A base table of that name stays: with IF EXISTS, MySQL and TiDB skip it."""
 
 
 class Recover(msgspec.Struct, frozen=True, gc=False):
-    """RECOVER TABLE and FLASHBACK TABLE: the table is what it was before its newest DROP; without one (after
-    TRUNCATE), what it is.
+    """RECOVER TABLE and FLASHBACK TABLE: restores the definition before the newest DROP; without one (after
+    TRUNCATE) the present definition stays.
     """
 
     source: TableId
@@ -76,7 +76,10 @@ Effect = Define | Alter | Copy | CopiedTo | Drop | DropView | Recover
 
 
 class Version(msgspec.Struct, frozen=True):
-    """A table as left by a statement. `is_gone`: known not to exist; else a `schema` of None: unknown."""
+    """A table's state after a statement.
+
+    is_gone: The table is known not to exist. Otherwise a `schema` of None means that it is unknown.
+    """
 
     at: Position
     schema: TableSchema | None
@@ -111,7 +114,7 @@ def is_cut(history: History) -> bool:
 
 
 def recovered(history: History) -> TableSchema | None:
-    """The definition before the newest DROP; the present one if there is none (after TRUNCATE)."""
+    """Return the definition before the newest DROP; the present one if there is none (after TRUNCATE)."""
     for place, version in enumerate(history):
         if isinstance(version.effect, Drop):
             return history[place + 1].schema if place + 1 < len(history) else None

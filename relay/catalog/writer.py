@@ -1,4 +1,4 @@
-"""The catalog after one statement, and what follows for versions after it."""
+"""Builds the catalog after one statement, and derives later versions again."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from relay.model.limits import MYSQL_COLUMNS, Budget, Limits
 from relay.mysql.ddl import alter_table
 from relay.mysql.ddl.statements import Change
 
-#: Columns that the statements of a record may go through. Double what one late statement takes, if all that
-#: is kept of a table of the most columns comes after it; some 0.5 µs each.
+#: Column visits that altering tables may cost per record: twice the cost of one late statement that precedes
+#: a full history of a table with the maximum number of columns. Each takes about 0.5 µs.
 _ALTERED_COLUMNS: Final = 2 * HISTORY_LIMIT * MYSQL_COLUMNS
-#: Looking so many columns up costs what going through all of them does, to take them apart and put together.
+#: Looking up this many columns costs as much as one pass over all of them, which unpacks and rebuilds them.
 _CHANGES_A_PASS: Final = 16
 
 
 class DdlBudget:
-    """What the statements of one record may still cost together: their number, and the columns that are gone
-    through to alter tables, and to apply again the statements after one that is late.
+    """The remaining budget for the statements of one record: their number, and the columns visited to alter
+    tables and to apply again the statements after a late one.
     """
 
     __slots__ = ("_columns", "statements")
@@ -47,13 +47,13 @@ class DdlBudget:
         self._columns = _ALTERED_COLUMNS
 
     def altered(self, schema: TableSchema, changes: tuple[Change, ...]) -> TableSchema | None:
-        """The definition after these changes; None, unknown, if they do not fit or too much was altered."""
+        """Apply changes to a definition; return None if they do not fit or the budget is exhausted."""
         self._columns -= len(schema.columns) * (1 + len(changes) // _CHANGES_A_PASS)
         return None if self._columns < 0 else alter_table(schema, changes)
 
 
-#: Columns and changes of columns that are kept of one table, all versions together, for each version of the
-#: catalog's limit; each takes some hundred bytes.
+#: Columns and column changes kept per table, across all versions, for each version that the catalog's limit
+#: allows. Each takes a few hundred bytes.
 _PARTS_A_VERSION: Final = 256
 
 
@@ -64,11 +64,11 @@ class Writer:
         self._before, self._at, self._identity, self._budget = catalog, at, identity, budget
         self._histories, self._spellings = catalog.histories, catalog.spellings
         self._defaults = catalog.defaults
-        #: Databases that this text has dropped, and touched no more.
+        #: Databases that this text has dropped and not touched since.
         self._dropped: set[str] = set()
 
     def catalog(self) -> Catalog:
-        """The catalog after the statement; the same object if nothing has changed."""
+        """Return the catalog after the statement; the same object if nothing has changed."""
         if self._histories is self._before.histories and self._defaults is self._before.defaults:
             return self._before
         return msgspec.structs.replace(
@@ -79,12 +79,12 @@ class Writer:
         )
 
     def undo(self) -> None:
-        """Forget what was recorded."""
+        """Discard all recorded effects."""
         self._histories, self._defaults = self._before.histories, self._before.defaults
         self._dropped.clear()
 
     def default(self, database: str, charset: str | None, collation: str | None) -> None:
-        """Set the default charset and collation of the tables that are created in a database from here on."""
+        """Set the default charset and collation of tables created in a database from this statement on."""
         known = self._defaults.get(database, ())
         later = [each for each in known if self._at.precedes(each.at)]
         earlier = [each for each in known if not self._at.precedes(each.at) and each.at != self._at]
@@ -93,11 +93,14 @@ class Writer:
             self._defaults = self._defaults.with_one(database, found[: self._before.limit])
 
     def defaults_of(self, database: str) -> tuple[str | None, str | None]:
-        """The default charset and collation of tables that this statement creates in a database."""
+        """Return the default charset and collation of tables that this statement creates in a database."""
         return msgspec.structs.replace(self._before, defaults=self._defaults).defaults_of(database, self._at)
 
     def record(self, table: TableId, effect: Effect) -> None:
-        """Give the table a version, in order of position, unless this very statement has given it before."""
+        """Insert a version into the table's history by position, unless this statement already created one.
+
+        Does nothing if the history is full and all its versions are newer.
+        """
         if self._is_repeated(table):
             return
         self._dropped.discard(table.database)
@@ -112,7 +115,7 @@ class Writer:
         done: set[tuple[TableId, Identity]] = set()
         while copies:
             target, identity = copies.pop(0)
-            # A copy goes forward in time; only positions that contradict one another could lead here twice.
+            # A copy goes forward in time; only contradictory positions could lead here twice.
             if (target, identity) not in done:
                 done.add((target, identity))
                 copies += self._redo_copy(target, identity)
@@ -120,16 +123,16 @@ class Writer:
     def copy(
         self, source: TableId, target: TableId, *, if_absent: bool = False, is_moved: bool = False
     ) -> None:
-        """Give `target` the definition of `source`, and note at `source` where it went."""
+        """Give `target` the definition of `source`, and record the copy at `source`, too."""
         if source != target:
             self.record(target, Copy(source, if_absent))
             self.record(source, CopiedTo(target, is_moved))
 
     def move(self, old: TableId, new: TableId) -> bool:
-        """Rename a table. False if there is no such table: then the statement is a repeat.
+        """Rename a table. Return False if the table does not exist: the statement is then a repeat.
 
-        Maxwell sends `RENAME TABLE a TO x, b TO a` once for each pair with the whole text, at offsets of
-        their own.
+        Maxwell sends `RENAME TABLE a TO x, b TO a` once for each pair with the whole text, each at a
+        different offset.
         """
         if self._at.commit_ts is None and not self._is_repeated(old) and self.is_gone(old):
             return False
@@ -142,7 +145,7 @@ class Writer:
             self.record(table, Drop())
 
     def drop_database(self, database: str) -> None:
-        """Drop all tables, and note it at the database itself for tables that turn up late."""
+        """Drop all tables of a database, and record the drop for tables that appear later."""
         if database in self._dropped:
             return
         for table in {*self._histories.get(database, ()), ""}:
@@ -152,23 +155,23 @@ class Writer:
         self._dropped.add(database)
 
     def forget_database(self, database: str) -> None:
-        """Forget the definitions of all tables of a database, which a statement may have dropped."""
+        """Forget the definitions of all tables in a database that a statement may have dropped."""
         for name in self._histories.get(database, ()):
             table = TableId(database, name)
             if self.has(table):
                 self.record(table, Define(None, why=Unknown.AMBIGUOUS))
 
     def has(self, table: TableId) -> bool:
-        """Whether a table of exactly this name is known to exist at this point of the statement."""
+        """Return whether this exact table is known to exist at this point of the statement."""
         history = self._history(table)
         return bool(history) and not self._state(history)[1]
 
     def is_gone(self, table: TableId) -> bool:
-        """Whether a table of exactly this name is known not to exist at this point of the statement."""
+        """Return whether this exact table is known not to exist at this point of the statement."""
         return self._state(self._history(table))[1]
 
     def _is_repeated(self, table: TableId) -> bool:
-        """Whether the catalog had this statement before: its own earlier effects do not count."""
+        """Return whether an earlier message applied this statement; the present message does not count."""
         history = history_of(self._before, table)
         return any(version.identity == self._identity for version in history)
 
@@ -180,12 +183,12 @@ class Writer:
         return tables.get("", ()) if found is None else found
 
     def _state(self, history: History) -> tuple[TableSchema | None, bool]:
-        """The schema, and whether the table is gone, at this statement's position."""
+        """Return the schema at this statement's position, and whether the table is gone."""
         found = next((version for version in history if not self._at.precedes(version.at)), None)
         return (None, False) if found is None else (found.schema, found.is_gone)
 
     def _redo(self, table: TableId, newer: History, older: History) -> list[tuple[TableId, Identity]]:
-        """Put the newer versions on top of the older ones, derived again. Return the copies made of them."""
+        """Derive the newer versions again on top of the older ones. Return the copies made from them."""
         copies = []
         for version in reversed(newer):
             older = (self._version(table, older, version.at, version.effect, version.identity), *older)
@@ -207,7 +210,7 @@ class Writer:
                 self._spellings = self._spellings.with_one(key, (*known, name))
 
     def _redo_copy(self, target: TableId, identity: Identity) -> list[tuple[TableId, Identity]]:
-        """Derive again the copy that this statement made, and what follows from it."""
+        """Derive this statement's copy and the versions after it again; return the copies made from them."""
         history = self._history(target)
         for place, version in enumerate(history):
             if version.identity == identity and isinstance(version.effect, Copy):
@@ -239,7 +242,7 @@ class Writer:
         return Version(at, schema, is_gone, effect, identity)
 
     def _copied(self, source: TableId, target: TableId, identity: Identity) -> TableSchema | None:
-        """Return the source's definition just before its copy was made; as of now if that is to come."""
+        """Return the source's definition before the copy; the present one if no copy is recorded yet."""
         history = self._history(source)
         for place, version in enumerate(history):
             if (
@@ -252,9 +255,7 @@ class Writer:
 
 
 def _newest_parts(history: History, most: int) -> History:
-    """Return the newest versions that have no more than so many columns and changes together, or the newest
-    one.
-    """
+    """Return the newest versions with at most `most` columns and changes in total, but at least one."""
     for count, version in enumerate(history):
         effect = version.effect
         most -= 1
