@@ -1,1 +1,1 @@
-"""The canonical model: events, Kafka records, errors, limits, and the lookups that a codec may need."""
+"""The canonical model: events, Kafka records, errors, limits, and external lookups."""

@@ -1,9 +1,9 @@
-"""Types of an Avro schema: its text read, checked and made ready for those who map its values.
+"""Parses Avro schemas into types that codecs map to values.
 
-Contract: `parse_types` gives the type of a schema's text, with every name resolved, or raises ValueError with
-what is wrong. Schemas that messages could use to make endless values are refused: those that contain
-themselves, are nested too deep, or turn few bytes of a message into very many values. Attributes that Avro
-does not know (`connect.name`) are kept where they stand. Source: Apache Avro 1.11 specification.
+`parse_types` returns the type of a schema's text with every name resolved, or raises ValueError with the
+reason. It refuses schemas that let a message expand without bound: recursive ones, deeply nested ones, and
+those that turn few bytes into very many values. Attributes unknown to Avro (`connect.name`) are kept on their
+type or field. Source: Apache Avro 1.11 specification.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Any, Final
 import msgspec
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-#: Bytes that a value takes at least.
+#: Minimum encoded bytes of a value; 1 for types not listed.
 _LEAST_BYTES: Final = {"null": 0, "float": 4, "double": 8}
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
-#: Members of a named type or a field that are no attributes.
+#: Members of a type or a field that are not attributes.
 _STRUCTURE: Final = frozenset({"type", "name", "namespace", "fields", "items", "values", "symbols", "size"})
 _DEEPEST: Final = 64
-#: Values of a schema, each reference counted in full, and values that a byte may become in a list.
+#: Maximum values of a schema, with each reference counted in full, and maximum values per byte of a list.
 _MOST_VALUES: Final = 100_000
 _MOST_VALUES_OF_A_BYTE: Final = 256
 
 
 class AvroField(msgspec.Struct, frozen=True, gc=False):
-    """A field of a record. `attributes`: all that Avro does not know, and `default`."""
+    """A field of a record. `attributes`: `default` and all members unknown to Avro."""
 
     name: str
     type: AvroType
@@ -35,11 +35,13 @@ class AvroField(msgspec.Struct, frozen=True, gc=False):
 
 
 class AvroType(msgspec.Struct, frozen=True, eq=False):
-    """A type. `kind`: a primitive, or `record`, `enum`, `fixed`, `array`, `map`, `union`.
+    """A type. `kind`: a primitive, or `record`, `error`, `enum`, `fixed`, `array`, `map`, `union`.
 
-    `name`: the full name of a named type; `attributes`: all that Avro does not know, and logical types.
-    `items`: what arrays and maps hold. `least_bytes`, `values`: how few bytes a value may take, and how many
-    values one is.
+    name: Full name of a named type.
+    attributes: Logical types and all members unknown to Avro.
+    items: Type of the elements of an array or the values of a map.
+    least_bytes: Minimum encoded bytes of a value.
+    values: Maximum values in one value, without the elements of lists.
     """
 
     kind: str
@@ -55,12 +57,12 @@ class AvroType(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def is_optional(self) -> bool:
-        """Whether it is a union of null and one other type."""
+        """Whether this is a union of null and one other type."""
         return len(self.branches) == 2 and any(branch.kind == "null" for branch in self.branches)
 
     @property
     def present(self) -> AvroType:
-        """Return the other type of an optional one; else the type itself."""
+        """The other type of an optional one; otherwise the type itself."""
         if not self.is_optional:
             return self
         first, second = self.branches
@@ -68,7 +70,7 @@ class AvroType(msgspec.Struct, frozen=True, eq=False):
 
 
 def parse_types(text: str, references: Sequence[tuple[str, str]] = ()) -> AvroType:
-    """Return the type of a schema's text. `references`: names and texts of schemas that it may name.
+    """Parse a schema. `references`: names and texts of schemas that it may refer to.
 
     Raises ValueError.
     """
@@ -86,16 +88,16 @@ def _document(text: str) -> Any:  # noqa: ANN401 - any JSON
 
 
 class _Reading:
-    """One schema being read: the named types so far, by full name."""
+    """The state of parsing one schema: the named types so far, by full name."""
 
     def __init__(self) -> None:
         self._types: dict[str, AvroType] = {}
         self._open: set[str] = set()
-        #: Definitions of other schemas, each with the namespace around it.
+        #: Definitions in referenced schemas, each with its enclosing namespace.
         self._elsewhere: dict[str, tuple[Any, str]] = {}
 
     def announce(self, node: Any, namespace: str, depth: int) -> None:  # noqa: ANN401 - any JSON
-        """Note the named types of another schema."""
+        """Record the named types of a referenced schema."""
         _check_depth(depth)
         if isinstance(node, list):
             for branch in node:
@@ -137,7 +139,7 @@ class _Reading:
         return AvroType(kind, attributes=attributes, least_bytes=_LEAST_BYTES.get(kind, 1))
 
     def _named(self, name: str, namespace: str, depth: int) -> AvroType:
-        """The type that a name stands for, in this namespace."""
+        """Resolve a name in this namespace."""
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         for each in (full, name):
             if each in self._open:
@@ -232,7 +234,7 @@ def _check_depth(depth: int) -> None:
 
 
 def _full_name(node: Mapping[str, Any], around: str) -> tuple[str, str]:
-    """The full name of a definition, and the namespace of names in it."""
+    """Return the full name of a definition, and the namespace that applies inside it."""
     name, namespace = node.get("name"), node.get("namespace")
     if not isinstance(name, str) or not name:
         raise ValueError("has a named type without a name")

@@ -1,44 +1,44 @@
-"""The exception tree; every error that relay raises on purpose is one of these.
+"""The exception hierarchy; every error that relay raises on purpose is one of these.
 
     RelayError                  .code: stable text for logs, metrics and dead letters
     ├─ ConfigError              the user's configuration or options; all problems at once
     ├─ CodecError               .protocol .path .reason; never a row's values
     │   ├─ DecodeError
     │   │   ├─ Malformed            the bytes are not a message of this protocol
-    │   │   ├─ UnsupportedMessage   a message of this protocol that relay cannot take
-    │   │   ├─ DefinitionMissing    a row came before the definition of its table
-    │   │   ├─ LimitExceeded        the record is more than `relay.model.limits` allows
+    │   │   ├─ UnsupportedMessage   a message of this protocol that relay cannot translate
+    │   │   ├─ DefinitionMissing    a row precedes the definition of its table
+    │   │   ├─ LimitExceeded        the record exceeds a limit of `relay.model.limits`
     │   │   └─ OutOfMemory          the process has no memory left for this record
     │   └─ EncodeError
-    │       ├─ NotRepresentable     the target cannot hold it, and `strict` forbids losing it
-    │       ├─ UnusableTopicName    a table cannot have the topic that a template gives it
-    │       ├─ KeyColumnsMissing    a row lacks columns of which a rule makes its key
+    │       ├─ NotRepresentable     the target cannot represent it, and `strict` forbids the loss
+    │       ├─ UnusableTopicName    a table cannot use the topic name that a template yields
+    │       ├─ KeyColumnsMissing    a row lacks columns that a rule chooses for its key
     │       ├─ KeyMissing           a record without a key, for a compacted topic
-    │       └─ MessageTooLarge      the message exceeds `max-message-bytes`, and its options leave no way out
-    ├─ DdlNotUnderstood         a statement that the DDL reader does not know; never stops rows
-    ├─ TooManyFailures          more records cannot be relayed than the budget of [errors] allows
+    │       └─ MessageTooLarge      the message exceeds `max-message-bytes`, and no option makes it smaller
+    ├─ DdlNotUnderstood         a statement that the DDL parser does not support; never stops rows
+    ├─ TooManyFailures          failed records exceed the budget of [errors]
     └─ ServiceError             the environment
         ├─ BrokerUnavailable        no broker answers, or not in time
-        ├─ TokenUnavailable         there is no token to log in to the brokers with
-        ├─ TopicUnusable            a topic is missing or cannot hold the route
-        ├─ RecordsGone              records to read were deleted before relay had read them
+        ├─ TokenUnavailable         there is no token for the login to the brokers
+        ├─ TopicUnusable            a topic is missing or unsuitable for the route
+        ├─ RecordsGone              records were deleted before relay read them
         ├─ RecordTooLarge           a translated record exceeds the target topic's limit
         ├─ ClaimCheckMissing        an object that a message refers to is not in the claim-check storage
-        ├─ NeedUnanswered           what a translator needs nothing configured can give
-        │   └─ SchemaRefused            a schema registry does not let a schema be read or registered
+        ├─ NeedUnanswered           nothing configured can answer a translator's lookup
+        │   └─ SchemaRefused            a schema registry refuses to read or register a schema
         ├─ SchemaMissing            a schema registry does not know the id in a message
         ├─ StorageUnavailable       the claim-check storage does not answer, or refuses
-        │   └─ RegistryUnavailable      the same of a schema registry
-        ├─ DatabaseUnavailable      a database does not tell its definitions
+        │   └─ RegistryUnavailable      a schema registry does not answer, or refuses for now
+        ├─ DatabaseUnavailable      a database does not return its table definitions
         ├─ WatermarksUnknowable     rows are repartitioned, and this instance does not read all partitions
-        ├─ InstanceFenced           a newer instance has taken over this one's shard
+        ├─ InstanceFenced           a newer instance has taken over this instance's shard
         ├─ MemoryExhausted          the process is out of memory
-        ├─ AddressUnavailable       the address of [http] cannot be served at
-        ├─ ReplayUnderWay           another replay of the same dead letters is at work
+        ├─ AddressUnavailable       the address of [http] is in use or not permitted
+        ├─ ReplayUnderWay           another replay of the same dead letters is running
         └─ DeliveryFailed           a record was not acknowledged, or an offset not committed
 
-Configuration and codec errors, and too many of them, are the user's input (exit status 2); service errors
-are the environment (3).
+Configuration and codec errors, and TooManyFailures, are caused by the user's input (exit status 2); service
+errors by the environment (exit status 3).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from relay.text.redaction import shortened
 
-#: Most characters of a place in a message: names of its members may be of any length.
+#: Maximum characters of a path in an error: member names in a message may be of any length.
 LONGEST_PATH: Final = 200
 
 
@@ -59,7 +59,7 @@ class RelayError(Exception):
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with a configuration: where (key path), what, and what to do about it."""
+    """One problem of a configuration: the key's path, the problem and a hint to solve it."""
 
     path: str
     message: str
@@ -67,7 +67,7 @@ class Problem(NamedTuple):
 
     @property
     def said(self) -> str:
-        """What it is, and what to do about it."""
+        """The problem and its hint, without the path."""
         return self.message + (f" ({self.hint})" if self.hint else "")
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Problem(NamedTuple):
 
 
 class ConfigError(RelayError):
-    """The configuration or the options of a codec are wrong; `problems` holds every one of them."""
+    """The configuration or the options of a codec are invalid; `problems` lists all problems."""
 
     code = "config"
     exit_status = 2
@@ -86,7 +86,7 @@ class ConfigError(RelayError):
 
 
 class CodecError(RelayError):
-    """A message could not be read or written. `path` is the place in it (`data[0].c1`), never its value."""
+    """A message could not be read or written. `path` locates the error (`data[0].c1`) without its value."""
 
     code = "codec"
     exit_status = 2
@@ -125,13 +125,13 @@ class DefinitionMissing(DecodeError):
 
 
 class LimitExceeded(DecodeError):
-    """The record holds more than a limit allows. The message names the limit and what it is set to."""
+    """The record exceeds a limit. The message names the limit and its value."""
 
     code = "decode.limit-exceeded"
 
 
 class OutOfMemory(DecodeError):
-    """The process has no memory left to translate this record, whatever the limits say."""
+    """The process has no memory left to translate this record, although it is within the limits."""
 
     code = "decode.out-of-memory"
 
@@ -143,53 +143,53 @@ class EncodeError(CodecError):
 
 
 class NotRepresentable(EncodeError):
-    """The target format cannot hold what the event says, and `strict` forbids losing it."""
+    """The target format cannot represent the event, and `strict` forbids the loss."""
 
     code = "encode.not-representable"
 
 
 class UnusableTopicName(EncodeError):
-    """A table cannot have the topic that a template gives it: Kafka takes no such name, another table has it,
-    or relay itself.
+    """A table cannot use the topic name that a template yields: Kafka does not allow the name, or another
+    table or relay itself uses it.
     """
 
     code = "encode.topic-name"
 
 
 class KeyColumnsMissing(EncodeError):
-    """A row lacks columns of which a rule makes its key."""
+    """A row lacks columns that a rule chooses for its key."""
 
     code = "encode.key-columns"
 
 
 class KeyMissing(EncodeError):
-    """A record has no key, and its topic is compacted: brokers refuse such records."""
+    """A record has no key and its topic is compacted; brokers refuse such records."""
 
     code = "encode.key-missing"
 
 
 class MessageTooLarge(EncodeError):
-    """The message is larger than `max-message-bytes`, and the options leave no way to write it."""
+    """The message is larger than `max-message-bytes`, and the options allow no smaller form."""
 
     code = "encode.too-large"
 
 
 class DdlNotUnderstood(RelayError):
-    """The DDL reader does not know this statement. It is still passed on; rows never stop for it."""
+    """The DDL parser does not support this statement. It is still relayed; rows never stop because of it."""
 
     code = "ddl.not-understood"
     exit_status = 2
 
 
 class TooManyFailures(RelayError):
-    """More records cannot be relayed than the budget of [errors] allows, though each has a policy."""
+    """The number of failed records exceeds the budget of [errors], although each has an error policy."""
 
     code = "too-many-failures"
     exit_status = 2
 
 
 class ServiceError(RelayError):
-    """Something around relay failed: a broker, a topic, a delivery."""
+    """A failure in the environment: a broker, a topic, a delivery."""
 
     code = "service"
     exit_status = 3
@@ -202,13 +202,13 @@ class BrokerUnavailable(ServiceError):
 
 
 class TokenUnavailable(ServiceError):
-    """There is no token for SASL OAUTHBEARER: its file cannot be read, or its endpoint does not give one."""
+    """There is no token for SASL OAUTHBEARER: its file is not readable, or its endpoint issues none."""
 
     code = "service.token-unavailable"
 
 
 class TopicUnusable(ServiceError):
-    """A topic does not exist or cannot hold what the route writes."""
+    """A topic does not exist, or it is unsuitable for the route's records."""
 
     code = "service.topic-unusable"
 
@@ -226,13 +226,13 @@ class MemoryExhausted(ServiceError):
 
 
 class RecordsGone(ServiceError):
-    """The next records were deleted, by retention or with their topic, before relay had read them."""
+    """The next records were deleted, by retention or with their topic, before relay read them."""
 
     code = "service.records-gone"
 
 
 class RecordTooLarge(ServiceError):
-    """A translated record is larger than the target topic takes (`max.message.bytes`)."""
+    """A translated record is larger than the target topic allows (`max.message.bytes`)."""
 
     code = "service.record-too-large"
 
@@ -244,13 +244,13 @@ class ClaimCheckMissing(ServiceError):
 
 
 class NeedUnanswered(ServiceError):
-    """A translator needs something that nothing configured can give: a schema without a registry, say."""
+    """Nothing configured can answer a translator's lookup, such as a schema lookup without a registry."""
 
     code = "service.need-unanswered"
 
 
 class SchemaRefused(NeedUnanswered):
-    """A schema registry does not let a schema be read or registered: credentials, compatibility, its mode."""
+    """A schema registry refuses to read or register a schema: credentials, compatibility or its mode."""
 
     code = "service.schema-refused"
 
@@ -268,9 +268,9 @@ class StorageUnavailable(ServiceError):
 
 
 class RegistryUnavailable(StorageUnavailable):
-    """A schema registry does not answer, or cannot now.
+    """A schema registry does not answer, or temporarily refuses.
 
-    `retry_after_seconds`: when it wants to be asked again, 0 if it does not say.
+    `retry_after_seconds`: the registry's own retry delay; 0 if it gives none.
     """
 
     code = "service.registry-unavailable"
@@ -281,31 +281,31 @@ class RegistryUnavailable(StorageUnavailable):
 
 
 class DatabaseUnavailable(ServiceError):
-    """A database whose definitions are asked for does not answer, or refuses."""
+    """A database does not answer a query for table definitions, or refuses it."""
 
     code = "service.database-unavailable"
 
 
 class WatermarksUnknowable(ServiceError):
-    """Rows are repartitioned, but this instance sees only part of the source: no watermark would be right."""
+    """Rows are repartitioned, but this instance reads only part of the source: no watermark is valid."""
 
     code = "service.watermarks-unknowable"
 
 
 class InstanceFenced(ServiceError):
-    """Another instance with the same transactional id has started: this one may write no more."""
+    """Another instance with the same transactional id has started; this instance may not write any more."""
 
     code = "service.fenced"
 
 
 class AddressUnavailable(ServiceError):
-    """The address of [http] cannot be served at: another program has it, or it may not be taken."""
+    """The address of [http] cannot be bound: another program uses it, or it is not permitted."""
 
     code = "service.address-unavailable"
 
 
 class ReplayUnderWay(ServiceError):
-    """Another replay of the same dead-letter topic is running: two would write everything twice."""
+    """Another replay of the same dead-letter topic is running; two would write every record twice."""
 
     code = "service.replay-under-way"
 

@@ -1,13 +1,13 @@
-"""The canonical model: what every protocol is decoded into and encoded from.
+"""The canonical events: the result of every decoder and the input of every encoder.
 
 Values (`Value`) are exact: integers, YEAR and BIT are `int`; FLOAT and DOUBLE `float`; DECIMAL `Decimal` with
-its scale; character types `str`; binary types `bytes`; JSON the `str` that came; DATE, DATETIME, TIME the
-`str` of MySQL's own text; TIMESTAMP the same text in UTC; ENUM and SET `int` (index, bit map) or, where the
-wire has labels and the members are unknown, `str`. FLOAT is the `float` whose shortest digits are those of
-the 32-bit number (3.14, not 3.140000104904175).
+its scale; character types `str`; binary types `bytes`; JSON the original `str`; DATE, DATETIME, TIME a `str`
+in MySQL's text format; TIMESTAMP the same text in UTC; ENUM and SET `int` (index, bit map) or, if the wire
+has labels and the members are unknown, `str`. FLOAT is the `float` whose shortest digits are those of the
+32-bit number (3.14, not 3.140000104904175).
 
-A column of a row image has three states that are never mixed up: a value, `None` (SQL NULL) and `ABSENT` (the
-image does not say). An image that does not exist at all (the before-image of an INSERT) is `None` as a whole.
+A column of a row image has three distinct states: a value, `None` (SQL NULL) and `ABSENT` (not in the image).
+An image that does not exist at all (the before-image of an INSERT) is `None` as a whole.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import msgspec
 
 from relay.model.records import ConsumerRecord
 
-#: A TSO is milliseconds since 1970 shifted left by this, plus a counter.
+#: A TSO is milliseconds since 1970 shifted left by this number of bits, plus a counter.
 TSO_LOGICAL_BITS: Final = 18
 
 
 class Absent(enum.Enum):
-    """The type of `ABSENT`, the mark of a column that a row image does not contain."""
+    """The type of `ABSENT`, which marks a column that a row image does not contain."""
 
     ABSENT = "absent"
 
@@ -43,7 +43,7 @@ Row = tuple[Cell, ...]
 
 
 class Op(enum.Enum):
-    """What happened to a row. READ is a row of a snapshot: it was there before the stream began."""
+    """The operation on a row. READ is a row from a snapshot, not a change."""
 
     INSERT = "insert"
     UPDATE = "update"
@@ -56,7 +56,7 @@ class Op(enum.Enum):
 
 
 class TableId(msgspec.Struct, frozen=True, order=True, gc=False):
-    """Database (MySQL's schema) and table; names are compared exactly as they came."""
+    """Database (MySQL's schema) and table; names are compared exactly, including letter case."""
 
     database: str
     table: str
@@ -69,10 +69,11 @@ class ColumnType(msgspec.Struct, frozen=True, gc=False):
     """A MySQL column type. `base` is MySQL's own lower-case name (`int`, `varchar`, `decimal` …; see
     `relay.mysql.types`).
 
-    `length` is the display width of integers, the characters or bytes of strings, the precision of numbers,
-    the bits of BIT, the fraction digits (fsp) of temporal types, and the dimension of VECTOR; None where the
-    source does not say. `has_micros` is of a DATETIME without a length: whether it has more than three
-    digits; None where the source does not say that either.
+    length: Display width of integers, characters or bytes of strings, precision of numbers, bits of BIT,
+        fractional-second digits (fsp) of temporal types, dimension of VECTOR; None if the source does not
+        provide it.
+    has_micros: For a DATETIME without a length, whether it has more than three fractional digits; None if the
+        source does not provide that either.
     """
 
     base: str
@@ -87,21 +88,23 @@ class ColumnType(msgspec.Struct, frozen=True, gc=False):
 
 
 class Default(msgspec.Struct, frozen=True, gc=False):
-    """A column's default: the literal's text (None: DEFAULT NULL), or an expression: CURRENT_TIMESTAMP(3)."""
+    """A column's default: a literal's text (None: DEFAULT NULL), or an expression such as
+    CURRENT_TIMESTAMP(3).
+    """
 
     text: str | None
     is_expression: bool = False
 
 
 class Generated(enum.Enum):
-    """How a generated column is kept. VIRTUAL ones are on no TiCDC wire."""
+    """The storage of a generated column. TiCDC sends no VIRTUAL ones in any protocol."""
 
     STORED = "stored"
     VIRTUAL = "virtual"
 
 
 class Column(msgspec.Struct, frozen=True, gc=False):
-    """One column. `nullable` None, `default` ABSENT: the source does not say (or there is no default)."""
+    """One column. `nullable` None, `default` ABSENT: not provided by the source (or no default)."""
 
     name: str
     type: ColumnType
@@ -121,8 +124,9 @@ class UniqueKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class Index(msgspec.Struct, frozen=True, gc=False):
-    """A secondary index that is not unique: its name and columns in key order. `is_implied`: no statement has
-    it, TiDB has made it for a foreign key; its columns count as those of no key.
+    """A non-unique secondary index: its name and columns in key order.
+
+    `is_implied`: TiDB created it for a foreign key, without a statement; its columns are not key columns.
     """
 
     name: str
@@ -133,14 +137,15 @@ class Index(msgspec.Struct, frozen=True, gc=False):
 class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     """One version of a table's definition. `columns` are in table order; row images are tuples in that order.
 
-    `primary_key` holds column names in key order: `()` when the table has none, None when the source does not
-    say. `complete` is false where the definition was put together from rows alone, without the table's DDL:
-    types may lack their parameters, and columns that rows do not carry are missing. `is_view`: a view, which
-    has no rows; its columns have names alone, and there are none where the names cannot be known. `table_id`,
-    `version`: TiDB's id of the table, and the TSO by which it tells this version from others; None where the
-    source does not say. `key_order`: the names of unique keys and indexes as they were added; () where the
-    unique keys came first, or nobody knows. `is_nonclustered`: the primary key is one integer, by which TiDB
-    is known not to store the rows.
+    primary_key: Column names in key order; `()` if the table has none, None if it is unknown.
+    complete: False if the definition was inferred from rows alone, without the table's DDL: types may lack
+        their parameters, and columns that rows do not carry are missing.
+    is_view: A view, which has no rows; its columns have only names, or are missing if those are unknown.
+    table_id, version: TiDB's id of the table, and the TSO that identifies this version; None if the source
+        does not provide them.
+    key_order: Names of unique keys and indexes in the order in which they were added; () if the unique keys
+        came first, or if the order is unknown.
+    is_nonclustered: The primary key is a single integer, but TiDB is known not to store the rows by it.
     """
 
     id: TableId
@@ -159,9 +164,10 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     is_nonclustered: bool = False
 
     def handle_key(self) -> tuple[str, ...]:
-        """The columns by which TiCDC identifies a row: the primary key; else, of the unique keys that cannot
-        be NULL, the one with the fewest columns, the oldest of several (pingcap/ticdc
-        pkg/common/table_info_helper.go, 2026-08).
+        """Return the columns by which TiCDC identifies a row.
+
+        They are the primary key; without one, the unique key of NOT NULL columns with the fewest columns, the
+        oldest of several (pingcap/ticdc pkg/common/table_info_helper.go, 2026-08).
         """
         return self._handle_key
 
@@ -175,29 +181,29 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
 
     @functools.cached_property
     def hidden_places(self) -> frozenset[int]:
-        """Where virtual generated columns stand, which most wires leave out."""
+        """The indexes of virtual generated columns, which most wire formats omit."""
         return frozenset(
             [at for at, column in enumerate(self.columns) if column.generated is Generated.VIRTUAL]
         )
 
     @functools.cached_property
     def handle_places(self) -> tuple[int, ...]:
-        """Where the columns of the handle key stand, in the order of their names."""
+        """The indexes of the handle key's columns, in the order of their names."""
         return self.places_of(self._handle_key)
 
     @functools.cached_property
     def lacks_key_columns(self) -> bool:
-        """Whether `columns` lacks some of the handle key: messages name a key and omit part of it."""
+        """Whether `columns` lacks part of the handle key, as when a message omits a column of its key."""
         return len(self.handle_places) < len(frozenset(self._handle_key))
 
     def places_of(self, names: Sequence[str]) -> tuple[int, ...]:
-        """Return where those of these columns stand that the table has, in the order of their names."""
+        """Return the indexes of the named columns that the table has, in the order of their names."""
         wanted = frozenset(names)
         found = [(column.name, at) for at, column in enumerate(self.columns) if column.name in wanted]
         return tuple([at for _, at in sorted(found)])
 
     def ordered_keys(self) -> list[tuple[UniqueKey | Index, bool]]:
-        """Return unique keys and indexes in the order in which they were added; whether each is unique."""
+        """Return unique keys and indexes in the order of their creation, each with whether it is unique."""
         keys: list[tuple[UniqueKey | Index, bool]] = [(key, True) for key in self.unique_keys]
         keys += [(index, False) for index in self.indexes]
         if self.key_order:
@@ -206,19 +212,21 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         return keys
 
     def key_columns(self) -> tuple[str, ...]:
-        """The columns of the primary key and of all unique keys, each once."""
+        """Return the columns of the primary key and of all unique keys, each once."""
         keys = (self.primary_key or (), *(key.columns for key in self.unique_keys))
         return tuple(dict.fromkeys(name for key in keys for name in key))
 
 
-#: A place in MySQL's binlog, in the order of the log: the file's name (its length first: `bin.10` follows
-#: `bin.9`), the position in it, and whether it is a row that a snapshot has read there, behind all DDL.
+#: A position in MySQL's binlog, which sorts in log order: the length of the file name (`bin.10` follows
+#: `bin.9`), the file name, the offset in it, and whether a snapshot read the row there, which follows all
+#: DDL.
 BinlogPosition = tuple[int, str, int, bool]
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
-    """An event's place in its source: `commit_ts` (TiDB's TSO) if there is one, event time, Kafka record;
-    `log` of a source that has DDL and rows in topics of their own.
+    """An event's position in its source: `commit_ts` (TiDB's TSO) if there is one, event time, Kafka record.
+
+    `log`: binlog position, for a source with separate topics for DDL and rows.
     """
 
     commit_ts: int | None
@@ -229,12 +237,12 @@ class Position(msgspec.Struct, frozen=True, gc=False):
     log: BinlogPosition | None = None
 
     def precedes(self, other: Position) -> bool:
-        """Whether this position is strictly before the other.
+        """Return whether this position is strictly before the other.
 
-        By commit ts where both have one; else arrival order inside one partition, event time between
-        partitions. Where both have a place in the log, what stands later there follows, too, inside of one
-        record (Canal's packets) and between partitions: old releases of Debezium have times of whole
-        seconds, and give DDL the time at which they read it.
+        Positions compare by commit ts if both have one; otherwise by arrival order within a partition and by
+        event time between partitions. If both have a log position, a later one also follows: within one
+        record (Canal's packets) and between partitions, because old releases of Debezium have event times in
+        whole seconds and give DDL the time at which they read it.
         """
         if self.commit_ts is not None and other.commit_ts is not None:
             return self.commit_ts < other.commit_ts
@@ -246,12 +254,12 @@ class Position(msgspec.Struct, frozen=True, gc=False):
 
 
 def is_later(log: BinlogPosition | None, other: BinlogPosition | None) -> bool:
-    """Whether both are known, and the first stands later."""
+    """Return whether both positions are known and the first is later."""
     return log is not None and other is not None and log > other
 
 
 class Snapshot(enum.Enum):
-    """How a row that was read from a table stands in its snapshot; the words are Debezium's."""
+    """The position of a row in its snapshot, in Debezium's terms."""
 
     TRUE = "true"
     FIRST = "first"
@@ -262,15 +270,17 @@ class Snapshot(enum.Enum):
 
 
 class Source(msgspec.Struct, frozen=True, gc=False):
-    """Where and when a change happened in the origin. None means that the source does not say.
+    """The origin and time of a change. None means that the source does not provide the field.
 
-    `event_time_ns`: when the row changed, nanoseconds since 1970. `commit_ts`, `start_ts`: TiDB's TSO
-    (milliseconds since 1970 shifted left by 18 bits, plus a counter). `gtid`, `binlog_*`, `server_id`,
-    `thread_id`: MySQL's. `snapshot`: the row was read from a table, not from the log; None if it was not.
-    `extras`: members of the message that its protocol does not define, by their path; no target writes them.
-    `time_unit_ns`: the unit in which the message has `event_time_ns`, of a wire that has more than one.
-    `binlog_row`: the row's place in the binlog's event, from 0. `physical_partition`: TiDB's id of the
-    partition that has the row. `schema_id`: Maxwell's number of the schema that it read the row with.
+    event_time_ns: Time of the row's change, in nanoseconds since 1970.
+    commit_ts, start_ts: TiDB's TSO (milliseconds since 1970 shifted left by 18 bits, plus a counter).
+    gtid, binlog_*, server_id, thread_id: As in MySQL.
+    snapshot: Set if the row was read from a table instead of the log.
+    extras: Members of the message that its protocol does not define, by their path; no target writes them.
+    time_unit_ns: Unit of `event_time_ns` in the message, for wire formats with more than one unit.
+    binlog_row: Index of the row in its binlog event, from 0.
+    physical_partition: TiDB's id of the table partition with the row.
+    schema_id: Maxwell's number of the schema with which it read the row.
     """
 
     connector: str
@@ -293,7 +303,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     schema_id: int | None = None
 
     def at(self, record: ConsumerRecord) -> Position:
-        """Return where the event stands that this record has told."""
+        """Return the position of an event from this record."""
         file, place = self.binlog_file, self.binlog_position
         log = None if file is None or place is None else (len(file), file, place, False)
         return Position(
@@ -302,7 +312,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def time_ms(self) -> int:
-        """When it happened, in milliseconds since 1970: the time of the commit ts, or else of the event."""
+        """The time of the commit ts, or else of the event, in milliseconds since 1970."""
         return self.tso >> TSO_LOGICAL_BITS
 
     @property
@@ -316,8 +326,11 @@ class Source(msgspec.Struct, frozen=True, gc=False):
 class Transaction(msgspec.Struct, frozen=True, gc=False):
     """The transaction of an event: its `id` in the source's own text.
 
-    `order`: the event's place in it, from 1; `table_order`: its place among those of its table, from 1;
-    `total`: how many events it has. None where the source does not say (yet).
+    order: Position of the event in the transaction, from 1.
+    table_order: Position among the transaction's events of the same table, from 1.
+    total: Number of events in the transaction.
+
+    None if the source does not provide it (yet).
     """
 
     id: str
@@ -327,7 +340,7 @@ class Transaction(msgspec.Struct, frozen=True, gc=False):
 
 
 class Images(Protocol):
-    """The before- and after-image of a change. A codec may keep the wire's text and read it on demand."""
+    """The before- and after-image of a change. A codec may keep the wire's text and parse it on demand."""
 
     @property
     def before(self) -> Row | None:
@@ -340,35 +353,37 @@ class Images(Protocol):
         ...
 
     def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
-        """Return the cells at these places of the row before or after the change, None if there is no such
-        row; raises like `before`, for these cells alone.
+        """Return cells of the row before or after the change, by index; None if there is no such row.
+
+        Raises like `before`, but only for these cells.
         """
         ...
 
     def keys_unchanged_on_wire(self) -> bool:
-        """Whether the wire shows that no key column has changed; False if only the values can tell."""
+        """Return True if the wire shows that no key column has changed; False if only the values do."""
         ...
 
     @property
     def message_key_columns(self) -> tuple[str, ...] | None:
-        """The columns that the message itself names as the row's key, () if it names none; None if it says as
-        much of the key as the definition does.
+        """The columns that the message itself declares as the row's key, () if it declares none; None if it
+        adds nothing to the table's definition.
         """
         ...
 
     def raw_key(self) -> WireKey | None:
-        """Return what the message says of the row's key after the change (before a DELETE): the same for a
-        row whatever is known of the types. None if that is what the values say.
+        """Return the message's own form of the row's key after the change (before a DELETE).
+
+        It is the same for a row regardless of the known types. None if it equals the values.
         """
         ...
 
 
-#: Values of a row's key as a message spells them, in the order of the columns' names.
+#: Values of a row's key as the message writes them, in the order of the columns' names.
 WireKey = tuple[str | int | None, ...]
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """Both images as plain values. `wire_keys`: see `raw_key`, of the old row and of the new one."""
+    """Both images as plain values. `wire_keys`: `raw_key` of the old row and of the new one."""
 
     before: Row | None
     after: Row | None
@@ -376,25 +391,27 @@ class Rows(msgspec.Struct, frozen=True):
     wire_keys: tuple[WireKey | None, WireKey | None] = (None, None)
 
     def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
-        """Return the cells at these places of one of the rows."""
+        """Return the cells at these indexes of one of the rows."""
         row = self.before if is_old else self.after
         return None if row is None else [row[at] for at in places]
 
     def keys_unchanged_on_wire(self) -> bool:
-        """Return False: the values must tell."""
+        """Return False: only the values can show it."""
         return False
 
     def raw_key(self) -> WireKey | None:
-        """Return what the message says of the key."""
+        """Return the message's own form of the key."""
         return self.wire_keys[self.after is not None]
 
 
 class RowChange(msgspec.Struct, frozen=True, gc=False):
-    """One row's change. `emitted_at_ns`: when the CDC tool made the message, nanoseconds since 1970.
+    """A change of one row.
 
     INSERT and READ have `after`, DELETE has `before`, UPDATE has both (`before` is None if the source does
-    not say); columns that a source leaves out of a before-image because they did not change are filled from
-    `after`.
+    not provide it). Columns that a source omits from a before-image because they did not change are filled
+    from `after`.
+
+    `emitted_at_ns`: time at which the CDC tool created the message, in nanoseconds since 1970.
     """
 
     op: Op
@@ -420,13 +437,11 @@ class RowChange(msgspec.Struct, frozen=True, gc=False):
         return self.images.after
 
     def before_dict(self) -> dict[str, Value | None] | None:
-        """Return the row before the change by the columns' names, None if there is no such row. Columns that
-        the image does not have are left out.
-        """
+        """Return the row before the change by column name, without absent columns; None if there is none."""
         return self._by_name(self.before)
 
     def after_dict(self) -> dict[str, Value | None] | None:
-        """Return the row after the change by the columns' names, as `before_dict` does."""
+        """Return the row after the change by column name, without absent columns; None if there is none."""
         return self._by_name(self.after)
 
     def _by_name(self, row: Row | None) -> dict[str, Value | None] | None:
@@ -437,7 +452,7 @@ class RowChange(msgspec.Struct, frozen=True, gc=False):
 
 
 class DdlKind(enum.Enum):
-    """What a DDL statement does. The words follow TiDB's DDL actions, which are finer than any protocol's."""
+    """The effect of a DDL statement. Terms follow TiDB's DDL actions, finer than those of any protocol."""
 
     CREATE_DATABASE = "create database"
     DROP_DATABASE = "drop database"
@@ -484,19 +499,19 @@ class DdlKind(enum.Enum):
 
 
 class RenamedTable(msgspec.Struct, frozen=True, gc=False):
-    """One pair of a rename."""
+    """One pair of names in a rename."""
 
     old: TableId
     new: TableId
 
 
 class TableChange(msgspec.Struct, frozen=True):
-    """What a DDL message says of a table beside the statement (Debezium's `tableChanges`).
+    """A table's description in a DDL message, in addition to the statement (Debezium's `tableChanges`).
 
-    `kind` and `name` are the wire's word for what happened and its identifier. `definition` is the table's
-    after it, or a dropped view's; None where the message has none. `wire`: all of it as JSON, for targets
-    that have the same member in the same `dialect` (`ticdc`, `debezium` for the native connectors, or
-    `ticdc-simple`).
+    kind, name: The wire's term for the change, and its identifier of the table.
+    definition: The table's definition after the change, or a dropped view's; None if the message has none.
+    wire: The whole member as JSON, for targets that have the same member in the same `dialect` (`ticdc`,
+        `debezium` for the native connectors, or `ticdc-simple`).
     """
 
     kind: str
@@ -508,8 +523,9 @@ class TableChange(msgspec.Struct, frozen=True):
 
 
 class StatementInText(msgspec.Struct, frozen=True, gc=False):
-    """What one statement of a DDL text does, as `SchemaChange` says it of the whole text. A statement about a
-    database has a target with `table == ""`.
+    """The effect of one statement of a DDL text, with members as in `SchemaChange`.
+
+    A statement that concerns a database has a target with `table == ""`.
     """
 
     kinds: tuple[DdlKind, ...]
@@ -517,20 +533,24 @@ class StatementInText(msgspec.Struct, frozen=True, gc=False):
 
 
 class SchemaChange(msgspec.Struct, frozen=True):
-    """A DDL statement. `ddl` is its text as it came.
+    """A DDL statement.
 
-    `table` is the table it is about: the new name of a rename, the first of several, `table == ""` for a
-    database's. `kinds` lists what the statement does, in its order (several for `ALTER TABLE … ADD …, DROP
-    …`); empty when the statement was not understood, and then `wire_kind` is all that is known. `wire_kind`
-    is the kind that the source protocol named, in its word. `targets` are all tables that the statement names
-    as its object; `renamed` the pairs of a rename. `after` is the definition that the table has then, None if
-    it is unknown, dropped or a view. `definitions`: those of all `targets` that are known, then those of
-    other tables that the message itself defines; `known_before`: those that its tables had before it, where
-    they were known: `targets` and the old names of a rename, but no views. `views`: those that it creates or
-    renames, or as they were before it dropped them; those whose columns' names are known. `table_changes`:
-    what the message itself says of tables. `beyond_text`: what it says of their columns that the text does
-    not: `charset`, `collation`; `enum_charset`: of ENUM and SET. `statements`: those of a text that has
-    several; empty for any other text.
+    ddl: The original text.
+    table: Its table: the new name of a rename, the first of several; `table == ""` for a database.
+    kinds: Effects of the statement, in order (several for `ALTER TABLE … ADD …, DROP …`); empty if the
+        statement was not understood, in which case only `wire_kind` is known.
+    wire_kind: The kind in the terms of the source protocol.
+    targets: All tables that are objects of the statement.
+    renamed: Pairs of a rename.
+    after: Definition of `table` after the statement; None if it is unknown, dropped or a view.
+    definitions: Known definitions of `targets`, then of other tables that the message itself defines.
+    known_before: Known earlier definitions of `targets` and of the old names of a rename, without views.
+    views: Views that the statement creates or renames, or, for DROP VIEW, the views before it; only those
+        with known column names.
+    table_changes: Descriptions of tables in the message itself.
+    beyond_text: Column attributes that only the message declares, not the text: `charset`, `collation`, and
+        `enum_charset` for ENUM and SET.
+    statements: The statements of a text with several; empty for any other text.
     """
 
     ddl: str
@@ -550,28 +570,29 @@ class SchemaChange(msgspec.Struct, frozen=True):
     statements: tuple[StatementInText, ...] = ()
 
     def dropped_tables(self) -> tuple[TableSchema, ...]:
-        """Return the tables that the statement drops, as they were, in its order; those that were known."""
+        """Return the known definitions of the tables that the statement drops, in its order."""
         before = {schema.id: schema for schema in self.known_before}
         drops = [each for each in self.each_statement() if DdlKind.DROP_TABLE in each.kinds]
         return tuple([before[table] for drop in drops for table in drop.targets if table in before])
 
     def each_statement(self) -> tuple[StatementInText, ...]:
-        """Return what each statement of the text does, which is one most of the time."""
+        """Return the effect of each statement in the text, usually one."""
         return self.statements or (StatementInText(self.kinds, self.targets or (self.table,)),)
 
 
 class Watermark(msgspec.Struct, frozen=True):
-    """Every event of this partition with a commit ts below `source.commit_ts` has been sent."""
+    """All events of this partition with a commit ts below `source.commit_ts` have been sent."""
 
     source: Source
     emitted_at_ns: int
 
 
 class Bootstrap(msgspec.Struct, frozen=True):
-    """The definition that a table has from here on, without a statement that made it.
+    """The definition of a table from this position on, without a statement that creates it.
 
-    TiCDC Simple's BOOTSTRAP, and Debezium's schema changes of a snapshot. `ddl` is the statement by which the
-    source shows the definition, and `told` what else its message says of it; None where it has none.
+    It comes from TiCDC Simple's BOOTSTRAP or from Debezium's schema changes of a snapshot. `ddl` is the
+    statement with which the source describes the definition, and `told` the message's other description of
+    the table; each is None if the source has none.
     """
 
     schema: TableSchema
@@ -584,8 +605,7 @@ class Bootstrap(msgspec.Struct, frozen=True):
 class TransactionMark(msgspec.Struct, frozen=True):
     """BEGIN or END of a transaction.
 
-    `count`: how many events it has; `table_counts`: how many each table has. An END has both, where the
-    source says so.
+    `count`: events of the transaction; `table_counts`: events per table. An END has both if the source does.
     """
 
     is_begin: bool
@@ -597,7 +617,7 @@ class TransactionMark(msgspec.Struct, frozen=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
-    """The source is alive and has nothing else to say."""
+    """A sign of life from the source, without other content."""
 
     source: Source
     emitted_at_ns: int

@@ -1,4 +1,4 @@
-"""What a translator may lack: it names the thing, a driver fetches and provides it, and calls again.
+"""External lookups: a translator raises the lookup it needs; a driver fetches the answer and retries.
 
     while True:
         try:
@@ -6,9 +6,9 @@
         except Need as need:
             translator.provide(need, resolver.fetch(need))
 
-So the core waits for nothing. `relay.io.resolver.Resolver.translate` is this loop. A `Need` is not an error
-and not a `RelayError`: nothing has changed when it is raised. Equal needs have equal answers; a translator
-keeps the answers (`LookupCache`), and its decoder and encoder look them up.
+The core therefore never waits. `relay.io.resolver.Resolver.translate` is this loop. A `Need` is not a
+`RelayError`: raising it changes no state. Equal needs have equal answers. A translator keeps the answers in a
+`LookupCache`, from which its decoder and encoder read them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Answer = TypeVar("Answer")
 
 
 class Need(Exception, Generic[Answer]):
-    """Something outside the record without which it cannot be translated.
+    """External data without which a record cannot be translated.
 
-    Two needs with the same arguments are equal. `answer_type` is what `LookupCache.provide` accepts.
-    `is_immutable`: the answer never changes, so it may be kept over restarts (`relay.io.resolver`).
+    Two needs with the same arguments are equal. `answer_type` is the type that `LookupCache.provide` accepts.
+    `is_immutable`: the answer never changes, so it may be kept across restarts (`relay.io.resolver`).
     """
 
     answer_type: ClassVar[type]
@@ -51,16 +51,16 @@ class Need(Exception, Generic[Answer]):
         return f"{type(self).__name__}({self.what()})"
 
     def what(self) -> str:
-        """Name the thing in words; shows no secret."""
+        """Return a description for error messages, without secrets."""
         raise NotImplementedError
 
 
 class ClaimCheck(Need[bytes]):
     """An object in external storage that holds a message too large for Kafka; the answer is its bytes.
 
-    `storage` is the configured URI, which may hold secrets and is never shown; `name` the object's name in
-    it, a checked UUID with `.json`. The URI inside the message is untrusted and never used. Whoever fetches
-    reads at most one byte more than `most_bytes`: then the codec refuses the object.
+    `storage` is the configured URI, which may contain secrets and is never shown; `name` is the object's name
+    in it, a checked UUID with `.json`. The URI inside the message is untrusted and never used. A resolver
+    reads at most one byte more than `most_bytes`; the codec then refuses the object.
     """
 
     answer_type = bytes
@@ -70,17 +70,17 @@ class ClaimCheck(Need[bytes]):
         self.storage, self.name, self.most_bytes = storage, name, most_bytes
 
     def what(self) -> str:
-        """Name the object."""
+        """Describe the object."""
         return f"the claim-check object {self.name}"
 
 
-#: Registries count schemas from 1, and a message has four bytes with a sign for the number.
+#: Registries number schemas from 1, and a message has a signed 32-bit integer for the id.
 LARGEST_SCHEMA_ID: Final = (1 << 31) - 1
 
 
 class RegisteredSchema(msgspec.Struct, frozen=True):
-    """A schema as a registry has it: its text, `kind` in the registry's words (AVRO, JSON, PROTOBUF), and the
-    texts of the schemas that it refers to, by name.
+    """A schema in a registry: its text, its `kind` in the registry's terms (AVRO, JSON, PROTOBUF), and the
+    names and texts of the schemas that it refers to.
     """
 
     text: str
@@ -89,7 +89,7 @@ class RegisteredSchema(msgspec.Struct, frozen=True):
 
 
 class SchemaById(Need[RegisteredSchema]):
-    """The schema that a registry has under an id: a number, or the text of a GUID."""
+    """The schema with an id in a registry: a number, or the text of a GUID."""
 
     answer_type = RegisteredSchema
     is_immutable = True
@@ -99,12 +99,12 @@ class SchemaById(Need[RegisteredSchema]):
         self.registry, self.id = registry, id
 
     def what(self) -> str:
-        """Name the schema."""
+        """Describe the schema."""
         return f"the schema with id {self.id}"
 
 
 class SchemaId(Need[int]):
-    """The id under which a registry has a schema in a subject, where it is registered if it is new."""
+    """The id of a schema in a registry's subject; a new schema is registered there."""
 
     answer_type = int
     is_immutable = True
@@ -114,12 +114,12 @@ class SchemaId(Need[int]):
         self.registry, self.subject, self.schema = registry, subject, schema
 
     def what(self) -> str:
-        """Name the subject."""
+        """Describe the subject."""
         return f"the id of a schema in subject {self.subject}"
 
 
 class TableDefinition(Need[TableSchema]):
-    """The definition that a table has at a position of the stream."""
+    """The definition of a table at a position of the stream."""
 
     answer_type = TableSchema
     is_immutable = True
@@ -129,34 +129,34 @@ class TableDefinition(Need[TableSchema]):
         self.table, self.at = table, at
 
     def what(self) -> str:
-        """Name the table."""
+        """Describe the table."""
         return f"the definition of table {self.table}"
 
 
-#: What `LookupCache` keeps beyond those of the record at hand; `Limits.cache_bytes` bounds the bytes of
-#: objects and schemas.
+#: Maximum answers in a `LookupCache`, besides those of the current record; `Limits.cache_bytes` bounds the
+#: bytes of objects and schemas.
 _MAX_ANSWERS: Final = 10_000
 
 
 class LookupCache:
-    """What a decoder or an encoder is handed besides its options: answers to needs, and the limits.
+    """The answers to lookups, and the limits, that every decoder and encoder receives.
 
-    Answers are kept within a bound: those that were looked up least recently go first. What the record at
-    hand needs stays until another record needs something, however large it is: a record that needs several
-    objects would never have all of them otherwise.
+    The number and size of answers are bounded; the least recently used are evicted first. The answers that
+    the current record needs stay until another record needs something, regardless of size: otherwise a record
+    that needs several objects would never have all of them.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
-        #: What one record may cost, and how large a cache may become.
+        #: Limits on the cost of one record, and on the size of caches.
         self.limits = limits
         self._answers: dict[Need[Any], Any] = {}
         self._bytes = 0
-        #: The record that asked last, and what it needs, which stays until another one asks.
+        #: The record with the latest lookup, and its needs, whose answers are not evicted.
         self._record: object = None
         self._pinned: set[Need[Any]] = set()
 
     def find(self, need: Need[Answer]) -> Answer:
-        """Return the answer. Raises the need itself as long as there is none."""
+        """Return the answer. Raises the need itself if there is none yet."""
         if need not in self._answers:
             raise need
         # Last in the order: used most recently.
@@ -164,21 +164,21 @@ class LookupCache:
         return cast("Answer", answer)
 
     def known(self, need: Need[Answer]) -> Answer | None:
-        """Return the answer, None if there is none."""
+        """Return the answer; None if there is none."""
         return cast("Answer | None", self._answers.get(need))
 
     def want(self, need: Need[Any], record: object) -> None:
-        """Note which record needs this: what another one needed may go from now on."""
+        """Pin the answer to a record's need; answers that only another record needed become evictable."""
         if record != self._record:
             self._record = record
             self._pinned.clear()
-        # Not the need that was raised, which holds frames of the call.
+        # A copy: the need that was raised references frames of the call.
         self._pinned.add(type(need)(*need.args))
 
     def distrust(self, record: object) -> None:
-        """Forget what a record needed that could not be read with it, unless it never changes.
+        """Forget a record's answers that may change, after the record could not be read with them.
 
-        An object may have been fetched before it was complete; it is asked for again.
+        An object may have been fetched before it was complete; it will be fetched again.
         """
         if record == self._record:
             for need in self._pinned:
@@ -186,7 +186,7 @@ class LookupCache:
                     self._forget(need)
 
     def provide(self, need: Need[Answer], answer: Answer) -> None:
-        """Keep an answer. Raises TypeError if it is not of the need's type."""
+        """Store an answer. Raises TypeError if it is not of the need's type."""
         if not isinstance(answer, need.answer_type) or isinstance(answer, bool):
             raise TypeError(f"{need.what()} is {need.answer_type.__name__}, not {type(answer).__name__}")
         self._forget(need)
@@ -210,7 +210,7 @@ class LookupCache:
 
 
 def _size(need: Need[Any], answer: object) -> int:
-    """Bytes of an answer, and of the schema that its need may hold, which is what costs with an id."""
+    """Return the bytes of an answer and of a schema in its need: for an id, the schema dominates."""
     return sum(map(_bytes, (*need.args, answer)))
 
 

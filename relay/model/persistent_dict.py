@@ -1,4 +1,4 @@
-"""A dict that never changes, and is cheap to copy with one change."""
+"""An immutable dict with cheap changed copies."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _Default = TypeVar("_Default")
 
 
 class Layered(Mapping[str, _Value]):
-    """A dict that never changes, of which a changed copy costs little however large it is.
+    """An immutable dict; copying it with one change costs little regardless of its size.
 
-    A copy shares the lower layer and has its own small upper one; when that has grown, the two become one.
+    A copy shares the lower layer and has its own small upper layer; when that has grown, both are merged.
     """
 
     def __init__(
@@ -21,7 +21,7 @@ class Layered(Mapping[str, _Value]):
         self._lower, self._upper = lower or {}, upper or {}
 
     def with_one(self, key: str, value: _Value) -> Layered[_Value]:
-        """Return a copy with this value."""
+        """Return a copy in which `key` has this value."""
         upper = {**self._upper, key: value}
         if len(upper) * len(upper) > len(self._lower):
             return Layered({**self._lower, **upper})
@@ -39,8 +39,9 @@ class Layered(Mapping[str, _Value]):
         return self._lower.get(key, default) if found is None else found
 
     def differing(self, other: Layered[_Value]) -> list[str]:
-        """Find the keys of which one of the two has no value, or another object. That costs little where one
-        was made of the other by a few changes.
+        """Find the keys with a value in only one of the two dicts, or with a different object.
+
+        This is cheap if one was derived from the other by a few changes.
         """
         keys = self._upper.keys() | other._upper.keys()
         if self._lower is not other._lower:
@@ -58,7 +59,7 @@ class Layered(Mapping[str, _Value]):
         return len(self._lower.keys() | self._upper.keys())
 
     def __bool__(self) -> bool:
-        # Asked for every row: without a count of all keys.
+        # Evaluated for every row, so it does not count all keys.
         return bool(self._upper or self._lower)
 
     def __repr__(self) -> str:

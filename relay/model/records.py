@@ -1,4 +1,4 @@
-"""Kafka records in relay's own frozen types, so that the core depends on no client library."""
+"""Kafka records as relay's own frozen types, so that the core depends on no client library."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-#: Header name and value, as Kafka has them: names may repeat, a value may be null.
+#: Header name and value, like in Kafka: names may repeat, a value may be null.
 Header = tuple[str, bytes | None]
 
-#: Header of every record that relay writes, behind all others: `topic/partition/offset/index` of the source
-#: record and of the output it became, which is counted in each topic where tables have topics of their own. A
-#: source record may have such headers already, from another relay or from anybody: they are kept as they
-#: came, and say nothing about this one (`source_mark`).
+#: The last header of every record that relay writes: `topic/partition/offset/index` of its source record, and
+#: the index among the records translated from it, counted per topic if tables have separate topics. A source
+#: record may already have such headers, from another relay or from any producer: they are kept unchanged and
+#: do not describe this record (`source_mark`).
 SOURCE_HEADER = "relay.source"
 
 _MAX_DIGITS = 19
 
-#: Times of rows and messages are below this, in milliseconds since 1970 (the year 4199): a timestamp of TiDB
-#: has room for no more (64 bits, 18 of them for a counter). All codecs read and write them within it.
+#: Upper bound of the times of rows and messages, in milliseconds since 1970 (the year 4199): the maximum of a
+#: TiDB timestamp (64 bits, 18 of them for a counter). All codecs read and write only times below it.
 TIME_END_MS = 1 << 46
 
 
 class RecordPosition(NamedTuple):
-    """Where a record stands, written `topic/partition/offset`."""
+    """A record's position, written `topic/partition/offset`."""
 
     topic: str
     partition: int
@@ -35,7 +35,7 @@ class RecordPosition(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> RecordPosition | None:
-        """Read `topic/partition/offset`; None if the text is something else."""
+        """Parse `topic/partition/offset`; None if the text has another form."""
         topic, *numbers = text.rsplit("/", 2)
         if len(numbers) != 2 or not topic or not all(map(_is_number, numbers)):
             return None
@@ -47,14 +47,16 @@ def _is_number(text: str) -> bool:
 
 
 def source_mark(headers: Sequence[Header]) -> bytes | None:
-    """Return where a record comes from that relay has written: the last of its `SOURCE_HEADER`s, which alone
-    is of the relay that wrote it. None if there is none, or it is null: then relay has not written it.
+    """Return the source position that relay wrote into a record's headers: the value of the last
+    `SOURCE_HEADER`, because earlier ones are of other origin.
+
+    None if there is no such header or it is null: relay has not written the record.
     """
     return next((value for name, value in reversed(headers) if name == SOURCE_HEADER), None)
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record read from a topic. `timestamp_ms` is its timestamp in Kafka, in milliseconds since 1970."""
+    """A record from a topic. `timestamp_ms` is its Kafka timestamp, in milliseconds since 1970."""
 
     topic: str
     partition: int
@@ -66,20 +68,22 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def place(self) -> RecordPosition:
-        """Where the record stands."""
+        """The record's position."""
         return RecordPosition(self.topic, self.partition, self.offset)
 
     def time_ms(self, otherwise: int) -> int:
-        """Return the timestamp, or `otherwise` for a record without one that is a time: Kafka says -1 if
-        there is none, and a producer may have written any number (from `TIME_END_MS` on, no clock has it).
+        """Return the timestamp; `otherwise` if it is missing or not a valid time.
+
+        Kafka uses -1 for a missing timestamp, and producers may write any number. No clock reaches
+        `TIME_END_MS`, from which on a number is not a time.
         """
         return self.timestamp_ms if 0 <= self.timestamp_ms < TIME_END_MS else otherwise
 
 
 def check_types(record: object) -> None:
-    """Raise TypeError if this is no ConsumerRecord, or if a member is not of the type that it declares.
+    """Raise TypeError if this is not a ConsumerRecord, or if a member does not have its declared type.
 
-    A record that nobody made by hand needs no check: it is for what has already failed.
+    Only records that were constructed by hand can fail this check; call it after another failure.
     """
     if not isinstance(record, ConsumerRecord):
         raise TypeError(f"a ConsumerRecord is needed, not {type(record).__name__}")
@@ -115,7 +119,7 @@ _MEMBER_TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
-    """An object for external storage: configured URI (may hold secrets: never show it), name and bytes."""
+    """An object for external storage: configured URI (may contain secrets: never show it), name, bytes."""
 
     storage: str
     name: str
@@ -123,9 +127,9 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record to write. `timestamp_ms` is kept from the record that caused it.
+    """A record to write. `timestamp_ms` is the source record's.
 
-    `blobs` must be stored before the record is written: the record refers to them.
+    `blobs` must be stored before the record is written, because the record refers to them.
     """
 
     topic: str
@@ -138,6 +142,6 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 def size_of(records: Sequence[ConsumerRecord] | Sequence[ProducerRecord]) -> int:
-    """Return the number of bytes in keys and values. Keys have a pass of their own, because most are null."""
+    """Return the bytes in keys and values. Keys take a separate pass, because most are null."""
     values = sum([len(record.value) for record in records if record.value])
     return values + sum([len(record.key) for record in records if record.key])

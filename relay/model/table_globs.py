@@ -1,6 +1,6 @@
-"""Patterns for tables, `database.table`, with `*`, `?` and `[…]`; case counts, as MySQL writes the names.
+"""Patterns for tables, `database.table`, with `*`, `?` and `[…]`; letter case is significant.
 
-A pattern is split at its first dot. Each half must match its name as a whole, so `shop.*` is every table of
+A pattern is split at its first dot. Each half must match the whole name, so `shop.*` matches every table of
 `shop`, and of no other database.
 """
 
@@ -18,7 +18,7 @@ _WILDCARDS: Final = frozenset("*?[")
 
 
 class TableGlob(msgspec.Struct, frozen=True):
-    """One pattern. `parse` makes it."""
+    """One pattern, created by `parse`."""
 
     text: str
     database: re.Pattern[str]
@@ -26,7 +26,7 @@ class TableGlob(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> TableGlob:
-        """Read a pattern. Raises ValueError for one without a dot."""
+        """Parse a pattern. Raises ValueError if it has no dot or an empty half."""
         database, dot, table = text.partition(".")
         if not (database and dot and table):
             raise ValueError("is not of the form database.table, such as shop.* or *.orders")
@@ -34,12 +34,12 @@ class TableGlob(msgspec.Struct, frozen=True):
 
     @property
     def has_wildcards(self) -> tuple[bool, bool]:
-        """Whether it may match several databases, and several tables of one."""
+        """Whether the pattern may match several databases, and several tables of one."""
         database, _, table = self.text.partition(".")
         return not _WILDCARDS.isdisjoint(database), not _WILDCARDS.isdisjoint(table)
 
     def covers(self, other: TableGlob) -> bool:
-        """Whether it matches every table that another one matches; False if that cannot be seen easily."""
+        """Return whether this pattern certainly matches every table that another one matches."""
         mine, others = self.text.partition(".")[::2], other.text.partition(".")[::2]
         return all(
             one == another
@@ -50,37 +50,37 @@ class TableGlob(msgspec.Struct, frozen=True):
 
     @property
     def takes_whole_databases(self) -> bool:
-        """Whether it matches every table of a database of which it matches one."""
+        """Whether the pattern matches every table of a database if it matches one."""
         return set(self.text.partition(".")[2]) == {"*"}
 
     def matches(self, table: TableId) -> bool:
-        """Whether it matches a table."""
+        """Return whether the pattern matches a table."""
         return bool(self.database.match(table.database) and self.table.match(table.table))
 
     def may_match(self, database: str | None, table: str | None) -> bool:
-        """Whether it may match a table of which these names are known."""
+        """Return whether the pattern may match a table with these names; None is an unknown name."""
         return bool(
             (database is None or self.database.match(database)) and (table is None or self.table.match(table))
         )
 
 
 class TableFilter(msgspec.Struct, frozen=True):
-    """Which tables are chosen: those that a pattern of `include` matches (all, if there is none) and none of
-    `exclude`.
-    """
+    """A selection of tables: those that match `include` (or it is empty) and do not match `exclude`."""
 
     include: tuple[TableGlob, ...] = ()
     exclude: tuple[TableGlob, ...] = ()
 
     def has(self, table: TableId) -> bool:
-        """Whether a table is chosen; of a database (`table.table` is ""), whether tables of it may be."""
+        """Return whether a table is selected; for a database (`table.table` is ""), whether some table may
+        be.
+        """
         if not table.table:
             return self._has_database(table.database)
         is_included = not self.include or any(glob.matches(table) for glob in self.include)
         return is_included and not any(glob.matches(table) for glob in self.exclude)
 
     def has_any(self, change: SchemaChange) -> bool:
-        """Whether a table that a statement is about is chosen."""
+        """Return whether any table of a statement is selected."""
         return any(self.has(table) for table in tables_of(change))
 
     def _has_database(self, database: str) -> bool:
@@ -91,6 +91,6 @@ class TableFilter(msgspec.Struct, frozen=True):
 
 
 def tables_of(change: SchemaChange) -> tuple[TableId, ...]:
-    """Return the tables that a statement is about, old names of renamed ones too; or its database."""
+    """Return the tables of a statement, including the old names of renamed ones; or its database."""
     renamed = [table for pair in change.renamed for table in (pair.old, pair.new)]
     return tuple(dict.fromkeys([*(change.targets or (change.table,)), *renamed]))

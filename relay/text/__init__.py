@@ -1,1 +1,1 @@
-"""Text for people: escaping and redaction, log lines, durations."""
+"""Text for people: redaction and escaping, durations."""

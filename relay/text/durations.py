@@ -1,6 +1,6 @@
-"""Durations and moments as people write them: `90s`, `1h30m`, `2026-11-26T10:00`.
+"""Durations and times as people write them: `90s`, `1h30m`, `2026-11-26T10:00`.
 
-A moment without a zone is UTC, as are all times that relay shows; the zone of the machine plays no part.
+A time without a zone is UTC, like all times that relay shows; the time zone of the machine has no effect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?(ms|s|min|m|h|d|w)")
 _WHOLE: Final = re.compile(rf"{_PART.pattern}(?: ?{_PART.pattern})*")
 DURATION_HINT: Final = "write for example 500ms, 90s, 15m, 2h or 1h30m"
 MOMENT_HINT: Final = "write for example 2026-11-26T10:00, which is UTC, or 2026-11-26T10:00:00+08:00"
-#: Milliseconds of the units of durations in messages.
+#: Milliseconds of the units in `duration_text`.
 _WORDS: Final = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -33,7 +33,7 @@ _CLOCK: Final = re.compile(r"[0-9]{14}", re.ASCII).fullmatch
 
 
 def parse_duration(text: str) -> timedelta:
-    """Read numbers with units. Raises ValueError for anything else, also for a number without a unit."""
+    """Parse numbers with units. Raises ValueError for any other text, including a number without a unit."""
     plain = text.strip().lower()
     if not _WHOLE.fullmatch(plain):
         raise ValueError(f"is no duration: {DURATION_HINT}")
@@ -44,7 +44,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def duration_text(milliseconds: int) -> str:
-    """Write a duration in words, exactly: `7 days`, `1 day 12 hours`, `1 second 500 ms`."""
+    """Format a duration exactly: `7 days`, `1 day 12 hours`, `1 second 500 ms`."""
     parts, rest = [], milliseconds
     for name, size in _WORDS.items():
         count, rest = divmod(rest, size)
@@ -56,8 +56,9 @@ def duration_text(milliseconds: int) -> str:
 
 
 def parse_moment(text: str) -> datetime:
-    """Read a date with or without a time, in the forms of ISO 8601 and as relay shows it
-    (`2026-11-26 10:00:00.000 UTC`). The result has a zone. Raises ValueError.
+    """Parse a date with or without a time: ISO 8601, or relay's own `2026-11-26 10:00:00.000 UTC`.
+
+    The result has a time zone. Raises ValueError.
     """
     plain = text.strip()
     if plain.upper().endswith("UTC"):
@@ -70,7 +71,7 @@ def parse_moment(text: str) -> datetime:
 
 
 def clock_seconds(clock: str, zone: tzinfo) -> int:
-    """Return a wall clock (`yyyyMMddHHmmss`) in seconds since 1970. Raises ValueError for what is none."""
+    """Convert a wall-clock time (`yyyyMMddHHmmss`) to seconds since 1970. Raises ValueError."""
     if not _CLOCK(clock):
         raise ValueError("not a time as yyyyMMddHHmmss")
     try:
@@ -81,5 +82,5 @@ def clock_seconds(clock: str, zone: tzinfo) -> int:
 
 
 def milliseconds_of(moment: datetime) -> int:
-    """Return a moment that has a zone in milliseconds since 1970."""
+    """Convert a time with a zone to milliseconds since 1970."""
     return (moment - _EPOCH) // _MILLISECOND

@@ -1,8 +1,9 @@
-"""What may be shown of texts from outside: in error texts, logs, status and JSON, on terminals.
+"""Escaping and redaction of external texts for errors, logs, status pages, JSON and terminals.
 
-Names of columns, tables and topics, answers of brokers and texts of libraries are written by others. They
-may hold characters that steer terminals or turn lines around, may be of any length, and may hold half a
-character. They pass through here where they are printed, logged or served, not where an error is raised.
+Names of columns, tables and topics, broker responses and texts of libraries are not under relay's control.
+They may contain terminal control characters, characters that reverse the direction of text, or unpaired
+surrogates, and may be of any length. They are escaped where they are printed, logged or served, not where an
+error is raised.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import Any, Final
 
 import orjson
 
-#: Most characters of a text in an error or a log line.
+#: Maximum characters of a text in an error or a log line.
 LONGEST: Final = 2_000
-#: What may stand in JSON as it is: printable ASCII, and the line ends between members.
+#: Characters that `plain_json` may have to escape: all but printable ASCII and the line feeds between
+#: members.
 _BEYOND_ASCII: Final = re.compile(r"[^\x20-\x7e\n]")
-#: Parts of an option's name that say that its value is secret.
+#: Parts of an option's name that mark its value as secret.
 _SECRET_WORDS: Final = re.compile(
     r"password|passwd|secret|token|credential|access-key|api-key", re.IGNORECASE
 )
@@ -26,21 +28,21 @@ HIDDEN: Final = "(not shown)"
 
 
 def plural(count: int, noun: str) -> str:
-    """Write a count and a regular noun: `1 partition`, `2 partitions`."""
+    """Format a count with a regular noun: `1 partition`, `2 partitions`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def first_of(names: Sequence[str], most: int) -> str:
-    """List names, `most` of them at most, and how many more there are."""
+    """List the first `most` names, and the number of the others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def printable(text: str, keep: str = "", longest: int | None = LONGEST) -> str:
-    """Return a text in which what is not printable is escaped, except the characters in `keep`: control
-    characters (C0, C1), those that change the direction of text, half characters.
+    """Escape unprintable characters, except those in `keep`: control characters (C0, C1), characters that
+    change the direction of text, unpaired surrogates.
 
-    A text of more than `longest` characters loses its middle: errors say what is wrong at their end.
+    A text of more than `longest` characters loses its middle, because errors state their cause at the end.
     """
     if longest is None:
         return _escaped(text, keep)
@@ -53,7 +55,7 @@ def printable(text: str, keep: str = "", longest: int | None = LONGEST) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Return a text without its middle, if it has more characters than that; nothing is escaped."""
+    """Remove the middle of a text with more than `longest` characters; nothing is escaped."""
     if len(text) <= longest:
         return text
     first, mark, last = _parts(text, longest)
@@ -61,7 +63,7 @@ def shortened(text: str, longest: int) -> str:
 
 
 def _parts(text: str, longest: int) -> tuple[int, str, int]:
-    """Return how much of a long text is shown of its beginning and of its end, and the mark between them."""
+    """Return the lengths of the beginning and the end of a shortened text, with the mark between them."""
     mark = f"… ({len(text)} characters) …"
     room = longest - len(mark)
     return room - room // 3, mark, room // 3
@@ -74,10 +76,10 @@ def _escaped(text: str, keep: str) -> str:
 
 
 def to_json(value: object, default: Callable[[Any], Any] | None = None, option: int = 0) -> bytes:
-    """Return JSON that steers no terminal: the same value, with what is not printable escaped as JSON does.
+    """Serialize to JSON that is safe on terminals: unprintable characters are escaped, as JSON allows.
 
-    Half characters, which UTF-8 lacks, become text such as `\\ud800`; whole numbers may be of any length.
-    Otherwise like `orjson.dumps`.
+    Unpaired surrogates, which UTF-8 cannot represent, become text such as `\\ud800`; integers may be of any
+    length. Otherwise like `orjson.dumps`.
     """
     try:
         data = orjson.dumps(value, default, option)
@@ -88,7 +90,7 @@ def to_json(value: object, default: Callable[[Any], Any] | None = None, option: 
 
 
 def plain_json(data: bytes) -> bytes:
-    """Return JSON with what is not printable escaped; the value stays the same."""
+    """Escape unprintable characters in JSON; its value stays the same."""
     if data.isascii() and b"\x7f" not in data:
         return data
     return _BEYOND_ASCII.sub(_json_escape, data.decode()).encode()
@@ -99,7 +101,7 @@ def _json_escape(found: re.Match[str]) -> str:
 
 
 def _whole(value: object) -> object:
-    """Replace what orjson refuses: half characters in texts, and numbers beyond 64 bits."""
+    """Replace values that orjson refuses: unpaired surrogates in texts, and integers beyond 64 bits."""
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
@@ -112,10 +114,10 @@ def _whole(value: object) -> object:
 
 
 def shown_uri(uri: str) -> str:
-    """Return a URI without the parameters, users and passwords that it may hold. A path is shown as it is.
+    """Return a URI without parameters, users and passwords. The path stays unchanged.
 
-    Passwords are not always escaped as they should be: one with a slash ends what looks like the host. What
-    has not the form of an address is not shown at all.
+    Passwords are not always escaped correctly: one with a slash ends at a false host. A text that does not
+    have the form of an address is hidden entirely.
     """
     scheme, mark, rest = uri.rstrip("/").partition("://")
     if not mark:
@@ -132,48 +134,48 @@ def shown_uri(uri: str) -> str:
 
 
 def is_plain_address(uri: str) -> bool:
-    """Tell whether a URI with a scheme has a host, perhaps with a port and a login before it, and no other
-    place where a password could stand but its parameters.
+    """Return whether a URI with a scheme consists of a host, optionally with a port and a login, and a path,
+    so that a password can occur only in the login or the parameters.
     """
     rest = uri.partition("://")[2]
     authority = _AUTHORITY_END.split(rest, maxsplit=1)[0]
     if not _AUTHORITY(authority):
         return False
-    # With a login, another @ means that the password holds one, or holds what seemed to be the path.
+    # After a login, another @ means that the password contains one, or contains the apparent path.
     return ":" not in authority.rpartition("@")[0] or "@" not in rest.partition("?")[0][len(authority) :]
 
 
-#: Schemes of folders, which have no login.
+#: URI schemes of directories, which have no login.
 _FOLDERS: Final = {"file", "local"}
-#: Schemes in which a container's name stands before the @.
+#: URI schemes with a container name before the @.
 _CONTAINERS: Final = {"az", "azure", "azblob", "abfs", "abfss", "wasb", "wasbs"}
 _AUTHORITY_END: Final = re.compile(r"[/?#]")
-#: A host or a bucket, perhaps with a port, perhaps with a user and a password.
+#: A host or a bucket with an optional port, user and password.
 _AUTHORITY: Final = re.compile(r"([^:@]*(:[^@]*)?@)?(\[[0-9A-Fa-f:.%]*\]|[^:@\[\]]*)(:\d{0,5})?").fullmatch
 _LOGIN: Final = re.compile(r"[^:]*:.*@", re.DOTALL).match
 
 
 def quoted(text: str) -> str:
-    """Return what a user has typed for a choice, a name or a number, in quotes, as it may be shown: what
-    has the marks of an address or of an assignment may hold a password, and what is long is something else.
+    """Quote a choice, a name or a number from user input, or hide it. A text with characters of an address or
+    an assignment may contain a password; a long text is neither a choice, a name nor a number.
     """
     plain = len(text) <= _LONGEST_WORD and not _MARKS(text)
     return repr(text) if plain else HIDDEN
 
 
 def shown_name(name: str) -> str:
-    """Return the name of a key or an option that may not exist, if it has the form of one."""
+    """Return the name of a key or an option from user input, or hide it if it is not a name."""
     return name if _NAME(name) else HIDDEN
 
 
-#: Most characters of a word that a user has typed.
+#: Maximum characters of user input that `quoted` shows.
 _LONGEST_WORD: Final = 80
 _MARKS: Final = re.compile(r"://|[@=?&]|secret|passw", re.IGNORECASE).search
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,249}(/[0-9]{1,10})?").fullmatch
 
 
 def shown_option(name: str, value: str) -> str:
-    """Return the value of a codec's option as it may be shown: addresses lose what may be secret."""
+    """Return the value of a codec's option for display: secrets are hidden and addresses redacted."""
     if _SECRET_WORDS.search(name.replace("_", "-")):
         return HIDDEN
     is_address = name.endswith(("-uri", "-url")) or "://" in value or "@" in value
