@@ -1,1 +1,1 @@
-"""What relay knows of MySQL and TiDB: types, values and DDL. The only place that knows it."""
+"""Types, values and DDL of MySQL and TiDB. No other package duplicates this knowledge."""

@@ -32,10 +32,11 @@ def default_collation(charset: str) -> str:
 
 
 def beyond_text(in_message: TableSchema, by_text: TableSchema | None) -> Iterator[str]:
-    """Yield what a message says of columns beyond its statement, in the words of `SchemaChange.beyond_text`.
+    """Yield the column attributes that a message declares in addition to its statement's text, as in
+    `SchemaChange.beyond_text`.
 
-    `in_message`: the table's definition in the message. `by_text`: the one that the statement's text alone
-    gives the table, None if it gives none.
+    `in_message`: the table's definition in the message. `by_text`: the definition from the statement's text
+    alone; None if the text gives none.
     """
     known = {} if by_text is None else {column.name: column.type for column in by_text.columns}
     for column in in_message.columns:
@@ -54,7 +55,7 @@ _UNKNOWN: Final = ColumnType("text")
 
 
 def _named_alike(charset: str, collation: str) -> tuple[str, str]:
-    """Replace `utf8mb3` by `utf8`, its name in TiDB and older MySQL."""
+    """Replace `utf8mb3` with `utf8`, its name in TiDB and older MySQL."""
     names = (charset, collation)
     charset, collation = (f"utf8{name[7:]}" if name.startswith("utf8mb3") else name for name in names)
     return charset, collation

@@ -1,10 +1,9 @@
-"""Names of the functions that read and write values, so that a template can say what becomes of a value
-without calling them.
+"""Names of the functions that read and write values, so that a template can describe a conversion as data.
 
-Contract: a codec gives each function that it chooses for a column the name of a conversion and its parameters
-(`native`), which `conversion_of` finds again; `reference_engine.conversions` makes the function of the name.
-What a name stands for never takes more values than the function that has it, and never makes others of them;
-it may take fewer. A function without a name has no template.
+A codec marks each function that it selects for a column with the conversion's name and parameters (`native`);
+`conversion_of` returns them. The kernel and `reference_engine.conversions` implement the conversions by name.
+An implementation returns the same results as the marked function. It may refuse more values, but never
+accepts more. A function without a name prevents templates.
 """
 
 from __future__ import annotations
@@ -12,25 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
-#: The name of a conversion, and its parameters.
+#: A conversion: its name and parameters.
 Conversion = tuple[str | int | bytes | tuple[str, ...] | None, ...]
-#: How a value of the wire is read and written in one: None where nothing is done.
+#: The read and the write conversion of a value; None if that step changes nothing.
 Steps = tuple[Conversion | None, Conversion | None]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: BIT(1) as a boolean; any other number raises KeyError.
+#: BIT(1) as a boolean; other numbers raise KeyError.
 BOOLEANS: Final = {0: False, 1: True}.__getitem__
 
-#: What a parser makes of a JSON number for a column that no function reads: an integer of 64 bits, a DOUBLE,
-#: a FLOAT; an integer of 64 bits with a sign, and a DECIMAL without an exponent.
+#: A JSON number, parsed without a reading function: an integer of 64 bits, a DOUBLE, a FLOAT; a signed
+#: integer of 64 bits, and a DECIMAL without an exponent.
 READ_INTEGER: Final[Conversion] = ("int64",)
 READ_DOUBLE: Final[Conversion] = ("double-number",)
 READ_FLOAT: Final[Conversion] = ("float-number",)
 READ_SIGNED: Final[Conversion] = ("signed-int",)
 READ_PLAIN_DECIMAL: Final[Conversion] = ("plain-decimal",)
 
-#: Functions that cannot be marked.
+#: Conversions of functions that have no attributes.
 _BUILTINS: Final[dict[object, Conversion]] = {
     str: ("digits",),
     int: ("whole",),
@@ -41,7 +40,7 @@ _BUILTINS: Final[dict[object, Conversion]] = {
 
 
 def native(*conversion: str | int | bytes | tuple[str, ...] | None) -> Callable[[F], F]:
-    """Return what marks a function with the name of its conversion and its parameters."""
+    """Return a decorator that marks a function with the name and parameters of its conversion."""
 
     def mark(function: F) -> F:
         function.native = conversion  # type: ignore[attr-defined]  # functions have attributes
@@ -51,7 +50,7 @@ def native(*conversion: str | int | bytes | tuple[str, ...] | None) -> Callable[
 
 
 def taking_more(usual: object) -> Callable[[F], F]:
-    """Return what marks a function that agrees with another wherever the other applies, and takes more."""
+    """Return a decorator for a function that agrees with another one on all its values, and accepts more."""
 
     def mark(function: F) -> F:
         function.usual = usual  # type: ignore[attr-defined]  # functions have attributes
@@ -61,19 +60,19 @@ def taking_more(usual: object) -> Callable[[F], F]:
 
 
 def usual_of(function: object) -> Any:  # noqa: ANN401 - any function
-    """Return the function of which this one takes more; None if there is none."""
+    """Return the function that this one extends (`taking_more`); None if there is none."""
     return getattr(function, "usual", None)
 
 
 def named_after(function: F, other: object, *parameters: int | None) -> F:
-    """Mark a function with the name of another one and these parameters; not if that has no name."""
+    """Mark a function with the name of another one and these parameters, if the other has a name."""
     conversion = conversion_of(other)
     return function if conversion is None else native(conversion[0], *parameters)(function)
 
 
 class ConversionLoss(NamedTuple):
-    """What a write loses of values that its own name does not take: how they are written, and the word that
-    is counted for each.
+    """The lossy part of a write conversion, for values that its own name refuses: the conversion to use for
+    them, and the loss kind to count for each.
     """
 
     write: Conversion
@@ -81,7 +80,7 @@ class ConversionLoss(NamedTuple):
 
 
 def losing(word: str, *conversion: str | int | bytes) -> Callable[[F], F]:
-    """Return what marks a write with what it does with values of which something is lost."""
+    """Return a decorator that marks a write with its conversion of values that lose something."""
 
     def mark(write: F) -> F:
         write.loss = ConversionLoss(conversion, word)  # type: ignore[attr-defined]  # functions have attributes
@@ -91,12 +90,12 @@ def losing(word: str, *conversion: str | int | bytes) -> Callable[[F], F]:
 
 
 def loss_of(write: object) -> ConversionLoss | None:
-    """Return what a write loses; None if nothing, or if that has no name."""
+    """Return the lossy conversion of a write; None if nothing is lost, or if it has no name."""
     return getattr(write, "loss", None)
 
 
 def conversion_of(function: object) -> Conversion | None:
-    """Return the name and the parameters of the conversion that a function is; None if it has none."""
+    """Return the name and parameters of a function's conversion; None if it has no name."""
     found: Conversion | None = getattr(function, "native", None)
     return _builtin(function) if found is None else found
 
@@ -109,9 +108,7 @@ def _builtin(function: object) -> Conversion | None:
 
 
 def in_two_steps(function: F, read: object, write: object) -> F:
-    """Mark a function that does what `read` and then `write` does (None: that does nothing), if those that
-    there are have names.
-    """
+    """Mark a function as equivalent to `read` followed by `write`, if both have names. None skips a step."""
     found = conversion_of(read), conversion_of(write)
     if (read is None or found[0] is not None) and (write is None or found[1] is not None):
         function.steps = found  # type: ignore[attr-defined]  # functions have attributes
@@ -119,7 +116,7 @@ def in_two_steps(function: F, read: object, write: object) -> F:
 
 
 def steps_of(convert: object) -> Steps | None:
-    """Return how a function from one wire's text to another's reads and writes; None if that has no name."""
+    """Return the read and write conversions of a function between two wires' texts; None without names."""
     found: Steps | None = getattr(convert, "steps", None)
     if found is None:
         read = conversion_of(convert)

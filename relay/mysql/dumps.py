@@ -1,12 +1,12 @@
-"""Splits SQL dumps into statements, whatever their size, and keeps only those that may be DDL.
+"""Splits SQL dumps of any size into statements, and keeps only those that may be DDL.
 
-Contract: `statements` takes the chunks of a dump and gives the DDL statements and `USE` in it, each as text
-with the number of its first line. Everything else, rows above all, is stepped over without being kept, so the
-memory that it takes is bounded. It knows strings with backslash escapes and doubled quotes, quoted names,
-comments, executable comments (which belong to the statement), and the `DELIMITER` of MySQL's client. It
-raises `DdlNotUnderstood`, with the line, for a text that ends inside of a string, a name or a comment, and
-for a statement that is too long.
-Sources: what mysqldump 5.7 to 9, mariadb-dump, mydumper, Dumpling and phpMyAdmin write.
+`statements` takes the chunks of a dump and yields its DDL and `USE` statements, each as text with the number
+of its first line. Everything else, mainly rows, is skipped without being kept, so memory is bounded. The
+scanner handles strings with backslash escapes and doubled quotes, quoted names, comments, executable comments
+(which belong to the statement), and the `DELIMITER` of MySQL's client. It raises `DdlNotUnderstood`, with the
+line, if the dump ends within a string, a name or a comment, or if a statement is too long.
+
+Sources: output of mysqldump 5.7 to 9, mariadb-dump, mydumper, Dumpling and phpMyAdmin.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from typing import Final, NamedTuple
 
 from relay.model.errors import DdlNotUnderstood
 
-#: First words of statements that are kept.
+#: Keywords at the beginning of statements that are kept.
 _KEPT: Final = frozenset({"CREATE", "DROP", "ALTER", "RENAME", "USE"})
-#: Bytes of the longest string, comment or quoted name that is stepped over.
+#: Maximum bytes of a string, comment or quoted name.
 _LONGEST_PART: Final = 64 << 20
-#: Bytes that are looked at to know with which word a statement begins.
+#: Bytes needed to find the first keyword of a statement.
 _ENOUGH: Final = 4096
 
-#: Pieces that are stepped over by one match, which takes some 115 bytes of memory for each.
+#: Pieces skipped per match, which takes about 115 bytes of memory for each.
 _PIECES_AT_ONCE: Final = 1000
-#: What follows the beginning of a comment. Faster ones would take memory for each asterisk.
+#: The rest of a comment. Faster patterns would take memory for each asterisk.
 _TO_END_OF_COMMENT: Final = rb".*?\*/"
 _LINE_COMMENTS: Final = (rb"--(?=[\x00-\x20])[^\n]*+\n", rb"#[^\n]*+\n")
 
 
 def _stepping_over(*kinds: bytes) -> re.Pattern[bytes]:
-    """Return a pattern that steps over pieces of these kinds and never backtracks.
+    """Return a pattern that skips pieces of these kinds and never backtracks.
 
-    It is an atomic group: a possessive one goes on from a wrong place in CPython before 3.11.5 if its body
-    fails behind a repetition or a lookahead (gh-106052). Those of strings, which fail at single characters,
-    are right in all versions.
+    It is an atomic group: in CPython before 3.11.5, a possessive one continues from a wrong position if its
+    body fails after a repetition or a lookahead (gh-106052). Those of strings, which fail at single
+    characters, are correct in all versions.
     """
     return re.compile(rb"(?>(?:%b){1,%d})" % (rb"|".join(kinds), _PIECES_AT_ONCE), re.DOTALL)
 
 
-#: What stands between statements: blanks, comments that do nothing, and MariaDB's mark of a sandboxed dump.
+#: Text between statements: blanks, plain comments, and MariaDB's marker of a sandboxed dump.
 _BETWEEN: Final = _stepping_over(
     rb"[\s;]++",
     *_LINE_COMMENTS,
@@ -57,31 +57,31 @@ _BEFORE_FIRST_WORD: Final = _stepping_over(
 )
 _WORD: Final = re.compile(rb"[A-Za-z]++")
 _DELIMITER: Final = re.compile(rb"DELIMITER[ \t]+(\S+)[^\n]*\n?", re.IGNORECASE)
-#: mysqldump says at the beginning which database it dumps, where no USE does.
+#: mysqldump names the dumped database in its heading if the dump has no USE.
 _HEADER: Final = re.compile(rb"^-- Host: .*?    Database: ([^\r\n]+)", re.MULTILINE)
 _PLAIN_COMMENT: Final = re.compile(rb"/\*(?![!]|M!|T!)")
 _LINE_COMMENT: Final = re.compile(rb"--(?=[\x00-\x20]|\Z)|#")
-#: Bytes by which a comment is known to be one.
+#: Bytes needed to recognize a comment.
 _COMMENT_BYTES: Final = 3
 
 
 class DumpStatement(NamedTuple):
-    """A statement of a dump, and the number of its first line."""
+    """A statement in a dump, and the number of its first line."""
 
     text: str
     line: int
 
 
 def dumped_database(start: bytes) -> str | None:
-    """Return the database that a dump's heading names, of which `start` has the first bytes; None if none."""
+    """Return the database in a dump's heading; None if there is none. `start`: the dump's first bytes."""
     found = _HEADER.search(start)
     return (found[1].decode(errors="replace").rstrip(" \t") or None) if found else None
 
 
 def statements(chunks: Iterable[bytes], longest: int) -> Iterator[DumpStatement]:
-    """Give the statements of a dump that may be DDL, and USE. `longest`: bytes of one of them.
+    """Yield the statements of a dump that may be DDL, and USE. `longest`: maximum bytes of a statement.
 
-    Raises DdlNotUnderstood, and what `chunks` raises.
+    Raises DdlNotUnderstood, and any exception of `chunks`.
     """
     scanner = _Scanner(iter(chunks), longest)
     while (found := scanner.next()) is not None:
@@ -91,9 +91,9 @@ def statements(chunks: Iterable[bytes], longest: int) -> Iterator[DumpStatement]
 
 @functools.cache
 def _inside(delimiter: bytes) -> re.Pattern[bytes]:
-    """Return what steps over all that cannot end a statement."""
+    """Return the pattern that skips everything that cannot end a statement."""
     end = re.escape(delimiter[:1])
-    # A character that begins nothing, not even the delimiter: this many bytes after it show that.
+    # A character that begins neither a comment nor the delimiter; so many bytes after it prove that.
     of_delimiter = len(delimiter) - 1
     dash = rb"-(?!-[\x00-\x20])(?=.{%d})" % max(of_delimiter, 2)
     slash = rb"/(?!\*)(?=.{%d})" % max(of_delimiter, 1)
@@ -109,7 +109,7 @@ def _inside(delimiter: bytes) -> re.Pattern[bytes]:
 
 
 class _Scanner:
-    """Goes through a dump from statement to statement. `_data` from `_at` on is still to be read."""
+    """Scans a dump statement by statement. `_data` from `_at` on is still unread."""
 
     def __init__(self, chunks: Iterator[bytes], longest: int) -> None:
         self._chunks, self._longest = chunks, longest
@@ -118,7 +118,7 @@ class _Scanner:
         self._is_ended = False
 
     def next(self) -> DumpStatement | None:
-        """Return the next statement, with an empty text if it is of no interest; None at the end."""
+        """Return the next statement, with an empty text if it is irrelevant; None at the end."""
         self._skip_between()
         if self._at == len(self._data):
             return None
@@ -141,7 +141,7 @@ class _Scanner:
             raise _at_line(line, "the statement is not UTF-8") from error
 
     def _skip_between(self) -> None:
-        """Step over what stands between statements: blanks, delimiters, comments."""
+        """Skip the text between statements: blanks, delimiters, comments."""
         self._skip_known()
         while True:
             if _PLAIN_COMMENT.match(self._data, self._at):
@@ -153,14 +153,14 @@ class _Scanner:
             self._skip_known()
 
     def _skip_comment(self) -> None:
-        """Step over a comment of many chunks."""
+        """Skip a comment that may span many chunks."""
         while (end := self._data.find(b"*/", self._at + len(b"/*"))) < 0:
             if not self._grow("a comment"):
                 raise _at_line(self._line, "a comment does not end")
         self._step(end + len(b"*/"))
 
     def _skip_line(self) -> None:
-        """Step over the rest of a line, however long, without keeping it."""
+        """Skip the rest of a line of any length without keeping it."""
         while (end := self._data.find(b"\n", self._at)) < 0:
             self._step(len(self._data))
             if not self._fill():
@@ -168,7 +168,7 @@ class _Scanner:
         self._step(end)
 
     def _skip_known(self) -> None:
-        """Step over what is seen whole."""
+        """Skip everything between statements that is entirely in the buffer."""
         while True:
             while found := _BETWEEN.match(self._data, self._at):
                 self._step(found.end())
@@ -185,7 +185,7 @@ class _Scanner:
         return word is not None and word[0].decode().upper() in _KEPT
 
     def _part(self) -> bytes:
-        """Return the next part of a statement; nothing, and step over its end, when that is reached."""
+        """Return the next part of a statement; at the delimiter, skip it and return nothing."""
         if self._at == len(self._data) and not self._fill():
             return b""
         begin = self._at
@@ -206,7 +206,7 @@ class _Scanner:
         return self._long_part(char)
 
     def _long_part(self, char: bytes) -> bytes:
-        """Read on until a string, name or comment ends, each time twice as much."""
+        """Read more, doubling the amount each time, until a string, name or comment ends."""
         while True:
             found = _inside(self._delimiter).match(self._data, self._at)
             if found is not None:
@@ -216,7 +216,7 @@ class _Scanner:
                 return self._last_part(char)
 
     def _last_part(self, char: bytes) -> bytes:
-        """Return what is left of a dump whose end is reached."""
+        """Return the next part after the end of the dump has been read."""
         rest = self._data[self._at :]
         if char in b"'\"`" or rest.startswith(b"/*"):
             raise _at_line(self._line, "a string, a quoted name or a comment does not end")
@@ -225,14 +225,14 @@ class _Scanner:
         return rest[:size]
 
     def _grow(self, what: str) -> bool:
-        """Read on, twice as much as there is; False at the end."""
+        """Double the unread data; return False at the end of the dump."""
         most = min(max(len(self._data) - self._at, 1), _LONGEST_PART)
         if most == _LONGEST_PART:
             raise _at_line(self._line, f"{what} of more than {_LONGEST_PART} bytes")
         return self._fill(most)
 
     def _fill(self, least: int = 1) -> bool:
-        """Read on; False at the end."""
+        """Read more data; return False at the end of the dump."""
         parts, size = [self._data[self._at :]], 0
         while size < least and not self._is_ended:
             chunk = next(self._chunks, None)

@@ -1,8 +1,8 @@
-"""Labels of ENUM and SET, and their numbers: the index of a label, from 1; a bit map of labels, the first
-member's bit the lowest.
+"""Labels of ENUM and SET, and their numbers: the index of a label, from 1; a bit map of labels, with the
+first member in the lowest bit.
 
-Contract: pure functions of a type. Digits that are no label are the number itself: relay writes so where the
-members are unknown.
+All functions depend on the type only. Digits that are not a label mean the number itself: relay writes them
+if the members are unknown.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ F = TypeVar("F", bound=Callable[[Any], str])
 
 
 def label_reader(column_type: ColumnType, *, has_escapes: bool = False) -> Callable[[str], int] | None:
-    """Return the function from labels to their number; None for other types and for unknown members. The
-    function raises ValueError.
+    """Return the function that converts labels to their number; None for other types and unknown members.
 
-    `has_escapes`: commas in labels of ENUM may have a backslash before them, and backslashes may be doubled,
-    as Debezium writes before 3.7: it takes labels as the statement spells them.
+    The function raises ValueError. `has_escapes`: commas in ENUM labels may have a backslash before them, and
+    backslashes may be doubled, as in Debezium before 3.7, which takes labels from the statement's text.
     """
     members = column_type.members
     if members is None:
         return None
-    # Of equal labels the first one counts.
+    # The first of several equal labels is used.
     places = {label: at for at, label in reversed(list(enumerate(members)))}
     if column_type.base == "enum":
         indexes = {label: at + 1 for label, at in places.items()}
@@ -44,7 +43,7 @@ def _escaped(label: str) -> str:
 
 
 def _read_enum(indexes: Mapping[str, int], has_escapes: bool, label: str) -> int:
-    """The index of a label; 0 for the empty text that is not a member."""
+    """Return the index of a label; 0 for an empty text that is not a member."""
     index = indexes.get(label)
     if index is None and has_escapes:
         label = label.replace("\\,", ",")
@@ -56,7 +55,7 @@ def _read_enum(indexes: Mapping[str, int], has_escapes: bool, label: str) -> int
 
 
 def _read_set(bits: Mapping[str, int], labels: str) -> int:
-    """The bit map of labels that are joined by commas."""
+    """Return the bit map of comma-separated labels."""
     found = 0
     for label in labels.split(",") if labels else ():
         bit = bits.get(label)
@@ -67,7 +66,8 @@ def _read_set(bits: Mapping[str, int], labels: str) -> int:
 
 
 def _number(text: str, largest: int) -> int:
-    # 20 digits hold every bit map of 64 members; int() refuses thousands of them with a message of its own.
+    # 20 digits suffice for every bit map of 64 members; int() refuses thousands of digits with another
+    # message.
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else -1
     if not 0 <= number <= largest:
         raise ValueError("neither a member of the type nor its number")
@@ -75,13 +75,13 @@ def _number(text: str, largest: int) -> int:
 
 
 def set_text(members: tuple[str, ...], bits: int) -> str:
-    """Return the labels of a bit map, joined by commas."""
+    """Return the labels of a bit map, separated by commas."""
     return ",".join(label for at, label in enumerate(members) if bits >> at & 1)
 
 
 def label_text(column_type: ColumnType, number: int) -> str | None:
-    """Return the label of an index of ENUM, or those of a bit map of SET; None for a number that has none, or
-    if the members are not known.
+    """Return the label of an ENUM index, or the labels of a SET bit map; None for a number without a label,
+    or if the members are unknown.
     """
     members = column_type.members
     if members is None:
@@ -96,7 +96,9 @@ def _uncounted() -> None:
 
 
 def write_label(write: F, column_type: ColumnType) -> F:
-    """Mark what writes labels with the name of that; where members are unknown, labels that came stay."""
+    """Mark a function that writes labels with its conversion. If the members are unknown, labels from the
+    source stay unchanged.
+    """
     members = column_type.members
     if members is None:
         return native("label")(write)
@@ -106,12 +108,12 @@ def write_label(write: F, column_type: ColumnType) -> F:
 def label_writer(
     column_type: ColumnType, unlabeled: Callable[[], None] | None = None
 ) -> Callable[[int | str], str]:
-    """Return the function from a number to its label or labels; a label that came as one stays.
+    """Return the function that converts a number to its label or labels; a label stays unchanged.
 
-    For a number without a label it is the digits: the number lies beyond the members, or nobody knows them
-    before the table's DDL is seen. MySQL keeps an invalid value of ENUM as index 0, which is the empty text,
-    as is the empty SET. `unlabeled` is called for what no reader can tell from another value: digits, and
-    index 0 where a member is the empty text.
+    A number without a label becomes digits: it is out of range, or the members are unknown because the
+    table's DDL has not been read. MySQL stores an invalid ENUM value as index 0, which is the empty text,
+    like the empty SET. `unlabeled` is called for ambiguous results: digits, and index 0 if the empty text is
+    a member.
     """
     is_ambiguous = column_type.base == "enum" and "" in (column_type.members or ())
     count = unlabeled or _uncounted

@@ -1,9 +1,9 @@
-"""Finds the statements in what clients print of SHOW CREATE TABLE.
+"""Extracts statements from the output of SHOW CREATE TABLE in database clients.
 
-Contract: `shown_statements` gives the statements of a text that MySQL's client has printed: in lines with
-tabs (`mysql --batch`, with and without `--raw`), in a box (`+---+`), or vertically (`\\G`). None if the text
-is no such output, and then it is SQL. `separate` takes apart statements that follow one another without
-`;`, as they do when several outputs of SHOW CREATE TABLE are put together.
+`shown_statements` returns the statements in output of MySQL's client: tab-separated (`mysql --batch`, with
+and without `--raw`), in a box (`+---+`), or vertical (`\\G`). It returns None for other text, which is then
+SQL. `separate` splits statements that follow one another without `;`, like concatenated outputs of SHOW
+CREATE TABLE.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from relay.mysql.ddl.tokens import Token, tokenize
 from relay.mysql.dumps import DumpStatement
 
 _CREATE: Final = r"CREATE (?:[A-Z]+=\S+ |SQL SECURITY [A-Z]+ |OR REPLACE )*(?:TABLE|VIEW) "
-#: With tabs: the name, the statement, and more columns for a view; with `--raw` over several lines.
+#: Tab-separated: the name, the statement, and more columns for a view; with `--raw` on several lines.
 _BATCH: Final = re.compile(
     rf"^[^\t\n]+\t({_CREATE}.*?)(?:\t\w+\t\w+)?(?=\n[^\t\n]+\t(?:CREATE|Create) |\Z)",
     re.MULTILINE | re.DOTALL,
 )
-#: A row of a box ends before the next one begins, so that a row without an end is read once only.
+#: A row of a box ends before the next one begins, so that a row without an end is scanned only once.
 _BOX: Final = re.compile(
     rf"^\| [^|\n]+ \| ({_CREATE}(?:(?!^\| [^|\n]+ \| CREATE ).)*?)(?<! ) ++\|(?: \w+ +\| \w+ +\|)?$",
     re.MULTILINE | re.DOTALL,
@@ -35,13 +35,13 @@ _VERTICAL: Final = re.compile(
 _is_batch: Final = re.compile(rf"(?:(?:Table|View)\tCreate (?:Table|View)|[^\t\n]+\t{_CREATE})").match
 _is_box: Final = re.compile(r"\+-+\+-+\+|\| (?:Table|View) +\| Create ").match
 _is_vertical: Final = re.compile(r"\*{10,} 1\. row \*{10,}|(?:Table|View): ").match
-#: What `mysql --batch` writes for characters inside of a value.
+#: Escapes of `mysql --batch` inside values.
 _ESCAPED: Final = re.compile(r"\\([ntr0\\])")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 
 
 def shown_statements(text: str) -> list[DumpStatement] | None:
-    """Return the statements that a client has printed, with their lines; None if it has printed none."""
+    """Return the statements in a client's output, with their lines; None if the text is not such output."""
     start, text = text.lstrip(), text.rstrip()
     for is_such, pattern in ((_is_batch, _BATCH), (_is_box, _BOX), (_is_vertical, _VERTICAL)):
         if is_such(start):
@@ -53,14 +53,14 @@ def shown_statements(text: str) -> list[DumpStatement] | None:
 
 
 def _unescaped(statement: str, form: re.Pattern[str]) -> str:
-    """Return a statement as the server has sent it. With `--raw` nothing is escaped, and it has lines."""
+    """Return a statement as the server sent it. With `--raw`, it has several lines and nothing is escaped."""
     if form is not _BATCH or "\n" in statement:
         return statement.strip()
     return _ESCAPED.sub(lambda found: _ESCAPES[found[1]], statement)
 
 
 def separate(statement: DumpStatement) -> list[DumpStatement]:
-    """Take a text apart before each CREATE TABLE or CREATE VIEW that begins a line."""
+    """Split a text before each CREATE TABLE or CREATE VIEW at the beginning of a line."""
     text = statement.text
     if text.upper().count("CREATE") < 2:
         return [statement]
@@ -76,7 +76,7 @@ def separate(statement: DumpStatement) -> list[DumpStatement]:
 
 
 def _starts(text: str, tokens: list[Token]) -> list[int]:
-    """Return where statements begin after the first one: at a word that is not a table option."""
+    """Return the offsets of the statements after the first: at a CREATE that is not a table option."""
     found, depth = [], 0
     for at, token in enumerate(tokens):
         if token.kind == "mark" and token.text in "()":

@@ -1,9 +1,9 @@
-"""Dates and times in MySQL's own text, and the zone of TIMESTAMP.
+"""Dates and times in MySQL's text format, and the time zone of TIMESTAMP.
 
-Contract: canonical temporal values are text exactly as MySQL prints them: `YYYY-MM-DD`, `YYYY-MM-DD
-hh:mm:ss[.f]`, `[-]hhh:mm:ss[.f]`. Zero dates, partial dates (`2020-02-00`) and invalid ones (`2009-11-31`,
-ALLOW_INVALID_DATES) are values like any other. TIMESTAMP is in UTC. The readers check the form and give the
-text back; ValueError if it is something else.
+Canonical temporal values are text exactly as MySQL prints it: `YYYY-MM-DD`, `YYYY-MM-DD hh:mm:ss[.f]`,
+`[-]hhh:mm:ss[.f]`. Zero dates, partial dates (`2020-02-00`) and invalid ones (`2009-11-31`,
+ALLOW_INVALID_DATES) are ordinary values. TIMESTAMP is in UTC. The readers validate the format and return the
+text, or raise ValueError.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OFFSET: Final = re.compile(r"(.+?) ?(?:Z|([+-])(\d\d):?(\d\d))", re.ASCII).full
 
 @native("date")
 def read_date(text: str) -> str:
-    """Check a DATE. Raises ValueError."""
+    """Validate a DATE. Raises ValueError."""
     if _DATE(text) is None:
         raise ValueError("not a date")
     return text
@@ -33,7 +33,7 @@ def read_date(text: str) -> str:
 
 @native("datetime")
 def read_datetime(text: str) -> str:
-    """Check a DATETIME, or a TIMESTAMP that is in UTC. Raises ValueError."""
+    """Validate a DATETIME, or a TIMESTAMP that is in UTC. Raises ValueError."""
     if _DATETIME(text) is None:
         raise ValueError("not a date and time")
     return text
@@ -41,14 +41,14 @@ def read_datetime(text: str) -> str:
 
 @native("time")
 def read_time(text: str) -> str:
-    """Check a TIME. Raises ValueError."""
+    """Validate a TIME. Raises ValueError."""
     if _TIME(text) is None:
         raise ValueError("not a time")
     return text
 
 
 def read_timestamp(zone: tzinfo, text: str) -> str:
-    """Return a TIMESTAMP in UTC: of this zone, of its own offset (`… +00:00`, `…Z`), or counted in seconds
+    """Convert a TIMESTAMP to UTC: from this zone, from its own offset (`… +00:00`, `…Z`), or from seconds
     since 1970 (`1624614713.201`). Raises ValueError.
     """
     if _DATETIME(text) is not None:
@@ -66,7 +66,7 @@ def read_timestamp(zone: tzinfo, text: str) -> str:
 
 
 def is_date(text: str) -> bool:
-    """Whether this `YYYY-MM-DD` is a day of the calendar, in the years 1 to 9999: not so 0000-00-00,
+    """Return whether this `YYYY-MM-DD` is a calendar date in the years 1 to 9999, unlike 0000-00-00,
     2020-02-00 and 2009-11-31.
     """
     try:
@@ -77,11 +77,11 @@ def is_date(text: str) -> bool:
 
 
 def moments(zone: tzinfo, text: str) -> int:
-    """Return how many moments have this local time in the zone: 0 in an hour that the zone leaves out, and at
-    the calendar's ends, 2 in an hour that comes twice, else 1; also for what `read_timestamp` does not move.
+    """Return the number of moments with this local time in a zone: 0, 1 or 2.
 
-    `read_timestamp` takes the earlier of two; a time that has none is moved as if its hour were not left
-    out.
+    It is 0 in an hour that the zone skips, and at the ends of the calendar; 2 in an hour that occurs twice;
+    otherwise 1, also for texts that `read_timestamp` does not shift. `read_timestamp` uses the earlier of two
+    moments; a time without one is shifted as if its hour were not skipped.
     """
     try:
         local = _moment(text if _DATETIME(text) is not None else "").replace(tzinfo=zone)
@@ -96,7 +96,7 @@ def moments(zone: tzinfo, text: str) -> int:
 
 
 def is_calm(zone: tzinfo, day: str) -> bool:
-    """Return whether each local time of a day, `YYYY-MM-DD`, surely is one moment (`moments`)."""
+    """Return whether each local time of a day, `YYYY-MM-DD`, certainly is a single moment (`moments`)."""
     try:
         noon = datetime.fromisoformat(day).replace(hour=12, tzinfo=zone)
         offsets = {(noon + timedelta(days=days)).utcoffset() for days in (-2, 0, 2)}
@@ -115,8 +115,10 @@ def _read_epoch(text: str) -> str:
 
 
 def timestamp_text(zone: tzinfo, value: str, unmoved: Callable[[], None] | None = None) -> str:
-    """Return a canonical (UTC) TIMESTAMP in this zone. Zero and non-calendar times stay as they are, and so
-    do the calendar's first and last hours, where `unmoved` is called.
+    """Convert a canonical (UTC) TIMESTAMP to this zone.
+
+    Zero and non-calendar times stay unchanged, and so do the calendar's first and last hours, for which
+    `unmoved` is called.
     """
     return _shift(value, UTC, zone, unmoved)
 
@@ -126,8 +128,10 @@ def _moment(text: str) -> datetime:
 
 
 def _shift(text: str, source: tzinfo, target: tzinfo, unmoved: Callable[[], None] | None = None) -> str:
-    """The moment in another zone. What is no moment stays as it is: the zero timestamp (MySQL Reference
-    Manual §11.2.2), a date that is not in the calendar, the calendar's last hours.
+    """Convert a time to another zone.
+
+    A text that is not a moment stays unchanged: the zero timestamp (MySQL Reference Manual §11.2.2), a date
+    that is not in the calendar, the calendar's first and last hours.
     """
     try:
         return _print(_moment(text).replace(tzinfo=source).astimezone(target), text)
@@ -140,5 +144,5 @@ def _shift(text: str, source: tzinfo, target: tzinfo, unmoved: Callable[[], None
 
 
 def _print(moment: datetime, like: str) -> str:
-    """The moment with the fraction digits of the text that it was read from."""
+    """Format a moment with the fraction digits of its original text."""
     return f"{moment.year:04}{moment:-%m-%d %H:%M:%S}{like[19:]}"

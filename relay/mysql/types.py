@@ -1,10 +1,10 @@
-"""MySQL column types: reading them from text (`decimal(10, 4) unsigned`) and writing them as MySQL does.
+"""MySQL column types: parsed from text (`decimal(10, 4) unsigned`) and formatted like in MySQL.
 
-Contract: `parse_type` takes the type words of a column definition or of Canal's `mysqlType`, in any case and
-spelling, and gives one `ColumnType` whose `base` is one of the names below; an unknown word is kept as a base
-of its own, lower case, so that a type of a newer server still passes. `format_type` is the inverse, in the
-spelling of SHOW CREATE TABLE (MySQL ≥ 8.0.19: integer widths only where they were given). Sources: MySQL
-Reference Manual 8.4 §11.1 (synonyms §11.9), TiDB "Data Types".
+`parse_type` takes the type in a column definition or in Canal's `mysqlType`, in any letter case and spelling,
+and returns a `ColumnType` whose `base` is one of the names below. An unknown name is kept in lower case, so
+that types of newer servers pass through. `format_type` is the inverse, in the spelling of SHOW CREATE TABLE
+(MySQL ≥ 8.0.19: integer widths only if they were given). Sources: MySQL Reference Manual 8.4 §11.1 (synonyms
+§11.9), TiDB "Data Types".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from relay.model.events import ColumnType, TableId
 
 INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 INTEGERS: Final = frozenset(INTEGER_BITS)
-#: Display widths that TiDB gives to integers of its own accord, signed and unsigned.
+#: TiDB's default display widths of integers, signed and unsigned.
 DISPLAY_WIDTHS: Final = {
     "tinyint": (4, 3),
     "smallint": (6, 5),
@@ -57,9 +57,9 @@ _ALIASES: Final = {
     "long char varying": "mediumtext", "long varbinary": "mediumblob", "long byte": "mediumblob",
     "serial": "bigint", "geomcollection": "geometrycollection",
 }  # fmt: skip
-#: Words that the servers' lexers take for one another.
+#: Keywords that the servers' lexers treat as equal.
 _SYNONYMS: Final = {"character": "char", "varcharacter": "varchar"}
-#: What names of several words begin with, and these names.
+#: Type names of several words, and their beginnings of at least two words.
 _NAMES: Final = frozenset(
     " ".join(words[:count])
     for words in (name.split() for name in _ALIASES)
@@ -67,7 +67,7 @@ _NAMES: Final = frozenset(
 )
 
 
-#: Types of MySQL, TiDB and MariaDB that have one name only.
+#: All known types of MySQL, TiDB and MariaDB, with their aliases.
 _KNOWN: Final = (
     INTEGERS | FLOATS | BINARIES | CHARS | FRACTIONAL | _ALIASES.keys()
     | {"decimal", "bit", "date", "year", "enum", "set", "json", "vector", "inet4", "inet6", "uuid", "xmltype"}
@@ -75,19 +75,19 @@ _KNOWN: Final = (
 
 
 def is_known_type(name: str) -> bool:
-    """Return whether a name in a table's definition is that of a type, in any case and spelling."""
+    """Return whether a name in a table's definition is a known type, in any letter case and spelling."""
     words = [_SYNONYMS.get(word, word) for word in name.lower().split()]
     return " ".join(words) in _KNOWN
 
 
 def joined_name(name: str, word: str) -> str | None:
-    """Return the name of a type with one more word, in lower case; None if no type has such a name."""
+    """Return a type name extended by one more keyword, in lower case; None if no type name begins so."""
     words = [_SYNONYMS.get(each, each) for each in f"{name} {word}".lower().split()]
     joined = " ".join(words)
     return joined if word and joined in _NAMES else None
 
 
-#: What a character type becomes with CHARACTER SET binary (MySQL Reference Manual §11.3.2).
+#: Character types with CHARACTER SET binary (MySQL Reference Manual §11.3.2).
 _AS_BINARY: Final = {
     "char": "binary", "varchar": "varbinary", "tinytext": "tinyblob", "text": "blob",
     "mediumtext": "mediumblob", "longtext": "longblob",
@@ -95,22 +95,22 @@ _AS_BINARY: Final = {
 
 
 def as_binary(base: str) -> str:
-    """Return what a character type becomes with CHARACTER SET binary."""
+    """Return the type that a character type becomes with CHARACTER SET binary."""
     return _AS_BINARY.get(base, base)
 
 
-#: Words, as in `geometry`, `double precision` and `mariadb_schema.date`; parameters are none. MySQL names its
-#: types in ASCII: `İ` in lower case is two characters, of which the second belongs to no word.
+#: Identifiers, as in `geometry`, `double precision` and `mariadb_schema.date`, without parameters. MySQL's
+#: type names are ASCII: `İ` in lower case is two characters, the second of which is not a word character.
 is_type_name: Final = re.compile(r"[\w.]+(?: [\w.]+)*", re.ASCII).fullmatch
 _TOKEN: Final = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^\s(),']+)|([(),]))")
 
 
-#: What the longest ENUM has: a member and a comma 65535 times, and what stands around them.
+#: Tokens of the longest ENUM: a member and a comma 65535 times, and the tokens around them.
 _MOST_TOKENS: Final = 2 * 65_535 + 100
 
 
 class _Words:
-    """The tokens of a type text, read from left to right: quoted strings, words and punctuation."""
+    """The tokens of a type text, read from left to right: quoted strings, identifiers and punctuation."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, bool]] = []
@@ -129,7 +129,7 @@ class _Words:
         self._at = 0
 
     def peek(self, ahead: int = 0) -> str:
-        """The next word in lower case, or one behind it; "" at the end or before a quoted string."""
+        """Return the next token in lower case, or a later one; "" at the end or before a quoted string."""
         at = self._at + ahead
         if at >= len(self._tokens) or self._tokens[at][1]:
             return ""
@@ -144,7 +144,7 @@ class _Words:
         return self._at == len(self._tokens)
 
     def arguments(self) -> list[str]:
-        """The comma-separated arguments in parentheses, [] if there are no parentheses."""
+        """Return the comma-separated arguments in parentheses; [] if there are no parentheses."""
         if self.peek() != "(":
             return []
         self.take()
@@ -162,23 +162,22 @@ class _Words:
         raise ValueError("unbalanced parenthesis in a type")
 
 
-#: Texts up to this length are remembered; those of ENUM and SET may be long.
+#: Texts up to this length are cached; those of ENUM and SET may be long.
 _LONGEST_REMEMBERED: Final = 128
 
 
 def parse_type(text: str) -> ColumnType:
-    """Read a type such as `BIGINT(20) UNSIGNED`, `enum('a','it''s')`, `NUMERIC(8,3)`, `varchar(20) character
-    set latin1`.
+    """Parse a type such as `BIGINT(20) UNSIGNED`, `enum('a','it''s')`, `varchar(20) character set latin1`.
 
-    Parameters that no server allows count as unknown, so that no value is ever padded to them. Raises
-    ValueError when the text does not begin with a name, its quotes or parentheses do not match, or there is
-    nothing in them.
+    Parameters that no server allows become unknown, so that no value is ever padded to them. Raises
+    ValueError if the text does not begin with a name, its quotes or parentheses do not match, or its
+    parentheses are empty.
     """
     return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _possible(_parsed(text))
 
 
 def defined_type(text: str) -> ColumnType:
-    """Read the type of a column definition.
+    """Parse the type of a column definition.
 
     Raises ValueError like `parse_type`, and like `checked_type`.
     """
@@ -219,7 +218,7 @@ def _possible(column_type: ColumnType) -> ColumnType:
 
 
 class _Attributes:
-    """What may follow the name and its arguments."""
+    """The attributes after the name and its arguments."""
 
     def __init__(self, *, unsigned: bool) -> None:
         self.unsigned, self.zerofill = unsigned, False
@@ -260,14 +259,14 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
     if base in {"enum", "set"}:
         members = tuple(arguments) if arguments else None
         return ColumnType(base, charset=attributes.charset, collation=attributes.collation, members=members)
-    # More digits would only make larger a number that is too large already.
+    # A number with more digits is too large anyway.
     numbers = [int(one[:_MOST_DIGITS]) for one in arguments[:2] if one.isascii() and one.isdigit()]
     length = numbers[0] if numbers else None
     scale = numbers[1] if len(numbers) > 1 else None
     if name in {"bool", "boolean"}:
         length = 1
     if base == "float" and length is not None and scale is None:
-        # FLOAT(p): p > 24 means DOUBLE, and p is not kept.
+        # FLOAT(p): p > 24 means DOUBLE, and p itself is not kept.
         base, length = ("double" if length > 24 else "float"), None
     if base == "decimal":
         length, scale = _precision(length, scale)
@@ -283,9 +282,9 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
     )
 
 
-#: The parameters that types may have at most (MySQL Reference Manual 8.4 §13.1 to §13.3; MariaDB has DECIMAL
-#: with up to 38 digits behind the point). VARCHAR and VARBINARY count what a row can hold; above that a
-#: server without strict mode makes TEXT and BLOB of them.
+#: Maximum parameters of types (MySQL Reference Manual 8.4 §13.1 to §13.3; MariaDB allows DECIMAL with up to
+#: 38 fraction digits). VARCHAR and VARBINARY are limited by the size of a row; above that, a server without
+#: strict mode converts them to TEXT and BLOB.
 MAX_BITS: Final = 64
 _MAX_FRACTION, _MAX_DIGITS, _MAX_SCALE = 6, 65, 38
 MAX_MEMBERS: Final = {"enum": 65_535, "set": 64}
@@ -293,14 +292,14 @@ _MAX_LENGTH: Final = {
     **dict.fromkeys(INTEGERS, 255), **dict.fromkeys(FLOATS, 255),
     "char": 255, "binary": 255, "varchar": 65_535, "varbinary": 65_535,
 }  # fmt: skip
-#: Of TEXT(n) and BLOB(n), which choose the size of the type by it; VECTOR(n) has less.
+#: For TEXT(n) and BLOB(n), where n selects the size of the type; VECTOR(n) has a lower limit.
 _ANY_LENGTH: Final = 2**32 - 1
 _YEAR_WIDTHS: Final = frozenset({None, 2, 4})
 
 
 def checked_type(column_type: ColumnType) -> ColumnType:
-    """Return the type as it is. Raises ValueError for parameters that no server allows, and for which
-    therefore no value has a meaning.
+    """Return the type unchanged. Raises ValueError for parameters that no server allows, with which values
+    have no meaning.
     """
     base, length, scale = column_type.base, column_type.length, column_type.scale
     if (length or 0) < 0 or (scale or 0) < 0:
@@ -323,23 +322,24 @@ def checked_type(column_type: ColumnType) -> ColumnType:
 
 
 def _precision(length: int | None, scale: int | None) -> tuple[int | None, int | None]:
-    """DECIMAL(p) has scale 0, and DECIMAL(0) the usual 10 digits; a bare DECIMAL is left open: a bare
-    `decimal` on the wire may be any.
+    """Complete the parameters of DECIMAL: DECIMAL(p) has scale 0, and DECIMAL(0) the default 10 digits.
+
+    A bare `decimal` stays without parameters, because on the wire it may have any.
     """
     if length == 0:
         length = 10
     return (length, 0) if length is not None and scale is None else (length, scale)
 
 
-#: The parameters that MySQL puts in when a column definition leaves them out.
+#: MySQL's default parameters in column definitions.
 _IMPLIED: Final = {"decimal": (10, 0), "bit": (1, None), "char": (1, None), "binary": (1, None)}
 
 
 def with_implied_parameters(column_type: ColumnType) -> ColumnType:
-    """Return the type as a table definition means it: a bare DECIMAL is DECIMAL(10,0), BIT is BIT(1), CHAR is
+    """Complete a type from a table definition: a bare DECIMAL is DECIMAL(10,0), BIT is BIT(1), CHAR is
     CHAR(1), DATETIME has fsp 0, and ZEROFILL has the display width of its type.
 
-    Only for text from a table definition: on the wire a bare word says that the parameters are unknown.
+    Do not use it for types on the wire, where missing parameters are unknown.
     """
     if column_type.length is None and column_type.base in _IMPLIED:
         length, scale = _IMPLIED[column_type.base]
@@ -352,7 +352,7 @@ def with_implied_parameters(column_type: ColumnType) -> ColumnType:
 
 
 def format_type(column_type: ColumnType) -> str:
-    """Return the type in MySQL's spelling: `decimal(10,4) unsigned`, `enum('a','it''s')`, `datetime(3)`."""
+    """Format a type in MySQL's spelling: `decimal(10,4) unsigned`, `enum('a','it''s')`, `datetime(3)`."""
     if column_type.members is not None:
         members = ",".join("'" + member.replace("'", "''") + "'" for member in column_type.members)
         return f"{column_type.base}({members})"
@@ -360,9 +360,7 @@ def format_type(column_type: ColumnType) -> str:
 
 
 def lacks_parameters(column_type: ColumnType) -> bool:
-    """Whether only the bare word is known of a type that always has parameters, so that `format_type` cannot
-    say them.
-    """
+    """Return whether a type lacks the parameters that it always has, so that `format_type` is incomplete."""
     if column_type.base in {"enum", "set"}:
         return column_type.members is None
     return column_type.length is None and (
@@ -371,11 +369,11 @@ def lacks_parameters(column_type: ColumnType) -> bool:
 
 
 def has_parameters(column_type: ColumnType) -> bool:
-    """Whether the type tells readers more than a bare word: members, length, precision, fraction digits."""
+    """Return whether the type has significant parameters: members, length, precision, fraction digits."""
     if column_type.members is not None or column_type.scale is not None:
         return True
     if column_type.base == "tinyint" and column_type.length == 1:
-        return True  # how readers tell a boolean
+        return True  # how readers recognize a boolean
     return bool(column_type.length) and (column_type.base in _PARAMETERIZED or column_type.base in FRACTIONAL)
 
 
@@ -383,7 +381,7 @@ _PARAMETERIZED: Final = frozenset({"decimal", "bit", "char", "varchar", "binary"
 
 
 def suffix(column_type: ColumnType) -> str:
-    """Return ` unsigned` and ` zerofill`, as they stand behind a numeric type."""
+    """Return ` unsigned` and ` zerofill`, as they follow a numeric type."""
     return (" unsigned" if column_type.unsigned else "") + (" zerofill" if column_type.zerofill else "")
 
 
@@ -397,7 +395,7 @@ def _parameters(column_type: ColumnType) -> str:
 
 
 def quoted_name(name: str) -> str:
-    """Return a name in back-ticks."""
+    """Return a name in backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -411,7 +409,7 @@ _HEX: Final = re.compile(r"0x(?:[0-9a-f]{2})+").fullmatch
 
 
 def default_text(data: bytes) -> str:
-    """Return the text that stands for a default of these bytes."""
+    """Return the text that represents a default of these bytes."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -419,10 +417,12 @@ def default_text(data: bytes) -> str:
 
 
 def is_hex(text: str) -> bool:
-    """Whether a default is the bytes of its digits; not if these spell a text, which would stand there."""
+    """Return whether a default is hexadecimal digits of bytes; False if the bytes are text, which would be
+    written instead.
+    """
     return _HEX(text) is not None and default_text(bytes.fromhex(text[2:])) == text
 
 
 def default_bytes(text: str) -> bytes:
-    """Return the bytes of a default. Raises UnicodeEncodeError for text that is none."""
+    """Return the bytes of a default. Raises UnicodeEncodeError for unpaired surrogates."""
     return bytes.fromhex(text[2:]) if is_hex(text) else text.encode()

@@ -1,13 +1,12 @@
-"""Column values as MySQL text: how Canal and its relatives write a value, and the canonical value it stands
-for.
+"""Column values as MySQL text, in the formats of Canal and related tools.
 
-Contract: `reader(type, …)` gives a function text → canonical value, `writer(type, …)` its inverse; None
-instead of a function means that text and value are the same, so that nothing is done for the column. Both are
-chosen once per column of a table version. A reader raises ValueError for text that is no value of the type.
-The spelling of a producer is a `TextStyle`.
+`reader(type, …)` returns a function from text to the canonical value, `writer(type, …)` its inverse. None
+instead of a function means that text and value are equal, so that the column needs no work. Both are chosen
+once per column of a table version. A reader raises ValueError for text that is not a value of the type.
+`TextStyle` describes the text format of a producer.
 
-Sources: TiCDC pkg/sink/codec/common (Go), Canal dbsync RowsLogBuffer and JsonConversion (Java), read 2026-07
-and 2026-08.
+Sources, read 2026-07 and 2026-08: TiCDC pkg/sink/codec/common (Go), Canal dbsync RowsLogBuffer and
+JsonConversion (Java).
 """
 
 from __future__ import annotations
@@ -26,24 +25,29 @@ from relay.mysql.conversion_names import conversion_of, in_two_steps, named_afte
 from relay.mysql.members import label_reader, label_writer
 from relay.mysql.types import BINARIES, FLOATS, INTEGERS
 
-#: Text to canonical value, and back; None for a value that is written as NULL.
+#: Text to canonical value, and back; None is a value that is written as NULL.
 Read = Callable[[str], Value]
 Write = Callable[[Any], str | None]
 
 
 class TextStyle(msgspec.Struct, frozen=True):
-    """How a producer spells values.
+    """The text format of a producer.
 
-    `float_text`: the notation of floats; `zero_year`: the year 0; `pads_binary`: BINARY(n) with its trailing
-    zero bytes; `keeps_scale`: DECIMAL always with the digits of its scale; `is_loose`: producers that look
-    alike write labels of ENUM, offsets behind TIMESTAMP, binary text of their own, and Canal an empty text
-    for some JSON; `zone`: the zone of TIMESTAMP; `read_binary`: how binary text is read, None if each
-    character is a byte; `write_binary`: how it is written, with the zero bytes at the end of BINARY(n), None
-    for the same. `has_labels`: ENUM and SET are labels, where the members are known. `has_null_dates`: a date
-    that is not in the calendar is NULL. `is_iso`: a `T` stands between date and time.
-
-    `unmoved`: called for a TIMESTAMP that is written in UTC because its zone's calendar has no such time, or
-    for a date that is written as NULL; `unlabeled` for a number for which there is no label.
+    float_text: Notation of floats.
+    zero_year: Text of the year 0.
+    pads_binary: BINARY(n) includes its trailing zero bytes.
+    keeps_scale: DECIMAL always has all digits of its scale.
+    is_loose: Read the variants of similar producers, too: labels of ENUM, offsets after TIMESTAMP, other
+        formats of binary text, and Canal's empty text for some JSON.
+    zone: Time zone of TIMESTAMP.
+    read_binary: Parser of binary text; None if each character is a byte.
+    write_binary: Formatter of binary text, called with padded BINARY(n); None if each byte is a character.
+    has_labels: ENUM and SET are labels if the members are known.
+    has_null_dates: A date that is not in the calendar is NULL.
+    is_iso: Date and time are separated by `T`.
+    unmoved: Called for a TIMESTAMP that is written in UTC because its zone's calendar has no such time, and
+        for a date that is written as NULL.
+    unlabeled: Called for a number without a label.
     """
 
     float_text: Callable[[float], str]
@@ -62,7 +66,7 @@ class TextStyle(msgspec.Struct, frozen=True):
 
 
 def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
-    """Return how to read this column's text; None if the text is the value."""
+    """Return the function that parses this column's text; None if the text is the value."""
     base = column_type.base
     if base in INTEGERS or base in {"bit", "year"}:
         return numbers.read_int
@@ -93,7 +97,7 @@ def _bytes_reader(column_type: ColumnType, read: Callable[[str], bytes]) -> Read
 
 
 def padded_reader(read: Callable[[str], bytes], length: int) -> Read:
-    """Return how BINARY(n) of so many bytes is read by what reads its text."""
+    """Return the function that parses BINARY(n) of `length` bytes. `read`: parser of its text."""
     return named_after(functools.partial(_read_padded, read, length), read, length)
 
 
@@ -112,7 +116,7 @@ _READS: Final[dict[str, Read]] = {
 
 @native("latin1")
 def read_bytes(text: str) -> bytes:
-    """Binary text: each character is a byte (ISO 8859-1). Raises ValueError."""
+    """Parse binary text in which each character is a byte (ISO 8859-1). Raises ValueError."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:
@@ -122,7 +126,7 @@ def read_bytes(text: str) -> bytes:
 
 @native("hex")
 def read_hex(text: str) -> bytes:
-    """Binary text in hex, also with `0x` before it. Raises ValueError."""
+    """Parse binary text in hex, optionally with a leading `0x`. Raises ValueError."""
     digits = text[2:] if text[:2] in {"0x", "0X"} else text
     try:
         return binascii.unhexlify(digits)
@@ -131,7 +135,7 @@ def read_hex(text: str) -> bytes:
 
 
 def read_signed_bytes(text: str) -> bytes:
-    """Binary text as Java prints an array of its signed bytes: `[106, 103, -1]`. Raises ValueError."""
+    """Parse Java's text of an array of signed bytes: `[106, 103, -1]`. Raises ValueError."""
     if text[:1] != "[" or text[-1:] != "]":
         raise ValueError("not a list of bytes")
     try:
@@ -141,14 +145,16 @@ def read_signed_bytes(text: str) -> bytes:
 
 
 def _read_padded(read: Callable[[str], bytes], length: int, text: str) -> bytes:
-    """BINARY(n): MySQL's row events leave out trailing zero bytes, which the type puts back."""
+    """Parse BINARY(n) and restore its trailing zero bytes, which MySQL's row events omit."""
     return read(text).ljust(length, b"\0")
 
 
 @native("json-or-null")
 def _read_json(text: str) -> str:
-    """A JSON value without bytes, as MySQL may have it in a NOT NULL column that was filled without a value:
-    MySQL itself reads it as the literal null (bugs.mysql.com/98496), and Canal sends "" for it.
+    """Return a JSON text; `null` for an empty one.
+
+    MySQL may have a JSON value without bytes in a NOT NULL column that was filled without a value: MySQL
+    itself reads it as the literal null (bugs.mysql.com/98496), and Canal sends "" for it.
     """
     return text or "null"
 
@@ -160,7 +166,7 @@ def _member_reader(read_labels: Callable[[str], int] | None, style: TextStyle) -
 
 
 def _read_members(read_labels: Callable[[str], int] | None, text: str) -> Value:
-    """ENUM index or SET bit map; labels, which some producers write, need the type's members."""
+    """Parse an ENUM index or SET bit map; labels, which some producers write, require the type's members."""
     try:
         return numbers.read_int(text)
     except ValueError:
@@ -170,7 +176,7 @@ def _read_members(read_labels: Callable[[str], int] | None, text: str) -> Value:
 
 
 def writer(column_type: ColumnType, style: TextStyle) -> Write | None:
-    """Return how to write this column's value; None if the value is the text."""
+    """Return the function that formats this column's value; None if the value is the text."""
     base = column_type.base
     if base == "year":
         zero = style.zero_year
@@ -231,7 +237,7 @@ def _read_iso(read: Read | None, text: str) -> Value:
 
 
 def _dated_text(write: Write | None, lost: Callable[[], None] | None, value: str) -> str | None:
-    """Return the text of a value whose date is in the calendar; None for others."""
+    """Return the text of a value with a calendar date; None for other values."""
     if not temporal.is_date(value[:10]):
         if lost is not None:
             lost()
@@ -254,7 +260,7 @@ def _stripped_bytes_text(value: bytes) -> str:
 
 
 def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> Write | None:
-    """Return how text of one style becomes text of the other; None if both spell this type alike."""
+    """Return the function that converts text from `source` to `target`; None if this type has one format."""
     if _spelled_alike(column_type.base, source, target):
         return None
     if column_type.base in FLOATS:
@@ -282,12 +288,12 @@ def _both(read: Read, write: Write) -> Write:
 
 
 def _has_own_binary(source: TextStyle, target: TextStyle) -> bool:
-    """Whether binary text of the one or the other is something else than a character a byte."""
+    """Return whether either side has another format of binary text than one character per byte."""
     return source.read_binary is not None or target.write_binary is not None
 
 
 def _stripped_text(text: str) -> str:
-    """BINARY text without its trailing zero bytes. Raises ValueError."""
+    """Return BINARY text without its trailing zero bytes. Raises ValueError."""
     if not text.isascii():
         read_bytes(text)
     return text.rstrip("\0")
@@ -297,7 +303,7 @@ in_two_steps(_stripped_text, read_bytes, _stripped_bytes_text)
 
 
 def converted_year(zero: str, text: str) -> str:
-    """Return the text of a YEAR with another year 0. Raises ValueError."""
+    """Return the text of a YEAR with the target's text of year 0. Raises ValueError."""
     if len(text) == 4 and text != "0000" and text.isdecimal():
         return text
     return _year_text(zero, numbers.read_int(text))
@@ -307,7 +313,9 @@ _LOOSE: Final = BINARIES | {"timestamp", "enum", "set", "json"}
 
 
 def _is_reshaped(base: str, source: TextStyle, target: TextStyle) -> bool:
-    """Whether one side's text is not what its producer writes."""
+    """Return whether the type's text has an optional form on either side: labels, other binary text, ISO
+    times or NULL dates.
+    """
     if base in {"enum", "set"}:
         return source.has_labels or target.has_labels
     if base in BINARIES:
