@@ -1,5 +1,5 @@
-"""DDL of MySQL and TiDB: `read_ddl` reads statements, `kinds_of` says what one does, `define_table` and
-`alter_table` make definitions.
+"""DDL of MySQL and TiDB: `read_ddl` parses statements, `kinds_of` returns the kinds of a statement,
+`define_table` and `alter_table` build definitions.
 """
 
 from relay.mysql.ddl.apply import alter_table, define_table

@@ -1,9 +1,9 @@
-"""Reads the items of ALTER TABLE and the options of a table.
+"""Parses the items of ALTER TABLE and the options of a table.
 
-Contract: `alter_items` gives the changes of the whole statement in their order. An item that is known to
-leave columns and keys alone becomes an OtherChange. Anything that is not known raises DdlNotUnderstood: it
-may change a column, and a definition without that change is a wrong one. An option with `=` is one, whatever
-its name. Sources: the grammars of MySQL 9, MariaDB 11 and TiDB 8.5 (`alter_list_item`, `alter_commands`,
+`alter_items` returns the changes of the whole statement in order. An item that is known to leave columns and
+keys alone becomes an OtherChange. Unknown items raise DdlNotUnderstood: they may change a column, and a
+definition without that change would be wrong. `name = value` is always an option, even if its name is
+unknown. Sources: the grammars of MySQL 9, MariaDB 11 and TiDB 8.5 (`alter_list_item`, `alter_commands`,
 `AlterTableSpec`).
 """
 
@@ -40,29 +40,29 @@ from relay.mysql.ddl.statements import (
 )
 from relay.mysql.ddl.tokens import Cursor
 
-#: Characters of a table's comment; servers cut off what is longer, or refuse the statement.
+#: Maximum characters of a table's comment; servers truncate longer ones, or refuse the statement.
 _LONGEST_COMMENT: Final = 2048
 
 
 def table_name(cursor: Cursor) -> TableName:
-    """Read `table` or `database.table`."""
+    """Parse `table` or `database.table`."""
     return TableName(*table_name_parts(cursor))
 
 
 def alter_items(cursor: Cursor) -> tuple[Change, ...]:
-    """Read the items of ALTER TABLE, from behind the table's name to the end of the statement."""
+    """Parse the items of ALTER TABLE, from after the table's name to the end of the statement."""
     skip_lock_wait(cursor)
     changes: list[Change] = []
     while not cursor.at_end():
         changes += _item(cursor)
         if cursor.look() == ")":
             raise DdlNotUnderstood("a parenthesis is closed that was not opened")
-        cursor.accept(",")  # options follow one another without one
+        cursor.accept(",")  # options need no comma between them
     return tuple(_last_rename(changes)) or (OtherChange(DdlKind.ALTER_TABLE_OPTION),)
 
 
 def skip_lock_wait(cursor: Cursor) -> None:
-    """Step over MariaDB's `NOWAIT` and `WAIT n`."""
+    """Skip MariaDB's `NOWAIT` and `WAIT n`."""
     if cursor.look() == "WAIT" and cursor.peek(1).kind == "number":
         cursor.take()
         cursor.take()
@@ -71,7 +71,7 @@ def skip_lock_wait(cursor: Cursor) -> None:
 
 
 def _last_rename(changes: list[Change]) -> list[Change]:
-    """Of several RENAME TO the servers carry out the last one."""
+    """Keep only the last of several RENAME TO, as the servers do."""
     renames = [change for change in changes if isinstance(change, RenameTo)]
     return [change for change in changes if not isinstance(change, RenameTo) or change is renames[-1]]
 
@@ -97,7 +97,7 @@ def _unknown(cursor: Cursor) -> DdlNotUnderstood:
 
 
 def _set(cursor: Cursor) -> list[Change]:
-    """TiDB: SET [HYPO] TIFLASH REPLICA 2 LOCATION LABELS 'a', 'b'."""
+    """Parse TiDB's SET [HYPO] TIFLASH REPLICA 2 LOCATION LABELS 'a', 'b'."""
     cursor.accept("HYPO")
     cursor.expect("TIFLASH", "REPLICA")
     while not cursor.at_item_end() or (cursor.look() == "," and cursor.peek(1).kind == "string"):
@@ -169,7 +169,7 @@ _DROPPED: Final = {
 
 
 def _ends_after_name(cursor: Cursor) -> bool:
-    """Whether the item is the next name and no more than may stand behind a column to drop."""
+    """Return whether the item consists of the next name and nothing that cannot follow a column to drop."""
     return cursor.peek(1).kind == "end" or cursor.look(1) in _AFTER_DROPPED
 
 
@@ -177,7 +177,7 @@ _AFTER_DROPPED: Final = frozenset({",", ")", ";", ".", "RESTRICT", "CASCADE", "P
 
 
 def drop_index(cursor: Cursor) -> Change:
-    """Read the name of the index to drop; the one named PRIMARY is the primary key."""
+    """Parse the name of the index to drop; the one named PRIMARY is the primary key."""
     name = cursor.name()
     return DropPrimaryKey() if name.upper() == "PRIMARY" else DropIndex(name)
 
@@ -228,7 +228,7 @@ def _alter(cursor: Cursor) -> list[Change]:
 
 
 def _altered_with(cursor: Cursor, kind: DdlKind, *words: str) -> list[Change]:
-    """Read `[IF EXISTS] name [NOT] word`."""
+    """Parse `[IF EXISTS] name [NOT] word`, where `word` is one of `words`."""
     cursor.accept("IF", "EXISTS")
     cursor.name()
     cursor.accept("NOT")
@@ -251,12 +251,12 @@ def _convert(cursor: Cursor) -> list[Change]:
 
 
 def accept_charset(cursor: Cursor) -> bool:
-    """Step over `CHARACTER SET` in one of its spellings if it comes next."""
+    """Skip `CHARACTER SET` in one of its spellings if it comes next; return whether it did."""
     return cursor.accept("CHARACTER", "SET") or cursor.accept("CHAR", "SET") or cursor.accept("CHARSET")
 
 
 def charset_and_collation(cursor: Cursor) -> tuple[str | None, str | None]:
-    """Read what follows `CHARACTER SET`, with a COLLATE behind it. DEFAULT, the database's, is None."""
+    """Parse the value of `CHARACTER SET`, and a COLLATE after it. DEFAULT (the database's) becomes None."""
     charset, collation = charset_name(cursor), charset_name(cursor) if cursor.accept("COLLATE") else None
     return None if charset == "default" else charset, None if collation == "default" else collation
 
@@ -276,17 +276,17 @@ def _remove(cursor: Cursor) -> list[Change]:
 
 
 def _partition(cursor: Cursor) -> list[Change]:
-    """PARTITION BY …; or PARTITION p0 with a placement policy or attributes."""
+    """Parse PARTITION BY …; or PARTITION p0 with a placement policy or attributes."""
     if not cursor.accept("BY"):
         return [OtherChange(DdlKind.ALTER_TABLE_OPTION)]
-    # The clause goes to the end of the statement, and its commas separate no items.
+    # The clause extends to the end of the statement, and its commas do not separate items.
     while not cursor.at_end():
         cursor.skip()
     return [OtherChange(DdlKind.ALTER_PARTITIONING)]
 
 
 def _to_the_end(cursor: Cursor) -> list[Change]:
-    """TiDB: ANALYZE PARTITION p0 INDEX a, b; COMPACT PARTITION p0, p1 TIFLASH REPLICA."""
+    """Parse TiDB's ANALYZE PARTITION p0 INDEX a, b; COMPACT PARTITION p0, p1 TIFLASH REPLICA."""
     if not cursor.at_item_end() and cursor.look() not in {"PARTITION", "TIFLASH"}:
         raise _unknown(cursor)
     is_alone = not cursor.accept("PARTITION")
@@ -296,7 +296,7 @@ def _to_the_end(cursor: Cursor) -> list[Change]:
 
 
 def _of_partition(kind: DdlKind) -> Callable[[Cursor], list[Change]]:
-    """`<verb> PARTITION p0, p1 …` is of this kind, and so is `DISCARD TABLESPACE`."""
+    """Return the parser of `<verb> PARTITION p0, p1 …`, of this kind, and of `DISCARD TABLESPACE`."""
 
     def read(cursor: Cursor) -> list[Change]:
         if cursor.accept("TABLESPACE"):
@@ -310,7 +310,7 @@ def _of_partition(kind: DdlKind) -> Callable[[Cursor], list[Change]]:
 
 
 def _skip_partition_names(cursor: Cursor) -> None:
-    """`p0, p1` is one item despite its comma, which shows in what follows a name there."""
+    """Skip `p0, p1`, which is one item despite its comma; the token after a name shows that."""
     while not cursor.at_end():
         if cursor.look() == ",":
             is_name = cursor.peek(1).kind in {"word", "name"}
@@ -319,7 +319,7 @@ def _skip_partition_names(cursor: Cursor) -> None:
         cursor.skip()
 
 
-#: What follows the name of a partition: the next one, or what is done with it.
+#: Tokens after the name of a partition: another name, or an operation on it.
 _AFTER_PARTITIONS: Final = frozenset(
     {
         *("", ",", ";", "INTO", "TABLESPACE"),
@@ -329,7 +329,7 @@ _AFTER_PARTITIONS: Final = frozenset(
 
 
 def _order(cursor: Cursor) -> list[Change]:
-    """ORDER BY a, b DESC: commas separate columns, as long as columns follow them."""
+    """Parse ORDER BY a, b DESC: commas separate columns, as long as columns follow them."""
     cursor.expect("BY")
     while not cursor.at_item_end() or (cursor.look() == "," and _orders_by(cursor)):
         cursor.skip()
@@ -337,7 +337,7 @@ def _order(cursor: Cursor) -> list[Change]:
 
 
 def _orders_by(cursor: Cursor) -> bool:
-    """Whether a column to order by follows the comma, and not another item."""
+    """Return whether the comma is followed by a column to order by, rather than by another item."""
     is_last = cursor.peek(2).kind == "end"
     return cursor.peek(1).kind in {"word", "name"} and (is_last or cursor.look(2) in _AFTER_ORDERED)
 
@@ -381,7 +381,7 @@ _ITEMS: Final[dict[str, Callable[[Cursor], list[Change]]]] = {
     "DISCARD": _of_partition(DdlKind.OTHER),
     "IMPORT": _of_partition(DdlKind.OTHER),
 }
-#: Options that say how the statement runs, not what it does.
+#: Options that control the execution of the statement, not its effect.
 _HOW: Final = frozenset({"ALGORITHM", "LOCK"})
 _OPTION_KINDS: Final = {
     "AUTO_INCREMENT": DdlKind.REBASE_AUTO_ID,
@@ -390,7 +390,7 @@ _OPTION_KINDS: Final = {
     "TTL_ENABLE": DdlKind.ALTER_TTL,
     "TTL_JOB_INTERVAL": DdlKind.ALTER_TTL,
 }
-#: Table options that need no `=` before their value.
+#: Table options whose value needs no `=`.
 _VALUED_OPTIONS: Final = frozenset(
     {
         *("AUTOEXTEND_SIZE", "AVG_ROW_LENGTH", "CHECKSUM", "COMPRESSION", "CONNECTION", "DELAY_KEY_WRITE"),
@@ -403,7 +403,7 @@ _VALUED_OPTIONS: Final = frozenset(
         *("STATS_SAMPLE_RATE", "STATS_OPTIONS", "STORAGE_CLASS"),
     }
 )
-#: Clauses of one or two words, with all that follows them, by the first word; `""` stands for one word alone.
+#: Clauses of one or two keywords, with the rest of the item, by the first keyword; `""` means no second one.
 _CLAUSES: Final = {
     "ENABLE": {"KEYS", "MASKING"},
     "DISABLE": {"KEYS", "MASKING"},
@@ -419,7 +419,7 @@ _CLAUSE_KINDS: Final = dict.fromkeys(("ENABLE", "DISABLE", "CACHE", "NOCACHE"), 
 
 
 def table_options(cursor: Cursor) -> list[Change]:
-    """Read table options up to the next comma: one change of each kind, in order."""
+    """Parse table options up to the next comma: one change of each kind, in order."""
     changes: dict[Change, None] = {}
     while not cursor.at_item_end() and cursor.look() not in _ITEMS:
         change = table_option(cursor)
@@ -429,7 +429,7 @@ def table_options(cursor: Cursor) -> list[Change]:
 
 
 def table_option(cursor: Cursor) -> Change | None:
-    """Read one option; None for one that says how the statement runs."""
+    """Parse one option; return None for one that only controls the execution of the statement."""
     cursor.accept("DEFAULT")
     if accept_charset(cursor):
         return TableCharset(*charset_and_collation(cursor))
@@ -461,7 +461,7 @@ def table_option(cursor: Cursor) -> Change | None:
 
 
 def _skip_value(cursor: Cursor) -> None:
-    """Step over `[=] value`; an expression such as `at + INTERVAL 1 DAY` goes whole."""
+    """Skip `[=] value`, including an entire expression such as `at + INTERVAL 1 DAY`."""
     if cursor.accept("POLICY"):
         cursor.accept("SET")  # TiDB: PLACEMENT POLICY SET DEFAULT
     if not cursor.accept("="):
@@ -486,7 +486,7 @@ _TIME_UNITS: Final = (
 
 
 def merged(changes: list[Change]) -> list[Change]:
-    """CHARSET and COLLATE one after the other are one change."""
+    """Merge successive CHARSET and COLLATE options into one change."""
     charsets = [change for change in changes if isinstance(change, TableCharset)]
     if len(charsets) < 2:
         return changes

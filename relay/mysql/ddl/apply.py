@@ -1,10 +1,9 @@
 """Applies the changes of a statement to a table's definition.
 
-Contract: `define_table` and `alter_table` are pure and never raise; a change that does not fit the definition
-gives None, because no definition is better than a wrong one. All changes of one ALTER TABLE refer to the
-columns as they were before it (MySQL swaps two columns in one statement), so keys and columns are linked by
-object here and named again at the end. Column and index names are compared without regard to case, as the
-server does.
+`define_table` and `alter_table` are pure and never raise; a change that does not fit the definition yields
+None, because no definition is better than a wrong one. All changes of one ALTER TABLE refer to the columns
+before it (MySQL can swap two columns in one statement), so keys refer to column objects here and get their
+column names at the end. Column and index names are compared case-insensitively, as the server does.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ from relay.mysql.ddl.statements import (
 )
 from relay.mysql.types import BINARIES, CHARS, INTEGERS, parse_type
 
-#: Bytes of the widest character, for charsets where it is not one (MySQL: SHOW CHARACTER SET).
+#: Maximum bytes of a character, for charsets where it is not 1 (MySQL: SHOW CHARACTER SET).
 _CHARACTER_BYTES: Final = {
     "utf8mb4": 4, "utf8": 3, "utf8mb3": 3, "gbk": 2, "gb2312": 2, "gb18030": 4, "big5": 2, "sjis": 2,
     "cp932": 2, "euckr": 2, "ujis": 3, "eucjpms": 3, "ucs2": 2, "utf16": 4, "utf16le": 4, "utf32": 4,
 }  # fmt: skip
-#: No statement can do more than this: a table has at most 4096 columns and 64 keys (TiDB: up to 512), and
-#: nobody names its charset again and again.
+#: Maximum changes of a statement: a table has at most 4096 columns and 64 keys (TiDB: up to 512), and real
+#: statements change its charset only a few times.
 _CHANGES: Final = 5000
 _INDEXES: Final = 512
 _CHARSETS: Final = 16
-#: The four sizes of TEXT and BLOB by the bytes that they hold.
+#: The four sizes of TEXT and BLOB by their maximum number of bytes.
 _SIZES: Final = (("tiny", 2**8 - 1), ("", 2**16 - 1), ("medium", 2**24 - 1), ("long", 2**32 - 1))
 
 
@@ -56,11 +55,11 @@ class _Inconsistent(Exception):
 
 
 class _Slot(msgspec.Struct, eq=False, gc=False):
-    """A column while its table is being altered: its name in lower case before the statement ("" for a new
-    one) and now, and its definition.
+    """A column during ALTER TABLE. `old`, `name`: its lower-case name before the statement ("" for a new
+    column) and now.
 
-    Every statement makes one for each column of its table: hence a struct, which costs a quarter of what an
-    object does.
+    Every statement creates one for each column of its table, so it is a struct, which costs a quarter of an
+    ordinary object.
     """
 
     old: str
@@ -68,12 +67,12 @@ class _Slot(msgspec.Struct, eq=False, gc=False):
     column: Column
 
     def become(self, column: Column) -> None:
-        """Take another definition, which may have another name."""
+        """Replace the definition, which may have another name."""
         self.name, self.column = column.name.lower(), column
 
 
 class _Key:
-    """A secondary index while its table is being altered."""
+    """A secondary index during ALTER TABLE."""
 
     def __init__(
         self, name: str, slots: list[_Slot], *, is_unique: bool = False, is_implied: bool = False
@@ -82,7 +81,7 @@ class _Key:
         self.become(name)
 
     def become(self, name: str) -> None:
-        """Take another name."""
+        """Change the name."""
         self.name, self.lower = name, name.lower()
 
     def columns(self) -> tuple[str, ...]:
@@ -92,8 +91,8 @@ class _Key:
 def define_table(
     table: TableId, changes: tuple[Change, ...], charset: str | None = None, collation: str | None = None
 ) -> TableSchema | None:
-    """The definition that CREATE TABLE makes out of nothing, in a database of this default charset and
-    collation; None if it contradicts itself.
+    """Return the definition from CREATE TABLE in a database with this default charset and collation; None if
+    it contradicts itself.
     """
     charset = charset or charset_of(collation)
     empty = TableSchema(table, (), primary_key=(), charset=charset, collation=collation)
@@ -102,7 +101,7 @@ def define_table(
 
 
 def alter_table(schema: TableSchema, changes: tuple[Change, ...]) -> TableSchema | None:
-    """The definition after these changes; None if one of them does not fit it."""
+    """Return the definition after these changes; None if one of them does not fit it."""
     try:
         return _Alteration(schema).run(changes)
     except _Inconsistent:
@@ -110,7 +109,7 @@ def alter_table(schema: TableSchema, changes: tuple[Change, ...]) -> TableSchema
 
 
 class _Alteration:
-    """A statement's work on a definition, in MySQL's order: drop and rename, modify, add columns and keys."""
+    """Alters a definition in MySQL's order: drop and rename, modify, add columns and keys."""
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
@@ -130,10 +129,10 @@ class _Alteration:
             )
             for key, is_unique in schema.ordered_keys()
         ]
-        #: The names of the indexes in lower case, if there are as many as indexes, and by column how many of
-        #: them were tried for it.
+        #: Lower-case index names, valid if there are as many as indexes, and the last number tried per
+        #: column.
         self._taken: tuple[set[str], dict[str, int]] = (set(), {})
-        #: About how many foreign keys there were: a number without a name is given to none again.
+        #: Approximate number of foreign keys so far: the server does not reuse the numbers of unnamed ones.
         self.foreign_keys = max([_fk_number(key.name) for key in self.indexes], default=0)
 
     def run(self, changes: tuple[Change, ...]) -> TableSchema:
@@ -144,7 +143,7 @@ class _Alteration:
                 if isinstance(change, phase):
                     self._apply(change)
             if phase is _OLD:
-                self._taken = set(), {}  # from here on indexes only come
+                self._taken = set(), {}  # indexes are only added from here on
         return self._result()
 
     def _apply(self, change: Change) -> None:  # noqa: C901, PLR0912 - one case a change
@@ -188,7 +187,9 @@ class _Alteration:
                 pass
 
     def _before(self, name: str) -> _Slot:
-        """The column named so before the statement, else the one named so now (TiDB goes step by step)."""
+        """Return the column with this name before the statement, else the one with this name now (TiDB
+        applies changes one by one).
+        """
         wanted = name.lower()
         for slot in self.slots:
             if slot.old == wanted:
@@ -196,7 +197,7 @@ class _Alteration:
         return self._after(name)
 
     def _after(self, name: str) -> _Slot:
-        """The column that has this name now."""
+        """Return the column that has this name now."""
         found = self._found(name)
         if found is None:
             raise _Inconsistent
@@ -215,8 +216,7 @@ class _Alteration:
     def _table_charset(self, change: TableCharset) -> None:
         charset = change.charset or charset_of(change.collation)
         if not change.convert:
-            # The columns keep the charset that they had from the table; it must be said now, where it was not
-            # said before.
+            # Columns keep the charset inherited from the table, so it becomes explicit where it was implied.
             for slot in self.slots:
                 pinned = _pinned(slot.column.type, self.charset, self.collation)
                 slot.column = msgspec.structs.replace(slot.column, type=pinned)
@@ -266,7 +266,7 @@ class _Alteration:
             self.slots.insert(self.slots.index(self._after(after)) + 1, slot)
 
     def _column(self, definition: ColumnDefinition) -> Column:
-        """The column, its type settled by the table's charset, and a bit literal's default by its type."""
+        """Return the column. The table's charset completes its type, and the type a bit literal's default."""
         column_type = settled(definition.column.type, self.charset)
         default = definition.column.default
         if definition.bits is not None:
@@ -293,8 +293,8 @@ class _Alteration:
     ) -> None:
         """Add an index. Without a name it gets its first column's, numbered if that is taken, as in MySQL.
 
-        It takes the place of a foreign key's index of its name. One that is there already is not added again:
-        its statement has come twice.
+        It replaces a foreign key's implied index of the same name. An index that already exists is not added
+        again: its statement is a repeat.
         """
         if not slots:
             return
@@ -313,7 +313,7 @@ class _Alteration:
         return [key for key in self.indexes if key.lower == wanted]
 
     def _free_name(self, column: str) -> str:
-        """The first of the names `a`, `a_2`, `a_3` and so on that is free."""
+        """Return the first of the names `a`, `a_2`, `a_3` and so on that is free."""
         taken, tried = self._taken
         if len(taken) != len(self.indexes):
             taken, tried = {key.lower for key in self.indexes}, {}
@@ -326,15 +326,14 @@ class _Alteration:
         return chosen
 
     def _note_clustered(self, *, is_nonclustered: bool) -> None:
-        """Note where TiDB keeps the primary key; to a table that is there it adds it as an index only."""
+        """Record whether TiDB stores rows by the primary key; one added to an existing table is an index."""
         self.is_nonclustered = is_nonclustered or bool(self.schema.columns)
 
     def _add_foreign_key(self, name: str, columns: Sequence[str]) -> None:
-        """Add the index of a foreign key, which TiDB makes if there is none that begins with its columns.
+        """Add the index of a foreign key, which TiDB creates if no index begins with its columns.
 
-        To a table that is there already TiDB adds it as ADD INDEX does, and the key by which it stores the
-        rows counts for none then (pingcap/tidb pkg/ddl/create_table.go, `addIndexForForeignKey`; executor.go,
-        `CreateForeignKey`).
+        In an existing table TiDB adds it like ADD INDEX, and then disregards the key by which it stores the
+        rows (pingcap/tidb pkg/ddl/create_table.go, `addIndexForForeignKey`; executor.go, `CreateForeignKey`).
         """
         self.foreign_keys += 1
         found = [self._found(column) for column in columns]
@@ -378,7 +377,7 @@ def _numbered(column: str, number: int) -> str:
 
 
 def _fk_number(name: str) -> int:
-    """The number of a foreign key's index that got its name from TiDB; 0 of others."""
+    """Return the number in a foreign key's index name that TiDB generated; 0 for other names."""
     prefix, number = name[:3].lower(), name[3:]
     if prefix == "fk_" and number.isascii() and number.isdigit():
         return int(number)
@@ -386,7 +385,7 @@ def _fk_number(name: str) -> int:
 
 
 def key_order(keys: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
-    """Return `TableSchema.key_order` of keys, of which some are unique, in the order of their names here."""
+    """Return `TableSchema.key_order` for keys in this order, each with whether it is unique."""
     unique = [is_unique for _, is_unique in keys]
     return () if unique == sorted(unique, reverse=True) else tuple([name for name, _ in keys])
 
@@ -399,9 +398,9 @@ _FOREIGN_KEYS: Final = (AddForeignKey,)
 
 
 def settled(column_type: ColumnType, table_charset: str | None) -> ColumnType:
-    """The type that a column gets in a table of this charset.
+    """Return the type of a column in a table with this charset.
 
-    A collation implies its charset. Charset `binary` makes binary types of character types; TEXT(n) and
+    A collation implies its charset. Charset `binary` turns character types into binary types; TEXT(n) and
     BLOB(n) become the smallest type that holds n characters (MySQL Reference Manual §13.3.1, §13.3.4).
     """
     if not _has_charset(column_type) and column_type.base not in BINARIES:
@@ -423,7 +422,7 @@ def _character_bytes(charset: str | None) -> int:
 
 
 def charset_of(collation: str | None) -> str | None:
-    """`utf8mb4_bin` belongs to utf8mb4: every collation begins with its charset's name."""
+    """Return the charset of a collation, which its name begins with: utf8mb4 for `utf8mb4_bin`."""
     return collation.split("_", 1)[0] if collation else None
 
 
@@ -444,7 +443,7 @@ def _has_charset(column_type: ColumnType) -> bool:
 
 
 def _bits_default(bits: Bits, column_type: ColumnType) -> Default:
-    """`b'…'` is text for a column of characters or bytes, and a number for all others."""
+    """Return the default of a `b'…'` literal: text for character and binary columns, else a number."""
     if _has_charset(column_type) or column_type.base in BINARIES:
         return Default(bits_text(bits))
     if bits.size <= 8:

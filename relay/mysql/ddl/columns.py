@@ -1,9 +1,8 @@
-"""Reads column definitions, keys and defaults, the parts that CREATE TABLE and ALTER TABLE have in common.
+"""Parses column definitions, keys and defaults, which CREATE TABLE and ALTER TABLE share.
 
-Contract: every function steps over what it has read and raises DdlNotUnderstood if that cannot be a
-definition. Attributes may come in any order; those that say nothing about names, types, nullability,
-defaults, keys or comments are stepped over. Source: MySQL Reference Manual 8.4 §15.1.20 (CREATE TABLE), TiDB
-"CREATE TABLE".
+Every function consumes what it parses and raises DdlNotUnderstood if it cannot be a definition. Attributes
+may come in any order; those that do not affect names, types, nullability, defaults, keys or comments are
+skipped. Source: MySQL Reference Manual 8.4 §15.1.20 (CREATE TABLE), TiDB "CREATE TABLE".
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ from relay.mysql.ddl.statements import (
 from relay.mysql.ddl.tokens import Cursor, Token
 from relay.mysql.types import default_text, defined_type, is_known_type, joined_name, with_implied_parameters
 
-#: Where a column's attributes end before the item does, in ALTER TABLE.
+#: Keywords that end a column's attributes before the item ends, in ALTER TABLE.
 _STOPS: Final = frozenset({"FIRST", "AFTER", "PARTITION", "REMOVE"})
-#: Characters of a column's comment; servers cut off what is longer, or refuse the statement.
+#: Maximum characters of a column's comment; servers truncate longer ones, or refuse the statement.
 _LONGEST_COMMENT: Final = 1024
-#: Characters of a default: the bytes of the longest value that can have one.
+#: Maximum characters of a default: the bytes of the longest value that can have one.
 _LONGEST_DEFAULT: Final = 65_535
-#: Columns of an index: 16 in MySQL and TiDB, 32 in MariaDB.
+#: Maximum columns of an index: 16 in MySQL and TiDB, 32 in MariaDB.
 _KEY_PARTS: Final = 32
 _NOW: Final = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"})
 
 
 class _Definition:
-    """What has been read of one column."""
+    """The parsed attributes of one column."""
 
     def __init__(self, cursor: Cursor, name: str) -> None:
         self.cursor, self.name = cursor, name
         self.type_text = ""
-        #: What follows the type and belongs to it: `unsigned`, `character set latin1`.
+        #: Attributes that belong to the type: `unsigned`, `character set latin1`.
         self.type_attributes: list[str] = []
         self.nullable: bool | None = None
         self.default: Default | Absent = ABSENT
@@ -96,9 +95,7 @@ class _Definition:
             self.type_attributes.append("character set utf8mb3")
 
     def _check_known(self, name: str) -> None:
-        """Refuse a type that is not known unless it is followed by what follows types: another word there
-        shows that this one is none.
-        """
+        """Refuse an unknown type unless an attribute or the item's end follows it."""
         if is_known_type(name) or self.cursor.at_item_end():
             return
         following = self.cursor.look()
@@ -214,16 +211,17 @@ _ATTRIBUTES: Final[dict[str, Callable[[_Definition], None]]] = {
 }
 
 
-#: What is stepped over with the parentheses behind it: `AUTO_RANDOM(5)`, `CHECK (a > 0)`, `VECTOR<FLOAT>(3)`.
+#: Tokens that are skipped with the parentheses after them: `AUTO_RANDOM(5)`, `CHECK (a > 0)`,
+#: `VECTOR<FLOAT>(3)`.
 _WITH_PARENTHESES: Final = frozenset({"AUTO_RANDOM", "CHECK", ">"})
-#: Attributes that say nothing about a column's definition.
+#: Attributes that do not affect a column's definition.
 _OTHER_ATTRIBUTES: Final = frozenset(
     {
         *("SIGNED", "INVISIBLE", "VISIBLE", "GENERATED", "VIRTUAL", "CHECK", "COMPRESSED", "SRID"),
         *("REF_SYSTEM_ID", "BINARY"),
     }
 )
-#: Words that name no type, but begin or continue something that is no column.
+#: Keywords that are not types, but begin or continue something that is not a column.
 _NO_TYPES: Final = frozenset(
     {
         *("INDEX", "KEY", "KEYS", "COLUMN", "PRIMARY", "UNIQUE", "FULLTEXT", "SPATIAL", "FOREIGN"),
@@ -236,12 +234,12 @@ _NO_TYPES: Final = frozenset(
 
 
 def column_definition(cursor: Cursor) -> ColumnDefinition:
-    """Read `name type attributes…`, up to the end of the item or to FIRST or AFTER."""
+    """Parse `name type attributes…`, up to the end of the item or to FIRST or AFTER."""
     return _Definition(cursor, column_name(cursor)).read()
 
 
 def column_name(cursor: Cursor) -> str:
-    """Read `column`, `table.column` or `database.table.column`; give the column."""
+    """Parse `column`, `table.column` or `database.table.column`; return the column."""
     name = cursor.name()
     while cursor.accept("."):
         name = cursor.name()
@@ -249,7 +247,7 @@ def column_name(cursor: Cursor) -> str:
 
 
 def _type_arguments(cursor: Cursor) -> str:
-    """`('a','it''s')` or `(10,2)`, in the form that `parse_type` reads."""
+    """Parse `('a','it''s')` or `(10,2)` into the form that `parse_type` reads."""
     arguments: list[str] = []
     cursor.expect("(")
     while not cursor.accept(")"):
@@ -268,7 +266,7 @@ def _type_arguments(cursor: Cursor) -> str:
 
 
 def charset_name(cursor: Cursor) -> str:
-    """Step over `[=] name`, quoted or not, and give the name in lower case."""
+    """Parse `[=] name`, quoted or not, and return the name in lower case."""
     cursor.accept("=")
     token = cursor.take()
     if token.kind not in {"word", "name", "string"} or not token.text or set(token.text) & set("'(), \t\r\n"):
@@ -277,7 +275,7 @@ def charset_name(cursor: Cursor) -> str:
 
 
 def default_value(cursor: Cursor) -> Default | Bits:
-    """Read what follows DEFAULT: a literal, NULL, CURRENT_TIMESTAMP, `(expression)` or a function."""
+    """Parse the value of DEFAULT: a literal, NULL, CURRENT_TIMESTAMP, `(expression)` or a function."""
     default = _default(cursor)
     size = default.size if isinstance(default, Bits) else len(default.text or "")
     if size > _LONGEST_DEFAULT:
@@ -322,7 +320,7 @@ def _number(cursor: Cursor) -> str:
 
 
 def _function(cursor: Cursor) -> Default:
-    """An expression in words (`uuid()`, `NEXT VALUE FOR seq`), or a typed literal (`DATE '2020-01-01'`)."""
+    """Parse a function (`uuid()`, `NEXT VALUE FOR seq`) or a typed literal (`DATE '2020-01-01'`)."""
     start = cursor.peek()
     if cursor.look() in {"DATE", "TIME", "TIMESTAMP"} and cursor.peek(1).kind == "string":
         cursor.take()
@@ -335,14 +333,14 @@ def _function(cursor: Cursor) -> Default:
 
 
 def _now(cursor: Cursor) -> str:
-    """CURRENT_TIMESTAMP and its synonyms, all written as SHOW CREATE TABLE does."""
+    """Parse CURRENT_TIMESTAMP or a synonym; return it in the spelling of SHOW CREATE TABLE."""
     cursor.take()
     digits = cursor.skip_parentheses() if cursor.look() == "(" else ""
     return f"CURRENT_TIMESTAMP({digits})" if digits not in {"", "0"} else "CURRENT_TIMESTAMP"
 
 
 def _skip_action(cursor: Cursor) -> None:
-    """Step over CASCADE, RESTRICT, SET NULL, SET DEFAULT, NO ACTION."""
+    """Skip CASCADE, RESTRICT, SET NULL, SET DEFAULT, NO ACTION."""
     if cursor.accept_any("SET", "NO"):
         cursor.take()
     else:
@@ -350,7 +348,7 @@ def _skip_action(cursor: Cursor) -> None:
 
 
 def read_bits(token: Token) -> Bits:
-    """The value of `b'…'`, `0b…`, `x'…'` or `0x…`."""
+    """Return the value of `b'…'`, `0b…`, `x'…'` or `0x…`."""
     base = 2 if token.text[:2].lower() in {"b'", "0b"} else 16
     digits = token.text[2:].rstrip("'")
     bits_of_digit = 1 if base == 2 else 4
@@ -358,25 +356,25 @@ def read_bits(token: Token) -> Bits:
 
 
 def bits_text(bits: Bits) -> str:
-    """The text that the bytes of a bit or hexadecimal literal spell; `0x…` where they are no UTF-8."""
+    """Return the text in the bytes of a bit or hexadecimal literal; `0x…` if they are not UTF-8."""
     return default_text(bits.number.to_bytes(bits.size, "big"))
 
 
 def table_name_parts(cursor: Cursor) -> tuple[str, str | None]:
-    """Read `table`, `.table` or `database.table`; gives the table first."""
+    """Parse `table`, `.table` or `database.table`; return the table first."""
     if cursor.accept("."):
         return cursor.name(), None
     first = cursor.name()
     return (cursor.name(), first) if cursor.accept(".") else (first, None)
 
 
-#: Indexes by which no column's values are told apart.
+#: Indexes that do not index ordinary column values.
 NOT_OF_VALUES: Final = frozenset({"FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID"})
-#: Where PolarDB-X has an index.
+#: PolarDB-X's locations of an index.
 _INDEX_PLACES: Final = ("GLOBAL", "LOCAL", "CLUSTERED")
 INDEX_KINDS: Final = frozenset({*NOT_OF_VALUES, *_INDEX_PLACES, "UNIQUE"})
-#: Words of TiDB, MariaDB and PolarDB-X that are columns' names as well, and what follows them where they are
-#: not.
+#: Keywords of TiDB, MariaDB and PolarDB-X that may also be column names, and the tokens that follow them as
+#: keywords.
 _FOLLOWERS: Final = {
     **dict.fromkeys(("VECTOR", "COLUMNAR", "HYBRID"), ("INDEX", "KEY", "(")),
     **dict.fromkeys(_INDEX_PLACES, ("INDEX", "KEY", "UNIQUE", "COLUMNAR")),
@@ -384,12 +382,12 @@ _FOLLOWERS: Final = {
     "SYSTEM": ("VERSIONING",),
     "MASKING": ("POLICY",),
 }
-#: How TiDB's extended statistics go on: `STATS_EXTENDED name CARDINALITY (a, b)`.
+#: The kinds of TiDB's extended statistics: `STATS_EXTENDED name CARDINALITY (a, b)`.
 _STATISTICS: Final = frozenset({"CARDINALITY", "DEPENDENCY", "CORRELATION"})
 
 
 def names_no_column(cursor: Cursor) -> bool:
-    """Whether a key, constraint or the like comes next, and not the name of a column and its type."""
+    """Return whether a key, constraint or the like comes next, rather than a column's name and type."""
     word = cursor.look()
     if word == "STATS_EXTENDED":
         return cursor.look(1) == "IF" or cursor.look(2) in _STATISTICS
@@ -397,9 +395,9 @@ def names_no_column(cursor: Cursor) -> bool:
 
 
 def key_or_constraint(cursor: Cursor) -> Change | None:
-    """Read a key, index or constraint up to the item's end; None (nothing read) if a column stands there.
+    """Parse a key, index or constraint up to the item's end. For a column, consume nothing and return None.
 
-    What else MySQL, TiDB and MariaDB let stand there, and is no column, is an OtherChange.
+    Other elements of MySQL, TiDB and MariaDB that are not columns are an OtherChange.
     """
     if not names_no_column(cursor):
         return None
@@ -425,9 +423,9 @@ def _primary_key(cursor: Cursor, _: str) -> Change:
 
 
 def _index(cursor: Cursor, constraint: str) -> Change:
-    """Read `[UNIQUE] [kind] [INDEX | KEY] [name] (…)`.
+    """Parse `[UNIQUE] [kind] [INDEX | KEY] [name] (…)`.
 
-    Where an index is (GLOBAL, LOCAL, CLUSTERED of PolarDB-X) does not matter here.
+    The location of an index (GLOBAL, LOCAL, CLUSTERED in PolarDB-X) is ignored.
     """
     is_unique = False
     while _is_index_kind(cursor):
@@ -442,13 +440,13 @@ def _index(cursor: Cursor, constraint: str) -> Change:
 
 
 def _is_index_kind(cursor: Cursor) -> bool:
-    """Whether a kind of an index comes next, and not an index's name: `UNIQUE local (a)`."""
+    """Return whether a kind of index comes next, rather than an index's name: `UNIQUE local (a)`."""
     word = cursor.look()
     return word in INDEX_KINDS and (word not in _FOLLOWERS or cursor.look(1) in _FOLLOWERS[word])
 
 
 def _foreign_key(cursor: Cursor, constraint: str) -> Change:
-    """Read a foreign key, of which only the index matters: one that is not understood is stepped over."""
+    """Parse a foreign key, of which only the index matters; skip it if it is not understood."""
     found = cursor.attempt(_foreign_key_columns)
     if found is None:
         return OtherChange(DdlKind.ADD_FOREIGN_KEY)
@@ -473,7 +471,7 @@ def _unknown_key(_: Cursor, __: str) -> Change:
     raise DdlNotUnderstood("a constraint of an unknown kind")
 
 
-#: What follows CONSTRAINT and its name, if it has one.
+#: Keywords after CONSTRAINT and its optional name.
 _CONSTRAINTS: Final = frozenset({"PRIMARY", "UNIQUE", "FOREIGN", "CHECK"})
 _KEYS: Final[dict[str, Callable[[Cursor, str], Change]]] = {
     "CONSTRAINT": _unknown_key,
@@ -489,7 +487,7 @@ _KEYS: Final[dict[str, Callable[[Cursor, str], Change]]] = {
 
 
 def index_name(cursor: Cursor) -> str:
-    """Step over `[name] [USING type]`; "" if there is no name."""
+    """Parse `[name] [USING type]`; return "" if there is no name."""
     name = "" if cursor.look() == "(" or _is_index_type(cursor) else cursor.name()
     if _is_index_type(cursor):
         cursor.take()
@@ -498,12 +496,12 @@ def index_name(cursor: Cursor) -> str:
 
 
 def _is_index_type(cursor: Cursor) -> bool:
-    """USING BTREE; `type` alone may also be the name of an index."""
+    """Return whether USING BTREE or TYPE BTREE comes next; `type` alone may also be the name of an index."""
     return cursor.look() == "USING" or (cursor.look() == "TYPE" and cursor.peek(1).kind == "word")
 
 
 def key_columns(cursor: Cursor) -> tuple[str, ...] | None:
-    """Read `(a, b(10) DESC, …)`; None if a part is no column, but an expression or (in MariaDB) a period."""
+    """Parse `(a, b(10) DESC, …)`; return None if a part is an expression or (in MariaDB) a period."""
     columns: list[str] = []
     is_columns = True
     cursor.expect("(")

@@ -1,9 +1,9 @@
-"""In which database the unqualified names of a statement are.
+"""Finds the database of the unqualified names in a statement.
 
-A message names one table: that which the statement is about, a rename's by its new name. Its database is that
-of the session only if the statement does not name it. Canal's message of `RENAME TABLE a TO other.b`, sent in
-database `d`, says `other` and nowhere `d` (upstream: `LogEventConvert`, which takes the schema of the first
-new name). TiCDC names the databases of a rename.
+A message names one table: the table that the statement affects, or the new name of a rename. Its database is
+the session's default only if the statement does not name it. Canal's message of `RENAME TABLE a TO other.b`,
+sent in database `d`, contains `other` and nowhere `d` (upstream: `LogEventConvert`, which takes the schema of
+the first new name). TiCDC names the databases of a rename.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from relay.mysql.ddl.statements import (
 
 
 class Named(NamedTuple):
-    """A name in a statement, and whether a table of this name was there before it."""
+    """A name in a statement, and whether a table of this name existed before it."""
 
     name: TableName
     is_old: bool
@@ -41,12 +41,12 @@ def default_databases(
     databases: Mapping[str, Iterable[str]],
     exists: Callable[[TableId], bool],
 ) -> tuple[str, ...]:
-    """Return the database of unqualified names; all that it may be if it may be more than one.
+    """Return the database of unqualified names, or all candidates if it is ambiguous.
 
-    `table` is what the message names. If its database is not surely the session's, what counts
-    is the one of `databases` (with their tables) that has all tables that the statement presupposes
-    (`exists`). If none or several have all, it may be any that has one of them; if none has any, it is the
-    message's.
+    `table` is the table in the message. If its database is not certainly the session's, the result is the one
+    of `databases` (with their tables) that contains all tables that must exist before the statement
+    (`exists`). If none or several contain all, every database with one of them is a candidate; if there is
+    none, the result is the message's database.
     """
     named = [each for statement in statements for each in named_in(statement)]
     if _is_the_sessions(table, [each.name for each in named]):
@@ -68,8 +68,8 @@ def default_databases(
 
 
 def _is_the_sessions(table: TableId, names: list[TableName]) -> bool:
-    """Whether the message's database is surely that of the session: the statement does not name it, or names
-    the message's table without it.
+    """Return whether the message's database is certainly the session's: the statement does not name it, or
+    names the message's table without it.
     """
     database = table.database.lower()
     own = [name.database for name in names if name.table.lower() == table.table.lower()]
@@ -80,7 +80,7 @@ def _is_the_sessions(table: TableId, names: list[TableName]) -> bool:
 
 
 def _presupposed(named: list[Named]) -> set[str]:
-    """Return the unqualified names of tables that the statement does not make before it uses them."""
+    """Return the unqualified names of tables that must exist before the statement."""
     found: set[str] = set()
     made: set[str] = set()
     for name, is_old in named:
@@ -92,7 +92,7 @@ def _presupposed(named: list[Named]) -> set[str]:
 
 
 def named_in(statement: Statement) -> Iterator[Named]:
-    """The names of tables in a part of a statement, in its order."""
+    """Yield the table names in a part of a statement, in order."""
     match statement:
         case CreateTable(table) | CreateTableAs(table):
             yield Named(table, is_old=False)

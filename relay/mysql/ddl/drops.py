@@ -1,4 +1,4 @@
-"""What stands before the names of tables that a statement drops or renames, for targets that write it."""
+"""The beginning of DROP and RENAME statements, before the tables' names, for targets that rewrite them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from relay.mysql.ddl.tokens import Cursor, tokenize
 
 
 def drop_words(sql: str) -> str | None:
-    """Return what stands before the names, `DROP TABLE IF EXISTS` for example, without comments; None for a
-    statement that begins with anything else.
+    """Return the text before the names, such as `DROP TABLE IF EXISTS`, without comments; None for a
+    statement that is not such a DROP.
     """
     cursor = _cursor(sql)
     if cursor is None or not cursor.accept("DROP"):
@@ -20,16 +20,14 @@ def drop_words(sql: str) -> str | None:
 
 
 def rename_words(sql: str) -> str:
-    """Return what RENAME TABLE says before the names if it does what this statement does, which renames:
-    MariaDB has IF EXISTS.
+    """Return the text before the names in an equivalent RENAME TABLE, with MariaDB's IF EXISTS if the
+    statement has it.
     """
     return _rename(sql)[0]
 
 
 def rename_clauses(sql: str) -> list[str]:
-    """Return the clauses of a RENAME TABLE as written, `a TO b` for example, without comments; [] for a
-    statement that begins with anything else.
-    """
+    """Return the clauses of a RENAME TABLE, such as `a TO b`, without comments; [] for other statements."""
     cursor = _rename(sql)[1]
     if cursor is None:
         return []
@@ -44,7 +42,9 @@ def rename_clauses(sql: str) -> list[str]:
 
 
 def _rename(sql: str) -> tuple[str, Cursor | None]:
-    """The words of a statement that renames, and a cursor behind those of RENAME TABLE; None for another."""
+    """Return the text before the names in an equivalent RENAME TABLE, and a cursor after it; None instead of
+    the cursor if the statement is not RENAME TABLE.
+    """
     words, cursor = "RENAME TABLE", _cursor(sql)
     if cursor is None:
         return words, None

@@ -1,8 +1,8 @@
-"""Statements about several tables, taken apart.
+"""Splits statements about several tables.
 
-Contract: a DROP or RENAME of several tables has a part for any of them, which says the same of these and
-nothing of the others. Any other statement is whole, and so is a text that does not begin as its kind does,
-that is not understood, or that holds several statements.
+A DROP or RENAME of several tables can be split into parts; each keeps all information about its own tables
+and none about the others. Any other statement is indivisible, and so is a text that does not begin like its
+kind, is not understood, or contains several statements.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _DROPS: Final = frozenset({DdlKind.DROP_TABLE, DdlKind.DROP_VIEW})
 
 
 def parts(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> list[SchemaChange]:
-    """Return for each group of its tables, in their order, the statement about them; none if it is whole. In
-    time linear in tables and pairs.
+    """Return, for each group of tables, the part of the statement about them; nothing if it is indivisible.
+
+    The time is linear in the number of tables and pairs.
     """
     groups = list(groups)
     if renames_alone(change) and len(change.renamed) > 1:
@@ -38,19 +39,20 @@ def parts(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> list[S
 
 
 def only_kind(change: SchemaChange) -> DdlKind | None:
-    """Return the one thing that a statement about tables does: whoever knows that and the tables may rewrite
-    it. None if its text says more, or is not understood, so that only its message tells a kind.
+    """Return the kind of a statement with a single effect, which a target can rewrite from kind and tables.
+
+    None if the text has other effects, or if it is not understood, so that only its message gives a kind.
     """
     return change.kinds[0] if len(change.kinds) == 1 and change.targets else None
 
 
 def renames_alone(change: SchemaChange) -> bool:
-    """Whether a statement renames tables, and its text says nothing else."""
+    """Return whether a statement renames tables and does nothing else."""
     return only_kind(change) is DdlKind.RENAME_TABLE
 
 
 def words_of_drops(change: SchemaChange) -> str | None:
-    """Return what a DROP of several tables says before their names; None for any other statement."""
+    """Return the text before the names in a DROP of several tables; None for any other statement."""
     if only_kind(change) in _DROPS and len(change.targets) > 1:
         return drop_words(change.ddl)
     return None
@@ -73,7 +75,7 @@ def _renames(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> lis
 
 
 class _Members:
-    """What a statement says of each of its tables."""
+    """The information about each table of a statement."""
 
     def __init__(self, change: SchemaChange) -> None:
         self._change = change
@@ -89,7 +91,7 @@ class _Members:
         named: Sequence[TableId],
         pairs: Sequence[RenamedTable] = (),
     ) -> SchemaChange:
-        """Return the statement about some tables; `named`: these, and their old names."""
+        """Return the part of the statement about some tables. `named`: these tables and their old names."""
         definitions, before = self._definitions, self._known_before
         return msgspec.structs.replace(
             self._change,

@@ -1,9 +1,9 @@
-"""A definition as a statement, for targets that show it by one.
+"""Formats a definition as a statement, for targets that show definitions as SQL.
 
-Contract: `create_statement` gives CREATE TABLE in the spelling of SHOW CREATE TABLE, which is read back as
-the same definition, but for what TiDB alone knows of its keys; None where the definition does not say all of
-it: the expression of a generated column, the length of a key's prefix. What no definition here has
-(partitions, foreign keys, the engine) is not in it.
+`create_statement` returns CREATE TABLE in the spelling of SHOW CREATE TABLE. Parsing it yields the same
+definition, apart from TiDB's properties of keys. It returns None if the definition lacks a necessary part:
+the expression of a generated column, the length of a key's prefix. Parts that definitions do not store
+(partitions, foreign keys, the engine) are omitted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from relay.mysql.types import BINARIES, BLOBS, CHARS, format_type, is_hex, quote
 
 
 def create_statement(schema: TableSchema) -> str | None:
-    """Return the statement that makes the table, without its database; None if it cannot be known."""
+    """Return the statement that creates the table, without its database; None if it is unknown."""
     if schema.is_view or not schema.complete or any(column.generated for column in schema.columns):
         return None
     bases = {column.name: column.type.base for column in schema.columns}
@@ -32,7 +32,7 @@ def create_statement(schema: TableSchema) -> str | None:
     return f"CREATE TABLE {quoted_name(schema.id.table)} (\n  {body}\n){''.join(_table_options(schema))}"
 
 
-#: Types of which a key holds only a prefix of the values.
+#: Types of which a key contains only a prefix of the values.
 _LONG: Final = BLOBS | {base for base in CHARS if base.endswith("text")}
 
 
@@ -76,7 +76,7 @@ def _attributes(column: Column) -> Iterator[str]:
     if column.nullable is False:
         yield "NOT NULL"
     elif column.type.base == "timestamp":
-        yield "NULL"  # some servers take NOT NULL for granted here
+        yield "NULL"  # some servers default to NOT NULL here
     if isinstance(column.default, Default):
         yield f"DEFAULT {_default(column.default, column.type.base)}"
     if column.on_update is not None:
@@ -98,7 +98,7 @@ def _default(default: Default, base: str) -> str:
     return text if base in BINARIES and is_hex(text) else _literal(text)
 
 
-#: Expressions that stand without parentheses.
+#: Expressions without parentheses.
 _BARE: Final = re.compile(
     r"CURRENT_TIMESTAMP(?:\(\d\))?|NEXT VALUE FOR .*", re.IGNORECASE | re.DOTALL
 ).fullmatch

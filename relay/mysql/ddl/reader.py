@@ -1,12 +1,14 @@
-"""Reads MySQL's and TiDB's DDL statements: what a table definition needs of them, and nothing else.
+"""Parses DDL statements of MySQL and TiDB, as far as table definitions depend on them.
 
-Contract: `read_ddl` gives a `Ddl` or raises DdlNotUnderstood, whatever the text. Options that it does not
-know are stepped over. The result says what is written; `define_table` and `alter_table` make definitions of
-it, `relay.catalog` keeps them. Text comes in two spellings. What users type and MySQL logs has backslash
-escapes (`'back\\\\slash'`). What TiDB restores from its syntax tree, and TiCDC therefore sends, doubles
-quotes but leaves backslashes as they are (`'back\\slash'`), and writes literals with an introducer
-(`_UTF8MB4'x'`). Sources: MySQL Reference Manual 8.4 §15.1, TiDB "SQL Statements"; statements of real TiCDC,
-Canal, Debezium and Maxwell streams.
+`read_ddl` returns a `Ddl` or raises DdlNotUnderstood for any text. Unknown options are skipped. The result
+describes the statement as written; `define_table` and `alter_table` build definitions from it, which
+`relay.catalog` keeps. Text has one of two spellings. Statements that users type and MySQL logs have backslash
+escapes (`'back\\\\slash'`). Statements that TiDB restores from its syntax tree, and TiCDC therefore sends,
+have doubled quotes but literal backslashes (`'back\\slash'`), and literals with an introducer
+(`_UTF8MB4'x'`).
+
+Sources: MySQL Reference Manual 8.4 §15.1, TiDB "SQL Statements"; statements from real TiCDC, Canal, Debezium
+and Maxwell streams.
 """
 
 from __future__ import annotations
@@ -76,11 +78,11 @@ from relay.mysql.ddl.views import view_columns
 def read_ddl(
     sql: str, *, backslash_escapes: bool = True, most_statements: int = DEFAULT_LIMITS.ddl_statements
 ) -> Ddl:
-    """Read one statement (or several with `;` between them, up to `most_statements`).
+    """Parse one statement (or several, separated by `;`, up to `most_statements`).
 
-    `backslash_escapes=False` reads the text that TiDB restores. If the text cannot be read in that way, the
-    other way is tried. Raises DdlNotUnderstood for a statement that is no DDL of tables, databases, views or
-    sequences, and for anything malformed; LimitExceeded for too many statements.
+    `backslash_escapes=False` parses text restored by TiDB. If the text cannot be parsed in one way, the other
+    is tried. Raises DdlNotUnderstood for a statement other than DDL of tables, databases, views or sequences,
+    and for malformed text; LimitExceeded for too many statements.
     """
     try:
         return _read(sql, most_statements, backslash_escapes=backslash_escapes)
@@ -107,7 +109,7 @@ def _read(sql: str, most_statements: int, *, backslash_escapes: bool) -> Ddl:
 
 
 def kinds_of(statement: Statement) -> tuple[DdlKind, ...]:
-    """Return what a statement does, in its order."""
+    """Return the effects of a statement, in order."""
     if isinstance(statement, AlterTable):
         return tuple(map(_change_kind, statement.changes))
     if isinstance(statement, OtherStatement):
@@ -155,7 +157,7 @@ def _skip_rest(cursor: Cursor) -> None:
 
 
 def _names(cursor: Cursor) -> tuple[TableName, ...]:
-    """`a, b.c, …` and what follows the last one."""
+    """Parse `a, b.c, …` and the rest of the statement."""
     names = [table_name(cursor)]
     while cursor.accept(","):
         names.append(table_name(cursor))
@@ -166,7 +168,7 @@ def _names(cursor: Cursor) -> tuple[TableName, ...]:
 def _create(cursor: Cursor) -> Statement:
     cursor.accept("OR", "REPLACE")
     if cursor.look() == "TEMPORARY" or (cursor.look(), cursor.look(1)) == ("GLOBAL", "TEMPORARY"):
-        # Rows of temporary tables are in no log, and their names may hide those of real tables.
+        # Rows of temporary tables are not logged, and their names may hide those of real tables.
         cursor.accept("GLOBAL")
         cursor.expect("TEMPORARY")
         if not cursor.accept_any("TABLE", "SEQUENCE"):
@@ -186,7 +188,7 @@ def _create(cursor: Cursor) -> Statement:
 
 
 def _database_options(cursor: Cursor) -> tuple[str | None, str | None]:
-    """Read the default charset and collation among the options of a database, up to the end."""
+    """Parse the default charset and collation among the options of a database, up to the end."""
     charset = collation = None
     while not cursor.at_end():
         if accept_charset(cursor):
@@ -210,7 +212,7 @@ def _other_object(cursor: Cursor, kind: DdlKind) -> OtherStatement:
 
 
 def _view_or_other(cursor: Cursor) -> Statement:
-    """Read what follows CREATE, ALTER or DROP and is no table: `[ALGORITHM = …] [DEFINER = user@host]
+    """Parse the rest of a CREATE, ALTER or DROP other than of a table: `[ALGORITHM = …] [DEFINER = user@host]
     [SQL SECURITY …] VIEW name …`, a trigger, a routine, a user and so on.
     """
     while cursor.look() in {"ALGORITHM", "DEFINER", "SQL"}:
@@ -232,11 +234,11 @@ def _view_or_other(cursor: Cursor) -> Statement:
 
 
 def _no_table(cursor: Cursor) -> Statement:
-    """Read what is about no table: a trigger or a routine, or something that an administrator manages."""
+    """Parse the rest of a statement about a trigger or a routine, or about an administrative object."""
     cursor.accept_any("GLOBAL", "SESSION")  # TiDB's bindings
     word = cursor.look()
     if word in _PROGRAMS or (word == "AGGREGATE" and cursor.look(1) == "FUNCTION"):
-        while cursor.peek().kind != "end":  # the body may hold statements of its own, with `;` after each
+        while cursor.peek().kind != "end":  # the body may contain statements, with `;` after each
             cursor.take()
         return OtherStatement(DdlKind.OTHER)
     if word not in _MANAGED:
@@ -245,9 +247,9 @@ def _no_table(cursor: Cursor) -> Statement:
     return OtherStatement(DdlKind.ADMINISTRATION)
 
 
-#: Programs that a server keeps.
+#: Programs stored in a server.
 _PROGRAMS: Final = frozenset({"TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "PACKAGE", "LIBRARY"})
-#: What is created, altered and dropped beside tables, views and programs.
+#: Objects other than tables, views and programs that can be created, altered and dropped.
 _MANAGED: Final = frozenset(
     {
         *("USER", "ROLE", "SERVER", "INSTANCE", "TABLESPACE", "UNDO", "LOGFILE", "RESOURCE", "SPATIAL"),
@@ -257,7 +259,7 @@ _MANAGED: Final = frozenset(
 
 
 def _is_index(cursor: Cursor) -> bool:
-    """Whether INDEX comes next, behind no more than the words that say what kind of one."""
+    """Return whether INDEX comes next, optionally after keywords for its kind."""
     cursor.accept_any("ONLINE", "OFFLINE")
     ahead = 0
     while cursor.look(ahead) in INDEX_KINDS:
@@ -305,7 +307,7 @@ _QUERY: Final = _SELECT | {"VALUES", "TABLE", "("}
 
 
 def _elements(cursor: Cursor) -> list[Change]:
-    """`(column, …, key, …)`."""
+    """Parse `(column, …, key, …)`."""
     changes: list[Change] = []
     cursor.expect("(")
     while True:
@@ -315,12 +317,12 @@ def _elements(cursor: Cursor) -> list[Change]:
         cursor.expect(",")
 
 
-#: Words of options that belong to a table's definition.
+#: First keywords of options that belong to a table's definition.
 _DEFINING_OPTIONS: Final = frozenset({"DEFAULT", "CHARACTER", "CHAR", "CHARSET", "COLLATE", "COMMENT"})
 
 
 def _table_options(cursor: Cursor, changes: list[Change]) -> bool:
-    """Read the options behind the columns into `changes`; True if a query that adds columns follows."""
+    """Parse the options after the columns into `changes`; return whether a query with columns follows."""
     options: list[Change] = []
     in_partitions = is_query = False
     while not cursor.at_end() and not is_query:
@@ -372,7 +374,7 @@ _DROPPED: Final = {
 }
 
 
-#: How the options of ALTER DATABASE begin, which may name no database.
+#: First keywords of the options of ALTER DATABASE, which may lack a database name.
 _DATABASE_OPTIONS: Final = frozenset(
     {"CHARACTER", "CHAR", "CHARSET", "COLLATE", "DEFAULT", "ENCRYPTION", "READ", "COMMENT"}
 )
@@ -422,7 +424,7 @@ def _truncate(cursor: Cursor) -> Statement:
 
 
 def _recover(cursor: Cursor) -> Statement:
-    """`RECOVER TABLE t`, `RECOVER TABLE BY JOB n`, `FLASHBACK TABLE t TO u`."""
+    """Parse `RECOVER TABLE t`, `RECOVER TABLE BY JOB n`, `FLASHBACK TABLE t TO u`."""
     cursor.expect("TABLE")
     if cursor.accept("BY", "JOB"):
         _skip_rest(cursor)
@@ -436,7 +438,7 @@ def _recover(cursor: Cursor) -> Statement:
 
 
 def _maintain(cursor: Cursor) -> Statement:
-    """`OPTIMIZE TABLE t` and its like."""
+    """Parse `OPTIMIZE TABLE t` and similar statements."""
     cursor.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
     if not cursor.accept_any("TABLE", "TABLES"):
         raise DdlNotUnderstood("maintenance of something else than a table")
@@ -444,13 +446,13 @@ def _maintain(cursor: Cursor) -> Statement:
 
 
 def _administer(cursor: Cursor) -> Statement:
-    """GRANT and its like, which change no table."""
+    """Parse GRANT and similar statements, which change no table."""
     _skip_rest(cursor)
     return OtherStatement(DdlKind.ADMINISTRATION)
 
 
 def _set(cursor: Cursor) -> Statement:
-    """SET; and MariaDB's `SET STATEMENT variable = value, … FOR statement`."""
+    """Parse SET; and MariaDB's `SET STATEMENT variable = value, … FOR statement`."""
     if not cursor.accept("STATEMENT") or cursor.look() == "=":
         return _administer(cursor)
     while not cursor.accept("FOR"):

@@ -1,7 +1,7 @@
-"""What DDL statements say, as values: the result of `relay.mysql.ddl.read_ddl`.
+"""Parsed DDL statements: the result of `relay.mysql.ddl.read_ddl`.
 
-Names are as they were written; nothing here knows which tables exist. A table's definition is described by
-the same changes whether CREATE TABLE makes it or ALTER TABLE alters it.
+Names are as written; nothing here depends on existing tables. CREATE TABLE and ALTER TABLE describe a table's
+definition with the same changes.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from relay.model.events import Column, DdlKind, Default, TableId
 
 
 class TableName(msgspec.Struct, frozen=True, gc=False):
-    """A table as the statement names it; `database` is None where it relies on the default database."""
+    """A table name in a statement; `database` is None if it relies on the default database."""
 
     table: str
     database: str | None = None
 
     def within(self, database: str) -> TableId:
-        """The table's full name, given the default database."""
+        """Return the table's full name, given the default database."""
         return TableId(database if self.database is None else self.database, self.table)
 
 
 class Bits(msgspec.Struct, frozen=True, gc=False):
-    """A default written as `b'…'` or `x'…'`: a number or text, according to the column's type."""
+    """A default written as `b'…'` or `x'…'`: a number or text, depending on the type. `size`: bytes."""
 
     number: int
     size: int
 
 
 class ColumnDefinition(msgspec.Struct, frozen=True, gc=False):
-    """A column as written: its type is not settled with the charset (`relay.mysql.ddl.alter_table`)."""
+    """A column as written: its type does not yet include the table's charset (see `alter_table`)."""
 
     column: Column
     bits: Bits | None = None
@@ -55,7 +55,10 @@ class DropColumn(msgspec.Struct, frozen=True, gc=False):
 
 
 class ModifyColumn(msgspec.Struct, frozen=True, gc=False):
-    """MODIFY COLUMN and CHANGE COLUMN of column `name`. `after` as in AddColumn, but None keeps the place."""
+    """MODIFY COLUMN and CHANGE COLUMN of column `name`.
+
+    `after` is as in AddColumn, but None keeps the column's position. `tolerant`: IF EXISTS.
+    """
 
     name: str
     definition: ColumnDefinition
@@ -80,8 +83,9 @@ class SetDefault(msgspec.Struct, frozen=True, gc=False):
 
 
 class AddPrimaryKey(msgspec.Struct, frozen=True, gc=False):
-    """PRIMARY KEY (…); `columns` is None if a part of it is not a column. `is_nonclustered`: TiDB's word.
-    `tolerant`: IF NOT EXISTS.
+    """PRIMARY KEY (…); `columns` is None if a part of it is not a column.
+
+    `is_nonclustered`: TiDB's NONCLUSTERED. `tolerant`: IF NOT EXISTS.
     """
 
     columns: tuple[str, ...] | None
@@ -94,8 +98,9 @@ class DropPrimaryKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class AddIndex(msgspec.Struct, frozen=True, gc=False):
-    """[UNIQUE] INDEX name (…); `name` "": the server chooses one; `columns` None: a part is an expression.
-    `tolerant`: IF NOT EXISTS.
+    """[UNIQUE] INDEX name (…). `tolerant`: IF NOT EXISTS.
+
+    `name` "": the server chooses one. `columns` None: a part is an expression.
     """
 
     name: str
@@ -112,7 +117,7 @@ class AddForeignKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class DropIndex(msgspec.Struct, frozen=True, gc=False):
-    """DROP INDEX, or DROP CONSTRAINT, which may name a unique key too."""
+    """DROP INDEX, or DROP CONSTRAINT, which may name a unique key, too."""
 
     name: str
     is_constraint: bool = False
@@ -126,7 +131,7 @@ class RenameIndex(msgspec.Struct, frozen=True, gc=False):
 
 
 class TableCharset(msgspec.Struct, frozen=True, gc=False):
-    """The table's default charset and collation. `convert`: CONVERT TO, which gives it to all columns."""
+    """The table's default charset and collation. `convert`: CONVERT TO, which applies them to all columns."""
 
     charset: str | None
     collation: str | None
@@ -160,7 +165,7 @@ Change = (
 
 
 class CreateTable(msgspec.Struct, frozen=True):
-    """CREATE TABLE with columns. `changes` make the definition out of an empty table."""
+    """CREATE TABLE with columns. `changes` build the definition from an empty table."""
 
     table: TableName
     changes: tuple[Change, ...]
@@ -209,8 +214,9 @@ class AlterTable(msgspec.Struct, frozen=True):
 
 
 class RecoverTable(msgspec.Struct, frozen=True):
-    """TiDB's RECOVER TABLE and FLASHBACK TABLE. `table` is None for BY JOB, `new` the name of FLASHBACK TABLE
-    … TO.
+    """TiDB's RECOVER TABLE and FLASHBACK TABLE.
+
+    `table` is None for BY JOB; `new` is the new name in FLASHBACK TABLE … TO.
     """
 
     table: TableName | None
@@ -218,7 +224,7 @@ class RecoverTable(msgspec.Struct, frozen=True):
 
 
 class CreateDatabase(msgspec.Struct, frozen=True):
-    """CREATE DATABASE. `charset`, `collation`: the defaults of its tables; None where it names none."""
+    """CREATE DATABASE. `charset`, `collation`: the defaults of its tables; None if not given."""
 
     database: str
     charset: str | None = None
@@ -233,8 +239,9 @@ class DropDatabase(msgspec.Struct, frozen=True):
 
 
 class AlterDatabase(msgspec.Struct, frozen=True):
-    """ALTER DATABASE; `database` is None for the default database. `charset`, `collation`: the new defaults
-    of its tables; None where it names none.
+    """ALTER DATABASE; `database` is None for the default database.
+
+    `charset`, `collation`: the new defaults of its tables; None if not given.
     """
 
     database: str | None
@@ -244,9 +251,9 @@ class AlterDatabase(msgspec.Struct, frozen=True):
 
 class OtherStatement(msgspec.Struct, frozen=True):
     """A statement that changes no table's definition: sequences, triggers, routines, users, maintenance,
-    temporary tables; and views, which have definitions of their own.
+    temporary tables; and views, which have separate definitions.
 
-    `columns`: the names of those of a view that is created; None if they cannot be read off the statement.
+    `columns`: column names of a view that is created; None if the statement does not show them.
     """
 
     kind: DdlKind
@@ -261,8 +268,9 @@ Statement = (
 
 
 class Ddl(msgspec.Struct, frozen=True):
-    """A statement's meaning: `kinds` is what it does, in its order, at least one for each of `statements`, of
-    which only a text with `;` has several.
+    """The parsed statements of a text, of which only a text with `;` has several.
+
+    `kinds` are their effects in order, at least one per statement.
     """
 
     kinds: tuple[DdlKind, ...]

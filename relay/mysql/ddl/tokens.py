@@ -1,11 +1,11 @@
 """Tokens of a MySQL statement, and a cursor over them.
 
-Contract: `tokenize` splits any text into tokens or raises DdlNotUnderstood (a quote or comment that never
-ends); nothing else. It takes time linear in the text. Comments and charset introducers vanish; executable
-comments (`/*! … */`, `/*!50100 … */`, `/*T! … */`, `/*T![feature] … */`) are read as if their marks were not
-there, as the server does. `Cursor` reads tokens from left to right without recursion, so that no depth of
-parentheses can exhaust the stack. Source of the lexical rules: MySQL Reference Manual 8.4 §11.1 (literals),
-§11.2 (names), §11.7 (comments); TiDB "Comment Syntax".
+`tokenize` splits any text into tokens, or raises DdlNotUnderstood for an unterminated quote or comment. It
+takes time linear in the text. Comments and charset introducers are dropped; the contents of executable
+comments (`/*! … */`, `/*!50100 … */`, `/*T! … */`, `/*T![feature] … */`) are part of the statement, as in the
+server. `Cursor` reads tokens from left to right without recursion, so that no depth of parentheses can
+exhaust the stack. Source of the lexical rules: MySQL Reference Manual 8.4 §11.1 (literals), §11.2 (names),
+§11.7 (comments); TiDB "Comment Syntax".
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
-#: Strings by the way they are quoted: first with backslash escapes, then with doubled quotes only.
+#: Strings by their quoting: first with backslash escapes, then with doubled quotes only.
 _STRINGS: Final = {
     ("'", True): re.compile(r"'((?:[^'\\]++|\\.|'')*+)'", re.DOTALL).match,
     ('"', True): re.compile(r'"((?:[^"\\]++|\\.|"")*+)"', re.DOTALL).match,
@@ -52,7 +52,7 @@ _ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "
 
 
 class Token(NamedTuple):
-    """A token. `kind`: word, name, string, number, bits, mark, end; `text`: value; `start`, `end`: place."""
+    """A token. `kind`: word, name, string, number, bits, mark, end. `start`, `end`: its offsets."""
 
     kind: str
     text: str
@@ -61,7 +61,7 @@ class Token(NamedTuple):
 
 
 def tokenize(sql: str, *, backslash_escapes: bool) -> list[Token]:
-    """Split a statement. Raises DdlNotUnderstood where a string, a name or a comment does not end."""
+    """Split a statement. Raises DdlNotUnderstood if a string, a name or a comment is unterminated."""
     tokens: list[Token] = []
     at = depth = 0
     while match := _TOKEN.match(sql, at):
@@ -74,7 +74,7 @@ def tokenize(sql: str, *, backslash_escapes: bool) -> list[Token]:
             depth -= 1
         elif kind == "quote":
             text, at = _string(sql, start, backslash_escapes=backslash_escapes)
-            # "…" is a name with sql_mode ANSI_QUOTES; `Cursor.name` takes it where only a name can stand.
+            # "…" is a name with sql_mode ANSI_QUOTES; `Cursor.name` accepts it.
             tokens.append(Token("string", text, start, at))
         elif kind == "close":
             tokens += (Token("mark", "*", start, start + 1), Token("mark", "/", start + 1, at))
@@ -99,7 +99,7 @@ def _string(sql: str, start: int, *, backslash_escapes: bool) -> tuple[str, int]
 
 
 def unquoted(literal: str) -> str:
-    """Return the text of a literal in single quotes; as it is if it is none, or more than one."""
+    """Return the text of a literal in single quotes; any other text stays unchanged."""
     if not literal.startswith("'"):
         return literal
     try:
@@ -120,19 +120,19 @@ _START: Final = operator.attrgetter("start")
 
 
 class Cursor:
-    """Reads tokens from left to right. `expect` methods raise DdlNotUnderstood if something else is there."""
+    """Reads tokens from left to right. Raises DdlNotUnderstood if a required token is missing."""
 
     def __init__(self, sql: str, tokens: list[Token]) -> None:
         self._sql, self._tokens, self._at = sql, tokens, 0
         self._end = Token("end", "", len(sql), len(sql))
 
     def peek(self, ahead: int = 0) -> Token:
-        """The next token, or the one `ahead` tokens later."""
+        """Return the next token, or the one `ahead` tokens later."""
         at = self._at + ahead
         return self._tokens[at] if at < len(self._tokens) else self._end
 
     def text_from(self, start: int) -> str:
-        """The text from there to the next token, with a blank for comments and all else that is no token."""
+        """Return the text from `start` to the next token; comments and the like become a blank."""
         first = bisect.bisect_left(self._tokens, start, 0, self._at, key=_START)
         tokens = self._tokens[first : self._at]
         gaps = ["" if before.end == after.start else " " for before, after in pairwise(tokens)]
@@ -141,18 +141,18 @@ class Cursor:
         )
 
     def look(self, ahead: int = 0) -> str:
-        """The next plain word in upper case or the next mark; "" for a quoted name, a literal and the end."""
+        """Return the next unquoted word in upper case, or the next mark; "" for any other token."""
         token = self.peek(ahead)
         return token.text.upper() if token.kind in {"word", "mark"} else ""
 
     def take(self) -> Token:
-        """Step over the next token."""
+        """Consume and return the next token."""
         token = self.peek()
         self._at += 1
         return token
 
     def accept(self, *words: str) -> bool:
-        """Step over these words and marks if all of them come next."""
+        """Consume these words and marks if all of them come next; return whether they did."""
         for ahead, word in enumerate(words):
             if self.look(ahead) != word:
                 return False
@@ -160,16 +160,16 @@ class Cursor:
         return True
 
     def accept_any(self, *words: str) -> bool:
-        """Step over one of these words if it comes next."""
+        """Consume one of these words if it comes next; return whether it did."""
         return self.look() in words and self.accept(self.look())
 
     def expect(self, *words: str) -> None:
-        """Step over these words and marks."""
+        """Consume these words and marks. Raises DdlNotUnderstood if they do not come next."""
         if not self.accept(*words):
             raise DdlNotUnderstood(f"{' '.join(words)} is missing")
 
     def name(self) -> str:
-        """Step over a name: quoted or not, even one of digits only, as is allowed after a dot."""
+        """Consume and return a name: quoted or not, even one of digits only, which is valid after a dot."""
         token = self.take()
         is_quoted = token.kind == "name" or (token.kind == "string" and self._sql[token.start] == '"')
         is_digits = token.kind == "number" and token.text.isdigit()
@@ -180,22 +180,22 @@ class Cursor:
         return token.text
 
     def string(self) -> str:
-        """Step over a string."""
+        """Consume and return a string."""
         token = self.take()
         if token.kind != "string":
             raise DdlNotUnderstood("a string is missing")
         return token.text
 
     def at_end(self) -> bool:
-        """Whether nothing of this statement is left."""
+        """Return whether the statement ends here."""
         return self.peek().kind == "end" or self.look() == ";"
 
     def at_item_end(self) -> bool:
-        """Whether the item of a list ends here."""
+        """Return whether the item of a list ends here."""
         return self.look() in {",", ")"} or self.at_end()
 
     def skip_parentheses(self) -> str:
-        """Step over `( … )` and give the text between, as it was written."""
+        """Skip `( … )` and return the original text between the parentheses."""
         self.expect("(")
         start, depth = self.peek().start, 1
         while depth:
@@ -207,19 +207,19 @@ class Cursor:
         return self._sql[start : token.start].strip()
 
     def skip(self) -> None:
-        """Step over one token, or over a whole pair of parentheses."""
+        """Skip one token, or a whole pair of parentheses."""
         if self.look() == "(":
             self.skip_parentheses()
         else:
             self.take()
 
     def skip_item(self) -> None:
-        """Step over what is left of the item of a list."""
+        """Skip the rest of the item of a list."""
         while not self.at_item_end():
             self.skip()
 
     def attempt(self, read: Callable[[Cursor], _Read]) -> _Read | None:
-        """Read by a function; None, and nothing is stepped over, where it does not understand."""
+        """Call a parser; if it raises DdlNotUnderstood, return None without consuming anything."""
         at = self._at
         try:
             return read(self)
@@ -228,6 +228,6 @@ class Cursor:
             return None
 
     def text_since(self, token: Token) -> str:
-        """The text from this token to where the cursor stands, as it was written."""
+        """Return the original text from this token to the cursor."""
         last = self._tokens[min(self._at, len(self._tokens)) - 1]
         return self._sql[token.start : last.end]

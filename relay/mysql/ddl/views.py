@@ -1,4 +1,4 @@
-"""Views: a name, and the names of its columns as far as the statement gives them. It gives no types."""
+"""Views: the names of their columns, as far as the statement contains them. It has no types."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ITEM: Final = re.compile(
 
 
 def view_columns(ddl: str) -> tuple[str, ...] | None:
-    """The names of the columns that CREATE VIEW gives, if they can be read off its text: a list, or columns
-    with or without AS. No view has two columns of one name.
+    """Return the column names in CREATE VIEW: from a column list, or from columns with or without AS.
 
-    The text has no comments.
+    None if the text does not show them, or if two are equal, which no view has. The text must have no
+    comments.
     """
     names = _listed(ddl)
     return names if names is None or len({name.lower() for name in names}) == len(names) else None
