@@ -1,16 +1,17 @@
-"""Where an outgoing record goes: topic and partition.
+"""Routing: selects the topic and partition of each outgoing record.
 
-By default a record keeps its source's topic and partition, and so the order of its source. With another
-number of partitions, rows are spread (`relay.routing.partitioning`) and watermarks go to every partition.
+By default a record keeps its source's topic and partition, and so the order of its source. With a configured
+number of partitions, rows are distributed (`relay.routing.partitioning`) and watermarks are written to every
+partition.
 
-Rules give tables topics of their own, and templates may name the table (`relay.routing.topic_names`). What
-is about a table goes where its rows go. What is about no table goes to every topic that is in use: those of
-the tables that the catalog knows at that place of the stream, and those of rows that came before without
-a definition. A topic that does not depend on the table is always in use.
+Rules give tables separate topics, and templates may contain the table's name (`relay.routing.topic_names`).
+Events about a table go to the same topic as its rows. Events about no table go to every topic in use: the
+topics of tables that the catalog knows at that position of the stream, and those of earlier rows without a
+definition. A topic that does not depend on the table is always in use.
 
-DDL goes where the target's readers look for it. A protocol has a statement once, in partition 0, or
-everywhere: a copy in every partition. Of a source's copies only the one in partition 0 counts; the
-others are written only where every partition keeps its own.
+DDL goes to the partitions in which the target's readers expect it. A protocol has either one copy of a
+statement, in partition 0, or a copy in every partition. Of a source's copies only the one in partition 0
+counts; the others are written only if every partition keeps its own.
 """
 
 from relay.routing.router import Group, Places, Router, SeenTopics, Spread

@@ -1,6 +1,6 @@
-"""Which partition of its topic a record goes to, of a number of partitions that is configured.
+"""Selects the partition of a record in a topic with a configured number of partitions.
 
-The words of the choices are TiCDC's, but for `key`: that is what Kafka's own clients do by default.
+The names of the methods are TiCDC's, except `key`, which is the default of Kafka's own clients.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from relay.model.events import ABSENT, RowChange, TableId, TableSchema
 
 
 class Partitioning(enum.StrEnum):
-    """How rows are spread. SOURCE keeps the partition of the source's record; all others need a number of
-    partitions.
+    """How rows are distributed over partitions.
 
-    INDEX_VALUE: by table, and primary or unique key, whatever the message's own key is. TABLE: by table. KEY:
-    by the record's key, as Kafka's clients do; by table where it has none.
+    SOURCE: The partition of the source's record. All other methods need a number of partitions.
+    INDEX_VALUE: By table, and primary or unique key, regardless of the message's own key.
+    TABLE: By table.
+    KEY: By the record's key, as Kafka's clients do; by table if it has none.
     """
 
     SOURCE = "source"
@@ -32,8 +33,9 @@ class Partitioning(enum.StrEnum):
 
 @final
 class ByKey(msgspec.Struct, frozen=True):
-    """Places of records by their keys: in which of `count` partitions of a topic each goes is known once it
-    is encoded. `keyless`: the partition of records without a key.
+    """Destinations by key: the partition of a record, one of `count`, is known after it is encoded.
+
+    `keyless`: the partition of records without a key.
     """
 
     topic: str
@@ -41,7 +43,7 @@ class ByKey(msgspec.Struct, frozen=True):
     keyless: int
 
     def of(self, key: bytes | None) -> tuple[tuple[str, int]]:
-        """Return topic and partition of a record, as Kafka's clients choose it."""
+        """Return the topic and partition of a record, like Kafka's clients."""
         return ((self.topic, self.keyless if key is None else (murmur2(key) & _POSITIVE) % self.count),)
 
 
@@ -52,7 +54,7 @@ _SEED: Final = 0x9747B28C
 
 
 def murmur2(data: bytes) -> int:
-    """Return the hash of these bytes, 32 bits without a sign (Kafka's `Utils.murmur2`)."""
+    """Return the unsigned 32-bit hash of these bytes (Kafka's `Utils.murmur2`)."""
     length = len(data)
     found = _SEED ^ length
     for word in struct.unpack_from(f"<{length >> 2}I", data):
@@ -65,18 +67,21 @@ def murmur2(data: bytes) -> int:
 
 
 def table_hash(table: TableId) -> int:
-    """Return a hash of a table's name, 32 bits without a sign."""
+    """Return an unsigned 32-bit hash of a table's name."""
     return zlib.crc32(f"{table.database}\0{table.table}".encode())
 
 
 def key_hash(change: RowChange) -> int:
-    """A hash of the table and the row's key: the key that the message names or, where every message tells as
-    much as a definition does, the handle key; the table alone if there is none, or the row lacks part of it.
+    """Return a hash of the table and the row's key.
 
-    It must be the same before and after DDL is learned, or changes of one row would be out of order: so it
-    rests on what the message says, also of values whose types it does not tell, and on no order of columns.
-    Without a key two changes of one row cannot be told apart from changes of two rows, so the whole table
-    stays together. The old key counts for DELETE, the new one otherwise.
+    The key is the one that the message declares, or the handle key if `message_key_columns` is None. Only the
+    table is hashed if there is no key, or if the row lacks part of it: without a key, two changes of one row
+    look like changes of two rows, so the whole table stays in one partition. DELETE uses the old key, all
+    other changes the new one.
+
+    The hash must be the same before and after DDL is read, or changes of one row would be out of order. It
+    therefore depends on the message's own content, even for values of unknown types, and not on the order of
+    columns.
     """
     found = table_hash(change.table)
     key = change.images.raw_key()
@@ -86,7 +91,7 @@ def key_hash(change: RowChange) -> int:
 
 
 def _key_cells(change: RowChange) -> Sequence[object]:
-    """The cells of the key's columns, in the order of their names; none of the row's others is read."""
+    """Return the cells of the key's columns, in the order of their names, without parsing other cells."""
     images = change.images
     places = _key_places(change.schema, images.message_key_columns)
     if not places:
@@ -98,8 +103,9 @@ def _key_cells(change: RowChange) -> Sequence[object]:
 
 
 def _key_places(schema: TableSchema, named: tuple[str, ...] | None) -> tuple[int, ...]:
-    """Where the columns of the key that a message names stand, of the handle key if it names none (None);
-    none if the table lacks some of them.
+    """Return the indexes of the columns of the message's key, or of the handle key if `named` is None.
+
+    () if the table lacks some of the columns.
     """
     if named is None or frozenset(named) == frozenset(schema.handle_key()):
         return () if schema.lacks_key_columns else schema.handle_places

@@ -1,4 +1,4 @@
-"""Topics and partitions of events, by rules, the catalog and what earlier rows have shown."""
+"""Selects topics and partitions of events from rules, the catalog and earlier rows."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ from relay.routing.rules import TopicRule, Way, ways_of
 from relay.routing.topic_names import TOPIC, unusable
 from relay.routing.watermarks import WatermarkGate
 
-#: Topics and partitions; of a record that goes by its key they are known once it is encoded.
+#: Topics and partitions; with `ByKey`, a record's partition is known after it is encoded.
 Places = Sequence[tuple[str, int]] | ByKey
-#: Events in order, and where each of their messages goes.
+#: Events in order, and the destinations of each of their messages.
 Group = tuple[Places, Sequence[Event]]
 
 
 class _TablePath(msgspec.Struct, frozen=True):
-    """Where a table's events go, from one source topic.
+    """The destinations of a table's events from one source topic.
 
-    `places`: of all its rows, None if they differ. `mark`: source and target topic, as a key. `owner`:
-    what tells two tables with one topic apart. `rivals`: the tables that would have the same topic.
+    places: Destinations of all its rows; None if they differ per row.
+    mark: Key made of the source and target topic.
+    owner: Identifies the table among tables with the same topic.
+    rivals: Tables that would have the same topic.
     """
 
     topic: str
@@ -44,10 +46,11 @@ class _TablePath(msgspec.Struct, frozen=True):
 
 
 class SeenTopics(msgspec.Struct, frozen=True):
-    """What rows have told of topics in use that the catalog does not. A value, like the catalog.
+    """Topics in use that only rows have shown, not the catalog. A value, like the catalog.
 
-    `tables`: one without a definition for each source topic and target topic. `owners`: the table that came
-    first, and of which names its topic is made, by target topic, where another table might have the same.
+    tables: One table without a definition for each source topic and target topic.
+    owners: The first table of each target topic that another table might share, with the names from which the
+        topic's name is built.
     """
 
     tables: Layered[tuple[str, TableId]] = msgspec.field(default_factory=Layered)
@@ -55,10 +58,13 @@ class SeenTopics(msgspec.Struct, frozen=True):
 
 
 class Spread(NamedTuple):
-    """Where the events of a record go: `groups`, in order, with the events that are `written` in them, and
-    what the router remembers after it (`gate`, `seen`).
+    """The destinations of a record's events.
 
-    `copies`: statements that partition 0 has, too. `unrouted`: events about no table, and no topic for them.
+    groups: Groups of events in order, with their destinations.
+    written: The events in these groups.
+    gate, seen: The router's state after the record.
+    copies: Number of statements that are not written, because partition 0 has them, too.
+    unrouted: Events without a topic.
     """
 
     groups: Sequence[Group]
@@ -69,22 +75,24 @@ class Spread(NamedTuple):
     unrouted: Sequence[Event]
 
 
-#: Tables whose paths are kept; with more, all are found again.
+#: Maximum tables whose paths are cached; beyond that the cache is cleared.
 _MOST_PATHS: Final = 100_000
 
 
 class Router:
-    """Gives every event its topic and partitions.
+    """Selects the topic and partitions of every event.
 
-    `topic`, `partitions`, `partition_by`: of what no rule matches; the first rule that matches counts.
-    `reads_ddl_everywhere`, `writes_ddl_everywhere`: the convention of the source and of the target.
-    `reserved`: topics that no table may have. `selects`: which tables are chosen, None for all.
+    topic, partitions, partition_by: Defaults for tables that no rule matches; the first match applies.
+    reads_ddl_everywhere, writes_ddl_everywhere: Whether all partitions of the source or target have a copy of
+        DDL.
+    reserved: Topics that no table may use.
+    selects: Returns whether a table is selected; None selects all.
 
-    All that it keeps are caches, which partitions there are (`expect`), and the widths of topics, if they
-    differ: as many as topics were written, of which a cluster has room for few. Raises ConfigError.
+    The router keeps only caches, the source's partitions (`expect`), and the numbers of partitions of written
+    topics if they differ, whose count the cluster's number of topics limits. Raises ConfigError.
     """
 
-    def __init__(  # noqa: PLR0913 - what a route is made of
+    def __init__(  # noqa: PLR0913 - the parts of a route
         self,
         topic: str = "{topic}",
         partitions: int | None = None,
@@ -106,16 +114,16 @@ class Router:
         self._keys: dict[TableId, tuple[str, ...]] = {}
         ways = (self._rest, *self._rules)
         self._widths = {way.width for way in ways}
-        #: Over how many partitions rows of a topic are spread, if that is not the same everywhere.
+        #: Number of partitions over which a topic's rows are distributed, if it differs between topics.
         self._partitions: dict[str, int] = {}
-        #: Whether rows of some tables are repartitioned, and of all.
+        #: Whether rows of some tables are repartitioned, and of all tables.
         self.spreads = any(way.partitions is not None for way in ways)
         self._spreads_all = all(way.partitions is not None for way in ways)
-        #: Whether partitions may depend on the key that the target itself gives a row.
+        #: Whether partitions may depend on the key that the target format gives a row.
         self.goes_by_key = any(way.by is Partitioning.KEY and not way.key for way in ways)
-        #: Whether rules say of which columns keys are made.
+        #: Whether rules choose the columns of keys.
         self.chooses_keys = any(way.key for way in ways)
-        #: Whether every table has the one topic of its source.
+        #: Whether all tables of a source topic share one topic.
         self.is_one_topic = not self._rules and not self._rest.topic.is_by_table
         self._has_owners = any(way.topic.is_ambiguous for way in ways) or (
             len(ways) > 1 and any(way.topic.is_by_table for way in ways)
@@ -123,32 +131,33 @@ class Router:
 
     @property
     def makes_copies(self) -> bool:
-        """Whether a statement may go to every partition that the target topic has from its sources."""
+        """Whether a statement may be copied to all partitions that the target topic gets from its sources."""
         is_everywhere = self._writes_ddl_everywhere and not self._reads_ddl_everywhere
         return is_everywhere and not self._spreads_all
 
     @property
     def moves_rows(self) -> bool:
-        """Whether rows may go elsewhere than to their own partition of the one topic."""
+        """Whether rows may go to another topic or partition than their source's."""
         return self.spreads or not self.is_one_topic
 
     @property
     def has_topics_of_tables_alone(self) -> bool:
-        """Whether what is about no table, such as the end of a transaction, has no topic."""
+        """Whether events about no table, such as the end of a transaction, have no topic."""
         return self._rest.topic.is_by_table
 
     @property
     def moves(self) -> Callable[[Sequence[Event]], bool] | None:
-        """Whether any of these events may go elsewhere than to its own partition of the one topic; None: none
-        ever does. Statements, and definitions without one, may where the protocols have them in different
-        partitions.
+        """Returns whether any of these events may go elsewhere than to its own partition of the single topic;
+        None if none ever does.
+
+        Statements, and definitions without one, may if the two protocols have them in different partitions.
         """
         if self.moves_rows:
             return lambda _: True
         return _has_statement if self._reads_ddl_everywhere != self._writes_ddl_everywhere else None
 
     def expect(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Learn that these are all partitions (topic, number) of the source."""
+        """Set the complete list of the source's partitions (topic, number)."""
         numbers: dict[str, set[int]] = defaultdict(set)
         for topic, number in partitions:
             numbers[topic].add(number)
@@ -156,17 +165,17 @@ class Router:
         self._all_fed = tuple(sorted(set().union(*numbers.values())))
 
     def topic_of(self, topic: str) -> str:
-        """Return the target topic of a source topic, where every table has the same."""
+        """Return the target topic of a source topic, if all its tables share one."""
         return self._rest.topic.of_topic(topic)
 
     def partitions_of(self, topic: str) -> int | None:
-        """Return over how many partitions of a table's topic, which was written, its rows are spread; None if
-        they are not.
+        """Return the number of partitions over which a written table topic's rows are distributed; None if
+        they keep the source's partitions.
         """
         return self._partitions.get(topic) if len(self._widths) > 1 else next(iter(self._widths))
 
     def key_of(self, table: TableId) -> tuple[str, ...]:
-        """Return the columns of which the keys of a table's rows are made, () if no rule says."""
+        """Return the columns that a rule chooses for the keys of a table's rows; () if no rule does."""
         found = self._keys.get(table)
         if found is None:
             if len(self._keys) >= _MOST_PATHS:
@@ -175,9 +184,10 @@ class Router:
         return found
 
     def topic_of_row(self, event: Event, record: ConsumerRecord, seen: SeenTopics) -> str | None:
-        """Return the topic of the only event of a record, if it is a row of a table that had one before, and
-        there is nothing to check or to remember; None if `spread` must say it. For routes that keep the
-        source's partition.
+        """Return the topic of a record's only event without calling `spread`; None if `spread` must decide.
+
+        The shortcut applies if the event is a row of a table that had one before, and there is nothing to
+        check or to remember. It is only for routes that keep the source's partition.
         """
         if type(event) is not RowChange:
             return None
@@ -198,7 +208,7 @@ class Router:
         gate: WatermarkGate | None,
         seen: SeenTopics,
     ) -> Spread:
-        """Say where each event of a record goes. Raises UnusableTopicName."""
+        """Select the destinations of all events of a record. Raises UnusableTopicName."""
         out = _Spreading(record, catalog, gate if gate is None else gate.meeting(record), seen)
         for event in events:
             if isinstance(event, RowChange):
@@ -252,7 +262,8 @@ class Router:
         if len(taken) > 1 and tables.keys() == found.keys():
             separate = parts(change, [tables[topic] for topic in taken])
         if separate:
-            # Whole in each of n topics, it would be n times n messages where each table has its own.
+            # Copying it entirely to each of n topics would yield up to n² messages if each table has a
+            # separate topic.
             for item, part in zip(taken.items(), separate, strict=True):
                 out.add_part(part, self._of_ddl(*item, record))
             out.written.append(change)
@@ -264,12 +275,12 @@ class Router:
             out.unrouted.append(change)
 
     def _takes(self, way: Way, record: ConsumerRecord) -> bool:
-        """Whether a statement of this partition is written, and not left to its copy in partition 0."""
+        """Return whether a statement in this partition is written, not only its copy in partition 0."""
         has_copies_itself = way.partitions is None and self._writes_ddl_everywhere
         return not record.partition or not self._reads_ddl_everywhere or has_copies_itself
 
     def _of_ddl(self, topic: str, way: Way, record: ConsumerRecord) -> list[tuple[str, int]]:
-        """Where a statement goes in one topic."""
+        """Return the destinations of a statement in one topic."""
         if way.width is not None:
             return [(topic, at) for at in (range(way.width) if self._writes_ddl_everywhere else (0,))]
         if self._reads_ddl_everywhere or not self._writes_ddl_everywhere:
@@ -278,7 +289,7 @@ class Router:
         return [(topic, at) for at in (fed if record.partition in fed else (*fed, record.partition))]
 
     def _watermark(self, mark: Watermark, out: _Spreading) -> None:
-        """Write a watermark: as it is where partitions are kept, that of all where rows are spread."""
+        """Write a watermark: the original if partitions are kept, the lowest if rows are distributed."""
         passed = None
         if out.gate is not None:
             passed, out.gate = out.gate.after(mark, out.record)
@@ -293,7 +304,7 @@ class Router:
             out.unrouted.append(mark)
 
     def _in_use(self, event: SchemaChange | Watermark, out: _Spreading, database: str = "") -> dict[str, Way]:
-        """Return the topics in use before an event, of this database ("": of any), with how rows go there."""
+        """Return the topics in use before an event, with their rules. `database`: its database; "": all."""
         record, found = out.record, dict[str, Way]()
         if not self._rest.topic.is_by_table:
             found[self.topic_of(record.topic)] = self._rest
@@ -310,7 +321,7 @@ class Router:
         return found
 
     def _path(self, topic: str, table: TableId) -> _TablePath:
-        """Return where a table's events go. Raises UnusableTopicName."""
+        """Return the destinations of a table's events. Raises UnusableTopicName."""
         found = self._paths.get((topic, table))
         if found is None:
             found = self._new_path(topic, table)
@@ -343,7 +354,7 @@ class Router:
 
 
 class _Spreading:
-    """A record's events on their way: what `Spread` holds, as far as it has come."""
+    """The routing of a record's events in progress: the members of `Spread` so far."""
 
     __slots__ = ("catalog", "copies", "gate", "groups", "record", "seen", "unrouted", "written")
 
@@ -357,12 +368,12 @@ class _Spreading:
         self.copies = 0
 
     def add(self, event: Event, places: Places) -> None:
-        """Write an event: with those before it, if they go to the same places."""
+        """Write an event, grouped with the events before it if they have the same destinations."""
         self.written.append(event)
         self.add_part(event, places)
 
     def add_part(self, event: Event, places: Places) -> None:
-        """Write an event, or a part of one: with those before it, if they go to the same places."""
+        """Like `add`, for an event that is only part of the written one."""
         if self.groups and self.groups[-1][0] == places:
             self.groups[-1][1].append(event)
         else:
@@ -370,7 +381,7 @@ class _Spreading:
 
 
 def _row_places(topic: str, way: Way, table: TableId) -> Places | None:
-    """Where all rows of a table go; None if that depends on each."""
+    """Return the destinations of all rows of a table; None if each row has its own."""
     if way.by is Partitioning.TABLE:
         return ((topic, table_hash(table) % (way.partitions or 1)),)
     if way.by is Partitioning.KEY:
@@ -387,21 +398,21 @@ def _has_statement(events: Sequence[Event]) -> bool:
 
 
 def _everywhere(topic: str, way: Way, record: ConsumerRecord) -> Places:
-    """Where something goes that concerns all rows of a topic."""
+    """Return the destinations of an event that concerns all rows of a topic."""
     if way.width is None:
         return ((topic, record.partition),)
     return [(topic, at) for at in range(way.width)]
 
 
 def _check_rivals(table: TableId, path: _TablePath, catalog: Catalog, at: Position) -> None:
-    """Refuse a table if another one with its topic is known. Raises UnusableTopicName."""
+    """Refuse a table if another table with the same topic is known. Raises UnusableTopicName."""
     for rival in path.rivals:
         if catalog.has(rival, at):
             raise unusable(table, f"would be {path.topic}, which is also that of table {rival}")
 
 
 def _owned(seen: SeenTopics, table: TableId, path: _TablePath) -> SeenTopics:
-    """Note who has a topic. Raises UnusableTopicName if it is another table."""
+    """Record the table of a topic. Raises UnusableTopicName if it is another table's."""
     first = seen.owners.get(path.topic)
     if first is None:
         owners = seen.owners.with_one(path.topic, (path.owner, table))

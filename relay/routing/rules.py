@@ -1,4 +1,4 @@
-"""Rules for topics and partitions, and what may be wrong with them."""
+"""Rules for topics and partitions, and their validation."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from relay.text.redaction import quoted
 
 
 class TopicRule(NamedTuple):
-    """The topic of the tables that match a glob (`database.table`). What is not given is as for the rest.
+    """The topic of the tables that match a glob (`database.table`). Missing members default to the target's.
 
-    `key`: the columns of which the keys of their rows are made; () for what the target's options say.
+    `key`: columns of the keys of their rows; () leaves the key to the target's options.
     """
 
     match: str
@@ -28,11 +28,10 @@ class TopicRule(NamedTuple):
 
 
 class Way(msgspec.Struct, frozen=True):
-    """How the events of some tables go: to which topic, and how they are spread there; `partitions` None
-    keeps the source's partition.
+    """A parsed rule. `partitions` None keeps the source's partitions.
 
-    `key`: the columns of which keys are made, () for what the target's options say. `width`: over how many
-    partitions the topic's rows are spread, those of other tables included.
+    key: Columns of keys; () leaves the key to the target's options.
+    width: Number of partitions over which the topic's rows are distributed, including rows of other tables.
     """
 
     topic: TopicTemplate
@@ -46,7 +45,7 @@ class Way(msgspec.Struct, frozen=True):
 def routing_problems(
     topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
 ) -> list[Problem]:
-    """Find what is wrong with the topics and partitions of a route, by the keys of the configuration."""
+    """Return the problems in a route's topics and partitions, with the configuration keys."""
     try:
         ways_of(topic, partitions, partition_by, rules)
     except ConfigError as error:
@@ -57,7 +56,7 @@ def routing_problems(
 def templates_of(
     topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
 ) -> list[tuple[TopicTemplate, int | None]]:
-    """Return all templates, each with its number of partitions, None for the source's. Raises ConfigError."""
+    """Return all templates, each with its number of partitions (None: the source's). Raises ConfigError."""
     return [(way.topic, way.width) for way in ways_of(topic, partitions, partition_by, rules)]
 
 
@@ -69,8 +68,10 @@ def partitions_by_name(
     partition_by: Partitioning | None,
     rules: Sequence[TopicRule],
 ) -> int | None:
-    """Return over how many partitions rows are spread in the topic of a table with this name; None if they
-    keep those of the source. Where the name does not tell which rule its tables have, the largest counts.
+    """Return the number of partitions over which rows are distributed in the table topic with this name; None
+    if they keep the source's.
+
+    If the name does not determine the rule of its tables, the result is the largest number.
     """
     rest, *others = ways_of(topic, partitions, partition_by, rules)
     widths: list[int] = []
@@ -88,7 +89,7 @@ def partitions_by_name(
 def ways_of(
     topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
 ) -> tuple[Way, ...]:
-    """Read the rules; the way of all other tables comes first. Raises ConfigError with every problem."""
+    """Parse the rules; the defaults for all other tables come first. Raises ConfigError with all problems."""
     problems: list[Problem] = []
     rest = _way(TopicRule("", topic, partitions, partition_by), None, "target", problems)
     found = [_way(rule, rest, f"target.topics.{at}", problems) for at, rule in enumerate(rules)]
@@ -101,19 +102,21 @@ def ways_of(
 
 
 def _share_topics(one: Way, other: Way) -> bool:
-    """Whether tables of both may have one topic: their templates are one, and do not name the whole table."""
+    """Return whether tables of both rules may share a topic: the templates are equal and lack part of the
+    table's full name.
+    """
     return one.topic == other.topic and not one.topic.fields >= {DATABASE, TABLE}
 
 
 def _width(way: Way, ways: Iterable[Way]) -> int | None:
-    """Over how many partitions rows are spread in topics of these tables."""
+    """Return the number of partitions over which rows are distributed in topics of these tables."""
     sharing = [other.partitions or 0 for other in ways if _share_topics(way, other)]
     return max([way.partitions or 0, *sharing]) or None
 
 
 def _mixed(rest: Way, rules: Sequence[Way]) -> Iterator[Problem]:
-    """Find rules that spread rows in a topic whose other rows keep the source's partitions, or the reverse:
-    a watermark of one source partition would be written among rows of others.
+    """Find rules that distribute rows in a topic whose other rows keep the source's partitions, or the
+    reverse: a watermark of one source partition would be written among rows of others.
     """
     for at, rule in enumerate(rules):
         others = [other for other in (rest, *rules[:at]) if _share_topics(rule, other)]
@@ -124,7 +127,7 @@ def _mixed(rest: Way, rules: Sequence[Way]) -> Iterator[Problem]:
 
 
 def _way(rule: TopicRule, rest: Way | None, path: str, problems: list[Problem]) -> Way:
-    """Read a rule, with what it lacks from `rest` (None: it is that)."""
+    """Parse a rule; missing members come from `rest` (None: the rule is the default)."""
     match, template = None, _UNREADABLE
     if rest is not None:
         try:
@@ -146,7 +149,7 @@ def _way(rule: TopicRule, rest: Way | None, path: str, problems: list[Problem]) 
 
 
 def _partitioning(rule: TopicRule, rest: Way | None, partitions: int | None) -> Partitioning:
-    """Return how rows are spread: as the rule says, by the keys that it makes, as the rest, or as usual."""
+    """Return how rows are distributed: by the rule, by its key, like `rest`, or by the default."""
     if rule.partition_by is not None:
         return rule.partition_by
     if rule.key and partitions is not None:
@@ -157,7 +160,7 @@ def _partitioning(rule: TopicRule, rest: Way | None, partitions: int | None) -> 
 
 
 def _partitioning_problems(by: Partitioning, partitions: int | None, path: str) -> Iterator[Problem]:
-    """Find what is wrong with a number of partitions beside the way to spread rows."""
+    """Find contradictions between a number of partitions and a method."""
     if partitions is None and by is not Partitioning.SOURCE:
         yield Problem(f"{path}.partition_by", f"{by} needs a number of partitions", "give their number, too")
     if partitions is not None and by is Partitioning.SOURCE:
@@ -166,7 +169,7 @@ def _partitioning_problems(by: Partitioning, partitions: int | None, path: str) 
 
 
 def _key_problems(rule: TopicRule, by: Partitioning, path: str) -> Iterator[Problem]:
-    """Find what is wrong with the key of a rule whose rows are spread by `by`."""
+    """Find problems of a rule's key. `by`: how its rows are distributed."""
     if rule.key and by is Partitioning.INDEX_VALUE:
         message = f"{by} would spread the rows of one key over several partitions"
         yield Problem(f"{path}.partition_by", message, "leave it out, or use key or table")

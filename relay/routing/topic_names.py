@@ -1,12 +1,12 @@
 """Names of target topics: templates with `{topic}` (the source's), `{database}` and `{table}`.
 
-Kafka takes 1 to 249 letters, digits, dots, underscores and hyphens. In a name of MySQL every other character,
-and the dot, becomes `_x0020_`: its code in hexadecimal, as SQL/XML writes names (ISO/IEC 9075-14); so does
-the underscore of what would look like that. So different names stay different, always and everywhere: nothing
-is remembered, compared or shared for it.
+Kafka allows 1 to 249 letters, digits, dots, underscores and hyphens. In a MySQL name, every other character
+and the dot become `_x0020_`, with the character's code in hexadecimal, as in SQL/XML (ISO/IEC 9075-14); so
+does an underscore that would look like the beginning of such an escape. Different names therefore stay
+different, without any state or comparison.
 
-Only names that no dot keeps apart may still become one: `{database}_{table}` makes `a_b_c` of `a`.`b_c` and
-of `a_b`.`c`. Such a template is ambiguous, and `rivals` tells which tables have the same name.
+Only names without a dot between them may still collide: `{database}_{table}` yields `a_b_c` for `a`.`b_c` and
+for `a_b`.`c`. Such a template is ambiguous, and `rivals` returns the tables with the same topic name.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ FIELDS: Final = (TOPIC, DATABASE, TABLE)
 LONGEST_NAME: Final = 249
 _LEGAL: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _FIELD: Final = re.compile(r"\{(topic|database|table)\}")
-#: What is escaped in a name of MySQL: characters that Kafka refuses, the dot, and the underscore before what
-#: would look like an escape.
+#: Escaped characters in a MySQL name: those that Kafka refuses, the dot, and the underscore at the beginning
+#: of an apparent escape.
 _ESCAPED: Final = re.compile(r"[^A-Za-z0-9_-]|_(?=x[0-9a-f]{4,6}(?:[^A-Za-z0-9-]|$))")
 _ESCAPE: Final = re.compile(r"_x([0-9a-f]{4,6})_")
 
-#: A piece of a template: text, and the field behind it ("" for none).
+#: A piece of a template: text, and the field after it ("" for none).
 _Piece = tuple[str, str]
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether Kafka takes this name for a topic."""
+    """Return whether this is a valid topic name in Kafka."""
     return _LEGAL.fullmatch(name) is not None and name not in {".", ".."}
 
 
 def escaped(name: str) -> str:
-    """Return a database's or table's name as it stands in the name of a topic."""
+    """Return a database's or table's name in its form for topic names."""
     return _ESCAPED.sub(lambda found: f"_x{ord(found[0]):04x}_", name)
 
 
@@ -52,43 +52,43 @@ def _unescaped(text: str) -> str:
 
 
 class TopicTemplate(msgspec.Struct, frozen=True):
-    """A template that was read: `text` as it was given. `parse` makes it."""
+    """A parsed template, created by `parse`. `text`: the original text."""
 
     text: str
     pieces: tuple[_Piece, ...]
 
     @classmethod
     def parse(cls, text: str) -> TopicTemplate:
-        """Read a template. Raises ValueError that says what is wrong with it."""
+        """Parse a template. Raises ValueError with the reason."""
         *parts, end = _FIELD.split(text)
         literals, named = [*parts[::2], end], parts[1::2]
         if any("{" in literal or "}" in literal for literal in literals):
             known = ", ".join(f"{{{field}}}" for field in FIELDS)
             raise ValueError(f"{quoted(text)} holds an unknown placeholder: there are {known}")
         found = cls(text, tuple(zip(literals, [*named, ""], strict=True)))
-        # With a letter for each field: the shortest name there can be.
+        # One letter per field yields the shortest possible name.
         if not is_topic_name(found._rendered(dict.fromkeys(FIELDS, "x"))):
             raise ValueError(f"{quoted(text)} makes no topic name")
         return found
 
     @property
     def fields(self) -> frozenset[str]:
-        """The placeholders that it has."""
+        """The placeholders of the template."""
         return frozenset(field for _, field in self.pieces if field)
 
     @property
     def is_by_table(self) -> bool:
-        """Whether the topic depends on what an event is about, and not on its source topic alone."""
+        """Whether the topic depends on the event's table or database, not only on its source topic."""
         return bool(self.fields & {DATABASE, TABLE})
 
     @property
     def is_ambiguous(self) -> bool:
-        """Whether two tables may have one name although they differ in what the template names."""
+        """Whether two tables may have the same topic although the template's fields differ for them."""
         between = [literal for literal, field in self.pieces if field][1:]
         return self.is_by_table and any("." not in literal for literal in between)
 
     def may_be_shared(self, topics: Sequence[str]) -> bool:
-        """Whether two tables of these source topics may have one name; see `is_ambiguous`."""
+        """Return whether two tables of these source topics may have the same topic; see `is_ambiguous`."""
         if not self.is_ambiguous:
             return False
         if any(TopicTemplate.parse(self.of_topic(topic)).is_ambiguous for topic in topics):
@@ -103,17 +103,17 @@ class TopicTemplate(msgspec.Struct, frozen=True):
         return is_beside and any(one.startswith(other) or one.endswith(other) for one, other in pairs)
 
     def with_dots(self) -> str:
-        """Return a template like this one that gives no two tables one name."""
+        """Return a similar template without collisions between tables."""
         begin, *rest = self.pieces
         dotted = [(literal if "." in literal or not field else ".", field) for literal, field in rest]
         return "".join([literal + (f"{{{field}}}" if field else "") for literal, field in (begin, *dotted)])
 
     def of_topic(self, topic: str) -> str:
-        """Return the name where the template holds `{topic}` alone."""
+        """Return the topic's name for a template without placeholders other than `{topic}`."""
         return self.text.replace("{topic}", topic)
 
     def name(self, topic: str, table: TableId) -> str:
-        """Return the target topic of a table. Raises UnusableTopicName if Kafka takes no such name."""
+        """Return the target topic of a table. Raises UnusableTopicName if it is not valid in Kafka."""
         values = {TOPIC: topic, DATABASE: escaped(table.database), TABLE: escaped(table.table)}
         found = self._rendered(values)
         if not is_topic_name(found):
@@ -124,7 +124,7 @@ class TopicTemplate(msgspec.Struct, frozen=True):
         return found
 
     def pattern(self, topics: Iterable[str]) -> re.Pattern[str]:
-        """Return what matches all names that it makes of these source topics; its groups are the fields."""
+        """Return a pattern for all topic names of these source topics; its groups are the fields."""
         forms = dict.fromkeys((DATABASE, TABLE), "[A-Za-z0-9_-]+")
         forms[TOPIC] = "|".join(map(re.escape, topics))
         text, begun = "", set[str]()
@@ -136,8 +136,8 @@ class TopicTemplate(msgspec.Struct, frozen=True):
         return re.compile(text)
 
     def names_in(self, name: str, topics: Iterable[str]) -> tuple[str | None, str | None] | None:
-        """Return of which database and table a name is made (None for what is not in it), or None if the
-        template makes no such name. An ambiguous template may have other answers.
+        """Return the database and table in a topic name (None for one that is not in it); None if the
+        template does not yield this name. With an ambiguous template, other tables may have this name, too.
         """
         found = self.pattern(topics).fullmatch(name)
         if found is None:
@@ -147,12 +147,12 @@ class TopicTemplate(msgspec.Struct, frozen=True):
         return database and _unescaped(database), table and _unescaped(table)
 
     def named(self, topic: str, table: TableId) -> tuple[str, ...]:
-        """Return the names that it is made of: tables that differ in them must not have one topic."""
+        """Return the values of the template's fields: tables that differ in them must not share a topic."""
         values = {TOPIC: topic, DATABASE: table.database, TABLE: table.table}
         return tuple(values[field] for field in FIELDS if field in self.fields)
 
     def rivals(self, topic: str, table: TableId) -> Iterator[TableId]:
-        """Find the other tables that would have the topic of this one, of the same source topic."""
+        """Find the other tables of the same source topic that would have the same target topic."""
         name = self.name(topic, table)
         text = "".join(
             literal + (topic if field == TOPIC else f"\0{field}\0" if field else "")
@@ -175,23 +175,23 @@ class TopicTemplate(msgspec.Struct, frozen=True):
 
 
 def unusable(table: TableId, why: str) -> UnusableTopicName:
-    """Make the error about a table that cannot have the topic that the configuration gives it."""
+    """Return the error for a table that cannot have its configured topic."""
     cure = "give it another by the template or, in a configuration, by a rule for its table"
     shown = ".".join(map(_shown, (table.database, table.table)))
     return UnusableTopicName("kafka", "topic", f"that of table {printable(shown)} {why}; {cure}")
 
 
 def _shown(name: str) -> str:
-    """A name of a database or a table, if it can be one: what else stands there may be a value."""
+    """Return a database's or table's name, or hide a text that is too long to be one: it may be a value."""
     return name if len(name) <= MYSQL_NAME else HIDDEN
 
 
-#: A text with two fields, split at both ends of each: begins behind what is before the first.
+#: Parts of a text with two fields, split before and after each.
 _PARTS_OF_TWO_FIELDS: Final = 4
 
 
 def template_problems(path: str, text: str) -> list[Problem]:
-    """Find what is wrong with a template, as a problem of the key or option `path`."""
+    """Return the problems of a template. `path`: its configuration key or option."""
     try:
         TopicTemplate.parse(text)
     except ValueError as error:
