@@ -1,9 +1,8 @@
-"""Templates: how a message of a shape that was met before is translated by copying and a few conversions.
+"""Templates: the fast path. A message of a known shape is translated by copying and a few conversions.
 
-Contract: a `Template` (`relay.templates.ops`) says which bytes of a source message are the same in all
-messages of its shape, which are values, and what of them the target's message is made of. It is derived from
-what decoder, plans and encoder do with one message (`relay.templates.tracing`), never written by hand. What
-does not fit a template exactly takes the slow path, which alone says what is right. The kernel
-(`relay-cdc-kernel`) fills templates; the reference engine (`tests/reference_engine`) is its
-specification.
+A `Template` (`relay.templates.ops`) describes which bytes of a source message are constant for its shape,
+which are values, and how the target's message is built from them. It is derived by tracing one message
+through decoder, plans and encoder (`relay.templates.tracing`), never written by hand. A message that does not
+fit a template exactly takes the slow path, which is authoritative. The kernel (`relay-cdc-kernel`) applies
+templates; the reference engine (`tests/reference_engine`) is its specification.
 """

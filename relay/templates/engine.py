@@ -1,4 +1,4 @@
-"""What fills templates: an engine."""
+"""The interface of engines, which apply templates."""
 
 from __future__ import annotations
 
@@ -7,84 +7,91 @@ from typing import Final, Protocol
 from relay.templates.avro_ops import AvroOp
 from relay.templates.ops import Frames, Marker, Template
 
-#: How many templates one marker's text has at most, and so how many are tried with one message.
+#: Maximum templates with the same text at the marker, and so the attempts per message.
 MOST_TRIED: Final = 8
-#: Each message that fits a template pays for `PAID_BY_ONE` vain attempts with others; at most `MOST_PAID` are
-#: paid for in advance. Once those are used up, only one message in `TRIED_EVERY` is tried.
+#: Each message that fits a template earns `PAID_BY_ONE` failed attempts with others, up to a balance of
+#: `MOST_PAID`. When the balance is used up, only one message in `TRIED_EVERY` is tried.
 PAID_BY_ONE: Final = 8
 MOST_PAID: Final = 64
 TRIED_EVERY: Final = 16
-#: What an engine gives: the number of the template that fitted with what lost values have added to it
-#: (`relay.templates.ops.Put`), the target's key and value, and its mark.
+#: A translated message: the template's number plus the additions for lossy values
+#: (`relay.templates.ops.Put`), the target's key and value, and its source mark.
 Translation = tuple[int, bytes | None, bytes | None, bytes]
-#: Key and value of one message of the target.
+#: The key and value of a target message.
 Message = tuple[bytes | None, bytes | None]
-#: Rows beside each other that fit one template and lose the same: its number with what each row's lost values
-#: have added, and the messages that they become.
+#: Adjacent rows that fit the same template with the same losses: the template's number plus the additions for
+#: lossy values, and the resulting messages.
 Run = tuple[int, list[Message]]
 
 
 class AvroReader(Protocol):
-    """Makes JSON of values in Avro with one schema."""
+    """Converts values in Avro with one schema to JSON."""
 
     def text(self, data: bytes, start: int) -> bytes | None:
-        """Return the JSON of the value that `data` holds from `start` to its end; None if that is none, or
-        one that is not read here. Raises nothing, whatever the bytes are; `start` is not negative.
+        """Return the JSON of the value in `data` from `start` on; None if it is invalid or not supported.
+
+        Raises nothing for any bytes; `start` must not be negative.
         """
 
 
 class AvroWriter(Protocol):
-    """Makes Avro of JSON with one schema."""
+    """Converts JSON to Avro with one schema."""
 
     def body(self, text: bytes) -> bytes | None:
-        """Return the Avro of the value that a text holds; None if it has no such value, or one that is not
-        written here. Raises nothing, whatever the text is.
+        """Return the Avro of the value in a text; None if it is invalid or not supported.
+
+        Raises nothing for any text.
         """
 
 
 class Engine(Protocol):
-    """Keeps templates, and translates the messages that fit one."""
+    """Keeps templates, and translates messages that fit one."""
 
     @staticmethod
     def avro_reader(head: bytes, op: AvroOp, end: bytes) -> AvroReader:
-        """Return what makes JSON of Avro, between two texts. Raises ValueError for what is no op."""
+        """Return a converter from Avro to JSON between `head` and `end`. Raises ValueError for an invalid
+        op.
+        """
 
     @staticmethod
     def avro_writer(head: bytes, op: AvroOp, end: bytes) -> AvroWriter:
-        """Return what makes Avro of JSON between two texts. Raises ValueError for what is no op."""
+        """Return a converter from JSON between `head` and `end` to Avro. Raises ValueError for an invalid
+        op.
+        """
 
     def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
-        """Make an engine without templates; all of them are found by this marker. `frames`: how messages
-        stand together in a record, if they may.
+        """Create an engine without templates. `marker`: looks up all its templates. `frames`: the framing of
+        several messages in a record, if the format has one.
         """
 
     def add(self, template: Template) -> int:
-        """Keep a template, and return its number.
+        """Add a template and return its number.
 
-        Of the templates with the same text at the marker, the one that fitted last is tried first, and a new
-        one before all. There are at most `MOST_TRIED` of them: the one that fitted least recently gives its
-        place and its number to the new one. A template that is there already keeps its number. After this,
-        messages are tried again that were not (`MOST_PAID`).
-        Raises ValueError if the template is not one that this engine can fill: the marker is not in its
-        constants, or the engine has no conversion of a name in it.
+        Of the templates with the same text at the marker, a new one is tried first, and then the most
+        recently used. If there are already `MOST_TRIED` of them, the least recently used is replaced and its
+        number is reused. A template that exists already keeps its number. Afterwards, messages are tried
+        again that were skipped before (`MOST_PAID`).
+
+        Raises ValueError if this engine cannot apply the template: the marker is not in its constants, or the
+        engine lacks one of its conversions.
         """
 
     def remove(self, number: int) -> None:
-        """Forget a template; an unknown number is none."""
+        """Remove a template; ignore an unknown number."""
 
     def clear(self) -> None:
-        """Forget all templates."""
+        """Remove all templates."""
 
     def translate(
         self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
     ) -> Translation | None:
-        """Translate the key and value of a record of one row that becomes one message; None if it fits no
-        template of that kind. Where messages with its text at the marker were tried with too many without
-        success, it may not be tried (`MOST_PAID`): they are to cost hardly more than without templates.
+        """Translate the key and value of a record with one row that becomes one message; return None if it
+        fits no such template.
 
-        `offset` and `time_ms` are the record's own, within 64 bits. The mark says where the message comes
-        from: `place`, the offset in digits, and `/0` (`relay.model.records.SOURCE_HEADER`). Raises nothing,
-        whatever the message is.
+        After too many failed attempts with messages of the same text at the marker, a message may not be
+        tried (`MOST_PAID`), so that it costs hardly more than without templates. `offset` and `time_ms` are
+        the record's own, within 64 bits. The source mark consists of `place`, the offset in digits, and `/0`
+        (`relay.model.records.SOURCE_HEADER`). Raises nothing for any message.
         """
 
     def translate_rows(
@@ -92,10 +99,11 @@ class Engine(Protocol):
     ) -> list[Run] | int:
         """Translate a record of any number of rows that become any number of messages, in order.
 
-        Each row is what a record with that row alone would be. Rows of one message (`Repeated`) fit
-        templates with the same source ops, of which the one that fitted last is tried first; in a record of
-        frames each frame is a message. If not all rows fit: how many do before the first that does not, of
-        the source of which most do; 0 for what has no rows.
-        `room`: how many bytes the target's messages may have together, each with `shared` beside key and
-        value; with more, the record does not fit.
+        Each row is translated like a record with only that row. The rows of one message (`Repeated`) fit
+        templates with the same source ops, of which the most recently used is tried first; in a record of
+        frames each frame is a message.
+
+        If not all rows fit, return the number of rows before the first that does not, for the source ops that
+        fit most rows; 0 for a record without rows. `room`: maximum total bytes of the target's messages, each
+        with `shared` bytes in addition to key and value; a record beyond that does not fit.
         """

@@ -1,14 +1,14 @@
-"""What a template is made of: plain tuples, which the kernel reads as they are.
+"""The elements of a template: plain tuples, which the kernel interprets.
 
-A source part (key or value of a Kafka record) is a sequence of source ops; each value that they take has a
-slot, counted through key and value from 0 in the order of the ops. A target part is a sequence of target ops
-that print constants and slots. Numbers that are not in the message have slots of their own, below 0.
+A source part (key or value of a Kafka record) is a sequence of source ops. Each value that they capture has a
+slot, numbered from 0 through key and value in the order of the ops. A target part is a sequence of target ops
+that print constants and slots. Numbers from outside the message have negative slots.
 
-A message of several rows has rounds (`Repeated`): each of them is a row, and becomes what a message with that
-round alone would become.
+A message of several rows has rounds (`Repeated`): each round is a row, and becomes the same as a message with
+only that round.
 
-An engine either gives the target's bytes or says that the message does not fit; then the pipeline
-translates it. It never guesses: whatever an op does not allow, does not fit.
+An engine returns either the target's bytes or that the message does not fit; then the pipeline translates it.
+A message fits only if the ops allow all of it.
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ from typing import Final, Literal, NamedTuple
 
 from relay.mysql import conversion_names as native
 
-#: Slots of what the record says beside key and value: its offset, and its Kafka timestamp in milliseconds.
-#: They are for `Number`, `Above` and `Below`.
+#: Slots of the record's offset and of its Kafka timestamp in milliseconds, for `Number`, `Above` and `Below`.
 OFFSET: Final = -1
 TIME_MS: Final = -2
 
-#: Values of which something is lost add multiples of this to a template's number.
+#: Lossy values add multiples of this to a template's number.
 LOSS: Final = 1 << 32
 
-#: Within how many bytes of a part's end strings may have escapes that must be rewritten; strings that begin
-#: earlier are read and printed faster in the slow path.
+#: Strings that begin within this many bytes of a part's end may have escapes that must be rewritten; the slow
+#: path reads and prints longer texts faster.
 MOST_REWRITTEN: Final = 8192
 
-#: JSON tokens that a slot may hold. `integer`: digits without fraction and exponent, from -2^63 to 2^64 - 1,
-#: no `-0`; `number`: with a fraction or an exponent, finite as a double; `string`: UTF-8, without lone
-#: surrogates (and with msgspec's escapes alone where it begins far before the end, `MOST_REWRITTEN`); `null`;
-#: `boolean`. Any other token is of no kind.
+#: JSON tokens that a slot may contain. `integer`: digits without fraction and exponent, from -2^63 to 2^64 -
+#: 1, not `-0`; `number`: with a fraction or an exponent, finite as a double; `string`: UTF-8, without
+#: unpaired surrogates (only with msgspec's escapes if it begins far before the end, `MOST_REWRITTEN`);
+#: `null`; `boolean`. Any other token has no kind.
 Kind = Literal["integer", "number", "string", "null", "boolean"]
 Kinds = tuple[Kind, ...]
 
@@ -40,21 +39,21 @@ Kinds = tuple[Kind, ...]
 
 
 class Constant(NamedTuple):
-    """Exactly these bytes; of the source, or of the target."""
+    """Exactly these bytes, in the source or the target."""
 
     text: bytes
     tag: Literal["constant"] = "constant"
 
 
 class Take(NamedTuple):
-    """One JSON token of these kinds, into the next slot."""
+    """One JSON token of these kinds; its value goes to the next slot."""
 
     kinds: Kinds
     tag: Literal["take"] = "take"
 
 
 class OneOf(NamedTuple):
-    """Any of these texts, which mean the same. The first that fits is taken; none begins another one."""
+    """One of these equivalent texts. The first that fits is used; none is a prefix of another."""
 
     texts: tuple[bytes, ...]
     tag: Literal["one-of"] = "one-of"
@@ -63,9 +62,9 @@ class OneOf(NamedTuple):
 class Members(NamedTuple):
     """Members of a JSON object without the braces, each at most once, in this order; any may be missing.
 
-    Each member is what stands before its token (a name with its colon, `"id":`, or the beginning of an object
-    that it is in, `"id":{"v":`) and kinds, and has a slot, which is absent where the member is. Behind each
-    token stands `end`. Between members stands one comma. None of them may be there.
+    Each member consists of the text before its token (a name with its colon, `"id":`, or the beginning of a
+    nested object, `"id":{"v":`) and the token's kinds. It has a slot, which is absent if the member is. `end`
+    follows each token, and one comma separates members.
     """
 
     members: tuple[tuple[bytes, Kinds], ...]
@@ -74,9 +73,9 @@ class Members(NamedTuple):
 
 
 class Unordered(NamedTuple):
-    """Exactly these members of a JSON object, without the braces, in any order, with one comma between them.
+    """Exactly these members of a JSON object, without the braces, in any order, separated by one comma.
 
-    Each is a whole member, `"id":"bigint"`, with a colon; none begins another one.
+    Each is a whole member with a colon, `"id":"bigint"`; none is a prefix of another.
     """
 
     members: tuple[bytes, ...]
@@ -84,16 +83,18 @@ class Unordered(NamedTuple):
 
 
 class Length(NamedTuple):
-    """A big-endian number of this many bytes: how many bytes of the part follow it."""
+    """A big-endian number of `width` bytes: the number of bytes after it in the part."""
 
     width: int
     tag: Literal["length"] = "length"
 
 
 class Repeated(NamedTuple):
-    """These ops, once for each row, with `between` between the rounds; after a round another one follows
-    exactly where `between` does. Slots inside have values of their own in each round. All `Repeated` of a
-    template have the same number of rounds. There are no lengths and no others inside.
+    """A sequence of ops for each row, with `between` between the rounds.
+
+    Another round follows if and only if `between` does. Slots of these ops have separate values in each
+    round. All `Repeated` of a template have the same number of rounds, and contain neither lengths nor other
+    `Repeated`.
     """
 
     ops: tuple[Constant | Take | OneOf | Members | Unordered, ...]
@@ -105,28 +106,29 @@ SourceOp = Constant | Take | OneOf | Members | Unordered | Length | Repeated
 
 # ---------------------------------------------------------------- target
 
-#: The name of a conversion (`reference_engine.conversions`), with its parameters.
+#: The name of a conversion (`reference_engine.conversions`) and its parameters.
 Conversion = native.Conversion
 Operator = Literal["+", "-", "*", "//", "<<", ">>", "%", "clock"]
-#: Arithmetic on integers without bounds, from left to right: `("//", 1000)`. `//` and `>>` round down; none
-#: is given 0 to divide by, or 128 bits or more to shift by. A result that has no place in 128 bits with sign
-#: does not fit. `clock` makes seconds since 1970 of a wall clock, `20160610120000`, that is so many seconds
-#: ahead of UTC, less than a day or as much behind it; years below 1000 do not fit.
+#: Arithmetic on unbounded integers, from left to right: `("//", 1000)`. `//` and `>>` round down; divisors
+#: are not 0, and shifts are below 128 bits. A result beyond 128 bits with sign does not fit. `clock` converts
+#: a wall-clock time, `20160610120000`, to seconds since 1970; its operand is the clock's offset from UTC in
+#: seconds, less than a day in either direction. Years below 1000 do not fit.
 Steps = tuple[tuple[Operator, int], ...]
 
 
 class Put(NamedTuple):
-    """A slot's value: read, and written as one JSON token.
+    """A slot's value, read and then written as one JSON token.
 
-    The first of `slots` that is not absent; if all are, the message does not fit. `null`: what JSON's null
-    becomes, which is given to no conversion; None: a null does not fit. Without `read` and `write` the token
-    is passed on: a number as it is, a string with the escapes of msgspec's JSON. Without `write`
-    msgspec prints what `read` gives, without `read` the token's value is what is written. `long_escapes`:
-    strings are written with `\\u0008` and `\\u000c` instead of `\\b` and `\\f`, as TiCDC does.
+    slots: The first of them that is not absent is used; if all are absent, the message does not fit.
+    read, write: Without both, the token is copied: a number unchanged, a string with the escapes of msgspec's
+        JSON. Without `write`, msgspec prints the result of `read`; without `read`, the token's value is
+        written.
+    null: Output for a JSON null, which is not converted; None: a null does not fit.
+    long_escapes: Strings are written with `\\u0008` and `\\u000c` instead of `\\b` and `\\f`, like in TiCDC.
+    losses: Conversion for values that `write` refuses; each adds `adds` to the engine's number.
+    null_adds: Addition for a null.
 
-    `losses`: how values are written that `write` does not take; each adds `adds` to the number that the
-    engine gives. `null_adds`: what a null adds. They tell what is lost, and are printed once for each
-    value.
+    The additions identify losses, and are made once per value.
     """
 
     slots: tuple[int, ...]
@@ -141,8 +143,10 @@ class Put(NamedTuple):
 
 
 class Number(NamedTuple):
-    """An integer of a slot, after some arithmetic, in digits; `plus`: slots that are added to it, each after
-    arithmetic of its own. The tokens are of kind `integer`, and what is printed is within the same bounds.
+    """An integer of a slot after arithmetic, in digits. `plus`: slots that are added to it, each after
+    separate arithmetic.
+
+    The tokens are of kind `integer`, and the printed number is within the same bounds.
     """
 
     slot: int
@@ -152,10 +156,11 @@ class Number(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """Members of a JSON object without the braces, for the columns whose old text differs from the new one:
-    name with its colon, old value, new value. The old value is printed; a comma stands between members. What
-    the values become is compared, not what they were; the same token with the same conversions becomes the
-    same, and is not even read.
+    """Members of a JSON object without the braces, for columns whose old text differs from the new one.
+
+    Each has its name with a colon, the old value and the new value. The old value is printed; commas separate
+    the members. The comparison applies to the converted values; a token that is equal under equal conversions
+    is not even read.
     """
 
     members: tuple[tuple[bytes, Put, Put], ...]
@@ -166,7 +171,7 @@ class Choice(NamedTuple):
     """One of three constants: for null, for an integer of at least `least`, for a smaller one.
 
     The token of the first slot that is not absent is null, an `integer`, or a string with such a number;
-    without `least` any token but null is `small`.
+    without `least`, any token except null selects `small`.
     """
 
     slots: tuple[int, ...]
@@ -178,7 +183,7 @@ class Choice(NamedTuple):
 
 
 class Sized(NamedTuple):
-    """What these ops print, preceded by its length, a big-endian number of `width` bytes."""
+    """The output of these ops, preceded by its length, a big-endian number of `width` bytes."""
 
     width: int
     ops: tuple[Constant | Put | Number | Changed | Choice, ...]
@@ -191,7 +196,7 @@ TargetOp = Constant | Put | Number | Changed | Choice | Sized
 
 
 class Above(NamedTuple):
-    """An integer slot is larger than a number, after some arithmetic."""
+    """An integer slot is larger than a number, after arithmetic."""
 
     slot: int
     floor: int
@@ -200,7 +205,7 @@ class Above(NamedTuple):
 
 
 class Below(NamedTuple):
-    """An integer slot is smaller than a number, after some arithmetic."""
+    """An integer slot is smaller than a number, after arithmetic."""
 
     slot: int
     end: int
@@ -217,8 +222,9 @@ class Same(NamedTuple):
 
 
 class Fits(NamedTuple):
-    """What this op would print can be printed, or the slots are absent, or it is null: of a value that the
-    pipeline converts and leaves out. What is lost of it counts like that of a printed one.
+    """This op can print its value, or the slots are absent, or the value is null.
+
+    It is for a value that the pipeline converts, but does not write. Its losses count nevertheless.
     """
 
     put: Put
@@ -226,15 +232,16 @@ class Fits(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """A slot has neither null nor an empty string."""
+    """A slot contains neither null nor an empty string."""
 
     slot: int
     tag: Literal["filled"] = "filled"
 
 
 class Among(NamedTuple):
-    """A slot's token is one of these, each as msgspec prints it; with `is_one` False it is none of them, or
-    there is none. Numbers are compared as texts, strings as what they mean.
+    """A slot's token is one of these, as msgspec prints them; with `is_one` False it is not, or absent.
+
+    Numbers are compared as texts, strings by their value.
     """
 
     slot: int
@@ -244,7 +251,7 @@ class Among(NamedTuple):
 
 
 class Differ(NamedTuple):
-    """At least one of these pairs is printed in two ways, as `Changed` compares them."""
+    """At least one of these pairs is printed with a difference, compared like in `Changed`."""
 
     pairs: tuple[tuple[Put, Put], ...]
     tag: Literal["differ"] = "differ"
@@ -256,8 +263,8 @@ Condition = Above | Below | Same | Fits | Filled | Among | Differ
 
 
 class Marker(NamedTuple):
-    """By which bytes templates are looked up: those of a part between two texts, from the first `start` on
-    (from the part's beginning if it is empty) up to the next `end`. A part without them fits no template.
+    """The bytes by which templates are looked up: in a part, from the first `start` (the part's beginning if
+    it is empty) up to the next `end`. A part without these texts fits no template.
     """
 
     part: Literal["key", "value"]
@@ -266,9 +273,11 @@ class Marker(NamedTuple):
 
 
 class Frames(NamedTuple):
-    """How messages stand together in one record: the key is `head` and then a frame for each of them, the
-    value a frame for each. A frame is a big-endian number of `width` bytes, and so many bytes. A message
-    alone is a record of the same form.
+    """The framing of several messages in one record: the key is `head` followed by a frame for each message,
+    the value a frame for each.
+
+    A frame is a big-endian number of `width` bytes, followed by that number of bytes. A single message is a
+    record of the same form.
     """
 
     head: bytes
@@ -276,18 +285,18 @@ class Frames(NamedTuple):
 
 
 class TargetMessage(NamedTuple):
-    """One message of the target: ops of its key and its value, None where it has none."""
+    """One message of the target: ops of its key and its value; None for a missing one."""
 
     key: tuple[TargetOp, ...] | None
     value: tuple[TargetOp, ...] | None
 
 
 class Template(NamedTuple):
-    """How messages of one shape become messages of the target.
+    """The translation of messages of one shape to messages of the target.
 
-    `key`, `value`: what the parts of a source record are, None where it has none. `most_bytes`: what key and
-    value of a message of the target may have together; with a larger one the row does not fit. `more`: the
-    messages that a row becomes besides, behind the first one.
+    key, value: The parts of a source record; None for a missing part.
+    most_bytes: Maximum bytes of a target message's key and value; a row with a larger message does not fit.
+    more: Further messages that a row becomes, after the first one.
     """
 
     key: tuple[SourceOp, ...] | None

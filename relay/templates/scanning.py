@@ -1,9 +1,8 @@
-"""The JSON text of one message, cut into source ops: what is the same in all messages of its shape, and what
-is a value.
+"""Splits the JSON text of one message into source ops: the constant parts of its shape, and values.
 
-Contract: a decoder looks at a text's values (`parsed`), says for each that may differ what it may be
-(`source_ops`), and gets the slots by path. White space and the order of members are those of the text. Paths
-are tuples of member names and list indices.
+A decoder parses a text (`parsed`), declares the kinds of each value that may differ (`source_ops`), and gets
+the slots by path. White space and the order of members are those of the text. Paths are tuples of member
+names and list indices.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from relay.templates.tracing import NotTemplatable
 
 Path = tuple[str | int, ...]
 
-#: Kinds of a value that a text may have in a place.
+#: Kinds of values.
 INTEGER: Final = Take(("integer",))
 STRING: Final = Take(("string",))
 TEXT_OR_NULL: Final = Take(("string", "null"))
 SCALAR: Final = Take(("integer", "number", "string", "null", "boolean"))
-#: A string of digits that is taken as the integer that it is without its quotes.
+#: A string of digits that is captured as an integer without its quotes.
 DIGITS: Final = "digits"
-#: What a value may be, or what is between the braces of an object.
+#: The declaration of a value, or of the contents of an object's braces.
 Given = Take | Members | Unordered | Literal["digits"]
 
-#: A token, and a colon or a comma behind it; what begins none is a token by itself, which stands for nothing.
-#: It is searched for, so it must not begin with a repetition: each blank would be the start of a new attempt.
+#: A token with a colon or a comma after it; a character that begins no token is an invalid token. The pattern
+#: is used for searching, so it must not begin with a repetition: each blank would begin a new attempt.
 _TOKEN: Final = re.compile(
     rb'("(?:[^"\\]++|\\.)*+"?|-?[0-9][0-9.eE+-]*|true|false|null|[^ \t\n\r])(?:[ \t\n\r]*+([:,]))?',
     re.DOTALL,
@@ -48,9 +47,9 @@ _KINDS: Final[dict[int, Kind]] = {
 
 
 class Token:
-    """A value of a text. `name_start`: the start of the name of the member whose value it is.
+    """A value of a text. `name_start`: the start of the name of the member with this value.
 
-    `members` are those of an object, by name, in their order; `items` the values of a list.
+    `members` are those of an object by name, in order; `items` are the values of a list.
     """
 
     __slots__ = ("end", "items", "kind", "members", "name_start", "start")
@@ -76,10 +75,10 @@ class Token:
 
 
 def parsed(text: bytes, start: int = 0) -> Token:
-    """Return the value that a text has from `start` to its end.
+    """Return the value in a text from `start` to its end.
 
-    Raises NotTemplatable for a name twice in an object, for what is nested too deeply or has too many tokens,
-    and for most of what is no JSON: a decoder has read the text before.
+    Raises NotTemplatable for a duplicate name in an object, for excessive nesting or too many tokens, and for
+    most invalid JSON: a decoder has already parsed the text.
     """
     try:
         token = _Parser(text, start).value()
@@ -90,16 +89,14 @@ def parsed(text: bytes, start: int = 0) -> Token:
     return token
 
 
-#: More than a row of 4096 columns has with its old one: Open Protocol has nine for a column in each.
+#: More than in a row of 4096 columns with its old row: Open Protocol has nine tokens per column in each.
 _MOST_TOKENS: Final = 100_000
-#: Where a text has a token and where that ends, the token, and a colon or a comma behind it.
+#: The start and end of a token, the token, and a colon or a comma after it.
 _Placed = tuple[int, int, bytes, bytes | None]
 
 
 class _Parser:
-    """Reads one text from `start` on, without a look at commas. `_end`: where the last object or list
-    ends.
-    """
+    """Parses a text from `start` on without validating commas. `_end`: end of the latest object or list."""
 
     def __init__(self, text: bytes, start: int) -> None:
         all_tokens = _TOKEN.finditer(text, start)
@@ -154,7 +151,7 @@ class _Parser:
 
 
 def _kind_of_number(text: bytes) -> Kind:
-    """Return the kind of a number. Raises NotTemplatable for what is none."""
+    """Return the kind of a number. Raises NotTemplatable for any other token."""
     if _INTEGER(text):
         return "integer"
     if text[0] in _DIGITS and text != b"-":
@@ -173,10 +170,9 @@ def source_ops(
 ) -> tuple[tuple[SourceOp, ...], dict[Path, int]]:
     """Return the ops of a text from `start` on, and the slots of the values at the paths in `given`.
 
-    `Members` and `Unordered` stand for what is between the braces of an object; the slot of a member of
-    `Members` has the object's path with the member's name behind it. `rows`: where the only values of lists
-    are that have a value for each row in messages of several. Raises NotTemplatable if the text has no such
-    value.
+    `Members` and `Unordered` describe the contents of an object's braces; the slot of a member of `Members`
+    has the object's path followed by the member's name. `rows`: paths of single values in lists that have one
+    value per row in messages of several rows. Raises NotTemplatable if the text lacks such a value.
     """
     found: list[_Found] = []
     for path, op in given.items():
@@ -204,16 +200,16 @@ def source_ops(
     return tuple(ops), slots
 
 
-#: An op for a value, the value's path, and where the op begins and ends.
+#: The start and end of a value, its path, and its op.
 _Found = tuple[int, int, Path, Take | Members | Unordered]
-#: What stands between the values of a list.
+#: Separator between the values of a list.
 _BETWEEN: Final = b","
 
 
 def _ops_between(
     text: bytes, start: int, end: int, found: Iterable[_Found]
 ) -> list[Constant | Take | Members | Unordered]:
-    """Return the ops of a part of a text, with those found there, in their order."""
+    """Return the ops of a part of a text, including those in `found` within it, in order."""
     ops: list[Constant | Take | Members | Unordered] = []
     at = start
     for begins, ends, _, op in found:
@@ -250,13 +246,13 @@ def _slot_paths(path: Path, op: Take | Members | Unordered) -> list[Path]:
 
 
 def _name(member: bytes) -> str:
-    """The name of a member from what stands before its token."""
+    """Return the name of a member from the text before its token."""
     found = _TOKEN.search(member)
     return _name_in(found[1] if found else b"")
 
 
 def scalar_paths(token: Token, path: Path = ()) -> Iterator[Path]:
-    """Give the paths, at this one and below it, of the values that are neither objects nor lists."""
+    """Yield the paths of all values that are neither objects nor lists, at and below this one."""
     if token.members is None and token.items is None:
         yield path
     for name, member in (token.members or {}).items():
@@ -266,16 +262,16 @@ def scalar_paths(token: Token, path: Path = ()) -> Iterator[Path]:
 
 
 def names_of(text: bytes, token: Token) -> list[bytes]:
-    """Return the names of an object's members as the text has them, with what stands before the values."""
+    """Return the names of an object's members as written, each with the text up to its value."""
     members = (token.members or {}).values()
     return [text[member.name_start : member.start] for member in members]
 
 
 def members_of(text: bytes, token: Token) -> tuple[bytes, ...]:
-    """Return the members of an object as the text has them."""
+    """Return the members of an object as written."""
     return tuple([text[member.name_start : member.end] for member in (token.members or {}).values()])
 
 
 def optional_members(text: bytes, token: Token, kinds: Kinds) -> Members:
-    """Return the op for any of an object's members, each with a value of these kinds."""
+    """Return an op for any subset of an object's members, each with a value of these kinds."""
     return Members(tuple([(name, kinds) for name in names_of(text, token)]))

@@ -1,10 +1,10 @@
-"""Traced values: what stands for the values of a message while its template is derived.
+"""Traced values: placeholders for the values of a message while its template is derived.
 
-Contract: a decoder gives a change in which the message's own values are `TracedNumber`s and columns are
-`TracedCell`s; an encoder prints it as any other, and where a traced value belongs its JSON has a mark
-(`mark_of`, for `msgspec.json.Encoder(enc_hook=…)`). `Trace.target_ops` cuts the text at its marks. What
-depends on a value in a way that no op can say raises `NotTemplatable`: then there is no template. Comparisons
-of numbers are decided by the values of the message at hand, and noted as conditions.
+A decoder returns a change in which the message's own values are `TracedNumber`s and columns are
+`TracedCell`s. An encoder writes it like any other change; each traced value becomes a mark in the JSON
+(`mark_of`, for `msgspec.json.Encoder(enc_hook=…)`). `Trace.target_ops` splits the text at its marks. An
+operation on a traced value that no op can express raises `NotTemplatable`: then there is no template.
+Comparisons of numbers are decided by the message's own values, and recorded as conditions.
 """
 
 from __future__ import annotations
@@ -37,43 +37,42 @@ from relay.templates.ops import (
     TargetOp,
 )
 
-#: A mark begins with a control character in the short form of its escape, which encoders that print as TiCDC
-#: does replace by the long one. In it are the derivation's own name and its number there.
+#: A mark begins with a control character in the short form of its escape, which encoders that print like
+#: TiCDC replace with the long form. It contains the derivation's name and the mark's index.
 _MARK: Final = re.compile(rb'"(\\b|\\u0008)relay:traced:([0-9a-f]*):(\d+)"')
 _LONG_ESCAPE: Final = rb"\u0008"
 _OPEN: Final = Constant(b"{")
 _CLOSE: Final = Constant(b"}")
 _check_json: Final = msgspec.json.Decoder().decode
-#: The bytes of a number that says how many follow.
+#: The bytes of a length field.
 _LENGTH_BYTES: Final = 8
 
-#: How a number is printed as text.
+#: The conversion that prints a number as text.
 _AS_DIGITS: Final[Conversion] = ("digits",)
 
-#: How many values of a template may lose something, and how many words there may be for it, so that a
-#: template's number and what is added to it have 64 bits.
+#: Maximum lossy values in a template and maximum loss kinds, so that a template's number with its additions
+#: has 64 bits.
 _MOST_LOSSES: Final = 1 << 10
 _MOST_WORDS: Final = 3
 
-#: What a mark stands for, and what a text is made of.
+#: The ops of marks and of texts without a length field.
 _UnframedOp = Constant | Put | Number | Changed | Choice
 
 
 class NotTemplatable(Exception):
-    """What was done to a traced value is nothing that a template can say."""
+    """A template cannot express an operation on a traced value."""
 
 
 def refuse_traced(value: object) -> None:
-    """Raise NotTemplatable for a traced value: what is done next is not done alike for all rows of a
-    shape.
-    """
+    """Raise NotTemplatable for a traced value: the next operation treats rows of a shape differently."""
     if isinstance(value, Traced):
         raise NotTemplatable
 
 
 class Written(NamedTuple):
-    """How an encoder writes a column's cells: as `Put` says. `null_word`: what is counted for a NULL; `loss`:
-    what is lost of values that `write` does not take.
+    """How an encoder writes a column's cells, as in `Put`.
+
+    `null_word`: loss kind of a NULL. `loss`: the lossy conversion of values that `write` refuses.
     """
 
     read: Conversion | None
@@ -88,11 +87,12 @@ def _lost(words: Mapping[str, int], added: int) -> list[str]:
 
 
 class Trace:
-    """One derivation: the marks that were printed, and the conditions that were met.
+    """One derivation: the marks that were printed, and the conditions that were recorded.
 
-    `refused`: words of losses of which values do not fit: the pipeline refuses them. `name`: hexadecimal
-    digits that no text of the message has. `negative`: slots whose numbers are below 0 in all messages.
-    `words`: what values may lose, and what each adds to the template's number.
+    refused: Loss kinds of which values do not fit, because the pipeline refuses them.
+    name: Hexadecimal digits that no text of the message contains.
+    negative: Slots whose numbers are below 0 in all messages.
+    words: Loss kinds of values, with the addition of each to the template's number.
     """
 
     def __init__(self, refused: Collection[str] = (), name: str = "") -> None:
@@ -105,29 +105,30 @@ class Trace:
         self._found: set[_UnframedOp] = set()
         self._looked_at: list[Put] = []
         self._converted: dict[Put, None] = {}
-        #: Those of which the first print counts what is lost.
+        #: Ops whose losses an output already counts.
         self._counted: set[Put] = set()
 
     def same(self, slot: int, other: int) -> None:
-        """Note that two slots must have the same token."""
+        """Record that two slots must have the same token."""
         self.conditions.append(Same(slot, other))
 
     def differ(self, pairs: Iterable[tuple[Put, Put]]) -> None:
-        """Note that at least one of these pairs must be printed in two ways."""
+        """Record that at least one of these pairs must be printed with a difference."""
         self.conditions.append(Differ(tuple([(_silent(one), _silent(other)) for one, other in pairs])))
 
     def mark(self, op: _UnframedOp) -> msgspec.Raw:
-        """Return the text that stands for what an op will print."""
+        """Return a mark in the text for the output of an op."""
         self._marked.append(op)
         return msgspec.Raw(b'"\\brelay:traced:%b:%d"' % (self._name, len(self._marked) - 1))
 
     def refused(self) -> Any:  # noqa: ANN401 - of any type
-        """Return what stands for a value with which nothing can be done: a template is for all of them."""
+        """Return a placeholder that supports no operation, because the template applies to all its values."""
         return Traced(self)
 
     def target_ops(self, text: bytes, length_at: int | None = None) -> tuple[TargetOp, ...]:
-        """Return the ops that print a text with marks. `length_at`: where it has the number of the bytes
-        behind that. Raises NotTemplatable if it has another number there.
+        """Return the ops that print a text with marks.
+
+        `length_at`: offset of a length field for the rest. Raises NotTemplatable if it has another value.
         """
         if length_at is None:
             return self._unframed_ops(text)
@@ -138,20 +139,20 @@ class Trace:
         return (Constant(text[:length_at]), sized) if length_at else (sized,)
 
     def check_marks(self, others: Iterable[bytes | None]) -> None:
-        """Raise NotTemplatable if what a mark stands for was found in no text: then one was changed after
-        it was
-        printed. A text that was left out has nothing that others lack. `others`: texts without ops, which
-        must have no mark.
+        """Raise NotTemplatable if the op of a mark was found in no text, because the mark was changed after
+        it was printed. An omitted text is no error if other texts contain its ops.
+
+        `others`: texts without ops, which must not contain marks.
         """
         if not self._found.issuperset(self._marked) or any(any(self._marks(text or b"")) for text in others):
             raise NotTemplatable
 
     def _marks(self, text: bytes) -> Iterator[re.Match[bytes]]:
-        """Find the marks of this derivation; a text of the message may look like one of another."""
+        """Find this derivation's marks; a text of the message may look like another derivation's mark."""
         return (found for found in _MARK.finditer(text) if found[2] == self._name)
 
     def put(self, slots: tuple[int, ...], written: Written) -> Put:
-        """Return what prints a cell, and note that it is converted, whether or not it will be printed."""
+        """Return the op that prints a cell, and record that it is converted, even if it is never printed."""
         read, write, null, null_word, loss = written
         put = Put(slots, read, write, null)
         if null_word in self._refused:
@@ -165,11 +166,11 @@ class Trace:
         return put
 
     def look_at(self, slots: tuple[int, ...], read: Conversion, write: Conversion) -> None:
-        """Note that a cell is read, and refused if it cannot be, whether or not anything is made of it."""
+        """Record that a cell is read, and refused if it cannot be, even if nothing is written from it."""
         self._looked_at.append(Put(slots, read, write, null=None))
 
     def _adds(self, word: str) -> int:
-        """Return what a word adds to the template's number. Raises NotTemplatable for too many."""
+        """Return a loss kind's addition to the template's number. Raises NotTemplatable at the limit."""
         if len(self._converted) >= _MOST_LOSSES:
             raise NotTemplatable
         adds = self.words.setdefault(word, LOSS * _MOST_LOSSES ** len(self.words))
@@ -179,12 +180,12 @@ class Trace:
 
     @property
     def lost(self) -> Callable[[int], list[str]]:
-        """What gives the words of what values have added of which something was lost; without the trace."""
+        """A function from additions to loss kinds that does not keep the trace alive."""
         return partial(_lost, self.words)
 
     def left_out(self) -> list[Fits]:
-        """Return the conditions of values that were converted and are in no text, and of those of which no
-        text counts what is lost.
+        """Return conditions for values that were read or converted and are in no text, and for values whose
+        losses no text counts.
         """
         printed = [(put.slots, put.read, put.write) for op in self._found for put in _printed(op)]
         read = {(put.slots, put.read) for put in self._converted}
@@ -206,7 +207,7 @@ class Trace:
     def _unframed_ops(self, text: bytes) -> tuple[_UnframedOp, ...]:
         try:
             _check_json(text)
-        except msgspec.DecodeError:  # it is compressed, or in another way no longer what was printed
+        except msgspec.DecodeError:  # it is compressed, or was otherwise changed after it was printed
             raise NotTemplatable from None
         ops: list[_UnframedOp] = []
         at = 0
@@ -225,7 +226,7 @@ class Trace:
         return tuple(ops)
 
     def _counting_once(self, op: _UnframedOp) -> _UnframedOp:
-        """Return an op that adds what is lost of a value where that is printed for the first time."""
+        """Return the op, such that only the first output of a value counts its loss."""
         if isinstance(op, Changed):
             return Changed(tuple([(name, _silent(old), _silent(new)) for name, old, new in op.members]))
         if not isinstance(op, Put) or not _loses(op):
@@ -241,12 +242,12 @@ def _loses(put: Put) -> bool:
 
 
 def _silent(put: Put) -> Put:
-    """The same, printing values of which something is lost without counting the loss."""
+    """Return the same op, but without counting losses."""
     return put._replace(adds=0, null_adds=0) if _loses(put) else put
 
 
 def _printed(op: _UnframedOp) -> list[Put]:
-    """Return what an op surely converts: of a change the old value, or else a new one that is the same."""
+    """Return the ops whose conversion is certain: for a change the old value, or an equal new one."""
     if isinstance(op, Changed):
         return [old for _, old, _ in op.members]
     return [op] if isinstance(op, Put) else []
@@ -265,7 +266,7 @@ def _with_long_escapes(op: _UnframedOp) -> _UnframedOp:
 
 
 class Traced:
-    """A value of which an encoder prints a mark. `trace`: the derivation that it belongs to."""
+    """A value of which an encoder prints a mark. `trace`: its derivation."""
 
     __slots__ = ("trace",)
 
@@ -273,7 +274,7 @@ class Traced:
         self.trace = trace
 
     def op(self) -> _UnframedOp:
-        """Return what prints the value."""
+        """Return the op that prints the value."""
         raise NotTemplatable
 
     def _untraceable(self, *_: object) -> NoReturn:
@@ -288,7 +289,7 @@ class Traced:
 
 
 class TracedNumber(Traced):
-    """An integer of a slot, with the arithmetic that was done to it, and its value in the message at hand."""
+    """An integer of a slot, with the arithmetic applied to it, and its value in the present message."""
 
     __slots__ = ("_plus", "_slot", "_steps", "_value")
 
@@ -304,7 +305,7 @@ class TracedNumber(Traced):
         self._slot, self._value, self._steps, self._plus = slot, value, steps, plus
 
     def op(self) -> Number:
-        """Return what prints the number."""
+        """Return the op that prints the number."""
         return Number(self._slot, self._steps, self._plus)
 
     def _then(self, sign: Any, operand: Any, value: int) -> TracedNumber:  # noqa: ANN401 - one of Steps'; a number
@@ -356,15 +357,15 @@ class TracedNumber(Traced):
         return self._then("-", other, self._value - other)
 
     def as_clock(self, offset_seconds: int, seconds: int) -> TracedNumber:
-        """Return the seconds since 1970 of a wall clock that is so many seconds ahead of UTC.
+        """Convert a wall-clock time, `offset_seconds` ahead of UTC, to seconds since 1970.
 
-        `seconds`: of the message at hand.
+        `seconds`: the result for the present message.
         """
         return self._then("clock", offset_seconds, seconds)
 
     def clock_text(self, offset_seconds: int) -> TracedOp | None:
-        """Return what prints seconds since 1970 as the wall clock that they are made of, in quotes; None if
-        they are made of none.
+        """Return a value that prints seconds since 1970 as their original wall-clock time, in quotes; None if
+        they were not converted from one.
         """
         if not self._steps or self._steps[0][0] != "clock":
             return None
@@ -373,15 +374,16 @@ class TracedNumber(Traced):
         return TracedOp(self.trace, Put((self._slot,), READ_INTEGER, _AS_DIGITS, null=None))
 
     def as_text(self, read: Callable[[int], Conversion]) -> TracedOp:
-        """Return what prints the number as text. `read`: how an integer of which the number is the n-th part,
-        rounded down, is read as that.
+        """Return a value that prints the number as text.
+
+        `read`: returns, for a divisor, the conversion from the slot's integer to the quotient, rounded down.
         """
         if self._plus or self._slot < 0:
             raise NotTemplatable
         return TracedOp(self.trace, Put((self._slot,), read(_divisor(self._steps)), null=None))
 
     def _compared(self, is_so: bool, above: int, below: int) -> bool:
-        """Note what the answer rests on: above one number, or below the other."""
+        """Record the condition of a comparison's result: above one number, or below the other."""
         if self._plus:
             raise NotTemplatable
         condition = Above(self._slot, above, self._steps) if is_so else Below(self._slot, below, self._steps)
@@ -402,7 +404,7 @@ class TracedNumber(Traced):
 
 
 def _simplified(steps: Steps) -> Steps:
-    """Leave out a division behind a multiplication by a multiple of it: times are nanoseconds inside."""
+    """Cancel a division after a multiplication by a multiple of the divisor: times are nanoseconds inside."""
     if len(steps) > 1 and steps[-2][0] == "*" and steps[-1][0] == "//":
         factor, divisor = steps[-2][1], steps[-1][1]
         if divisor > 0 and factor % divisor == 0:
@@ -412,9 +414,7 @@ def _simplified(steps: Steps) -> Steps:
 
 
 def _divisor(steps: Steps) -> int:
-    """Return by what these steps divide a number, rounding down. Raises NotTemplatable if they do
-    otherwise.
-    """
+    """Return the divisor equivalent to these steps, rounding down. Raises NotTemplatable if there is none."""
     factor, divisor = 1, 1
     for sign, operand in steps:
         if sign == ">>" and factor == 1:
@@ -431,7 +431,7 @@ def _divisor(steps: Steps) -> int:
 
 
 class TracedText(Traced):
-    """A text of a slot that is not empty, about the message and not of a column."""
+    """A nonempty text of a slot, which describes the message rather than a column."""
 
     __slots__ = ("_slot",)
 
@@ -444,12 +444,12 @@ class TracedText(Traced):
         return True
 
     def op(self) -> Put:
-        """Return what prints the text."""
+        """Return the op that prints the text."""
         return Put((self._slot,), null=None)
 
 
 class TracedCell(Traced):
-    """A column's cell as the message has it: the slots of which the first that is not absent has it."""
+    """A column's cell in the message. `slots`: the first that is not absent contains it."""
 
     __slots__ = ("slots",)
 
@@ -458,20 +458,20 @@ class TracedCell(Traced):
         self.slots = slots
 
     def op(self) -> Put:
-        """Return what prints the cell as it is."""
+        """Return the op that prints the cell unchanged."""
         return Put(self.slots)
 
     def written(self, read: Conversion | None, write: Conversion | None) -> TracedOp:
-        """Return the cell as an encoder writes it."""
+        """Return the cell as written by an encoder with these conversions."""
         return self.written_as(Written(read, write))
 
     def written_as(self, written: Written) -> TracedOp:
-        """Return the cell as an encoder writes it."""
+        """Return the cell as written by an encoder."""
         return TracedOp(self.trace, self.trace.put(self.slots, written))
 
 
 class TracedOp(Traced):
-    """What an op prints, wherever an encoder puts it."""
+    """The output of an op, at any position where an encoder writes it."""
 
     __slots__ = ("_op",)
 
@@ -480,18 +480,18 @@ class TracedOp(Traced):
         self._op = op
 
     def op(self) -> Put | Changed | Choice:
-        """Return what prints the value."""
+        """Return the op that prints the value."""
         return self._op
 
     def put(self) -> Put:
-        """Return what prints the value, of a cell."""
+        """Return the op that prints the value. Raises NotTemplatable if it is not a cell."""
         if not isinstance(self._op, Put):
             raise NotTemplatable
         return self._op
 
 
 def mark_of(value: object) -> msgspec.Raw:
-    """Print a traced value: the `enc_hook` of encoders. Raises TypeError for any other, as msgspec does."""
+    """Print a traced value: the `enc_hook` of encoders. Raises TypeError for other values, like msgspec."""
     if not isinstance(value, Traced):
         raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
     return value.trace.mark(value.op())

@@ -1,7 +1,8 @@
-"""Deriving the template of a message of one row.
+"""Derives the template of a message of one row.
 
-The message takes the slow path once more with marks in place of its values (`Trace`): what stands where in
-the target's messages says how these are made. Then the template is tried with the same message.
+The message takes the slow path once more with marks in place of its values (`Trace`). The positions of the
+marks in the target's messages determine how these are built. Then the template is tested with the same
+message.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from relay.templates.tracing import NotTemplatable, Trace, TracedNumber
 class TracedLine(NamedTuple):
     """The parts of a route's pipeline that messages are traced through.
 
-    `prepared`: what is encoded of decoded events. `refused`: the losses for which a record is refused.
-    `writes_ends`: whether the end of a transaction has a topic; else it is counted. `seal`: what makes
-    messages for a topic of what `encode` writes; None: they are that.
+    prepared: Rewrites decoded events before they are encoded.
+    refused: Losses for which a record is refused.
+    writes_ends: Whether the end of a transaction has a topic; otherwise it is counted.
+    seal: Converts the output of `encode` to messages for a topic; None if it already consists of messages.
     """
 
     decoder: TracingDecoder
@@ -41,8 +43,10 @@ class TracedLine(NamedTuple):
 
 
 class Form(NamedTuple):
-    """The target's messages. `most_bytes`: what key and value may have together; `lengths_at`: as a codec
-    says it.
+    """The target's messages.
+
+    `most_bytes`: maximum bytes of key and value together. `lengths_at`: offsets of length fields in key and
+    value, from the codec.
     """
 
     most_bytes: int
@@ -50,7 +54,7 @@ class Form(NamedTuple):
 
 
 class Deriver:
-    """Derives the templates of a route. `form` is the target's; `trial`: an engine to try each with."""
+    """Derives the templates of a route. `form`: the target's messages. `trial`: an engine for testing."""
 
     def __init__(self, line: TracedLine, form: Form, trial: Engine) -> None:
         self._line, self._form, self._trial = line, form, trial
@@ -63,14 +67,16 @@ class Deriver:
         out: Sequence[ProducerRecord] | Sequence[EncodedRecord],
         losses: list[Loss],
     ) -> tuple[Template, Known]:
-        """Return the template of a record that was this row, became these messages and lost this, and what is
-        known of it. Raises NotTemplatable, and what an encoder or an engine raises.
+        """Return the template of a record with the row `change`, and the facts known of it.
+
+        `out` and `losses`: the slow path's result for the record. Raises NotTemplatable, and any exception of
+        an encoder or an engine.
         """
         template, known = self._traced(record, change, catalog)
         if not _has_headers(known, out):
             raise NotTemplatable
-        # In an engine of its own: in the route's it could take the place of another template, or of an equal
-        # one, which would then be removed with it.
+        # A separate engine: in the route's, the template could replace another one, or equal one that would
+        # be removed with it.
         self._trial.clear()
         number = self._trial.add(template)
         if not _fits(self._trial, record, number, known, out, losses, self._line.seal):
@@ -78,7 +84,7 @@ class Deriver:
         return template, known
 
     def _traced(self, record: ConsumerRecord, change: RowChange, catalog: Catalog) -> tuple[Template, Known]:
-        """Return the template of a record, and what is known of it, untried."""
+        """Return the template of a record, and the facts known of it, untested."""
         line = self._line
         trace = Trace(line.refused, _digest(record))
         message = line.decoder.traced(record, change, catalog, trace)
@@ -128,7 +134,7 @@ class Deriver:
         return template, known
 
     def _written(self, events: list[Event], lost: list[Loss]) -> list[Event]:
-        """Return what the pipeline encodes of decoded events."""
+        """Return the events that the pipeline encodes."""
         events = self._line.prepared(events)
         if self._line.writes_ends:
             return events
@@ -143,18 +149,14 @@ class Deriver:
 
 
 def only_row(events: Sequence[Event]) -> RowChange | None:
-    """Return the change of one row, alone or with the end of its transaction behind it; None of other
-    events.
-    """
+    """Return the change of a single row, also with the end of its transaction; None for other events."""
     first, *others = events
     is_alone = not others or (len(others) == 1 and isinstance(others[0], TransactionMark))
     return first if is_alone and isinstance(first, RowChange) else None
 
 
 def _without_values(event: Event, change: RowChange) -> Event:
-    """Return an event that a traced change became, or that stands behind it, without its values. Raises
-    NotTemplatable for others.
-    """
+    """Return a row change or a transaction mark without values. Raises NotTemplatable for other events."""
     if isinstance(event, TransactionMark):
         return TransactionMark(event.is_begin, "", change.source, change.emitted_at_ns)
     if not isinstance(event, RowChange):
@@ -163,7 +165,7 @@ def _without_values(event: Event, change: RowChange) -> Event:
 
 
 def _has_headers(known: Known, out: Sequence[ProducerRecord] | Sequence[EncodedRecord]) -> bool:
-    """Whether messages have the headers of the payloads before all others."""
+    """Return whether the messages' headers begin with those of the payloads."""
     headers = [known.headers, *known.more, *[()] * known.has_tombstone]
     given = [message.headers for message in out]
     return len(headers) == len(given) and all(
@@ -171,7 +173,7 @@ def _has_headers(known: Known, out: Sequence[ProducerRecord] | Sequence[EncodedR
     )
 
 
-def _fits(  # noqa: PLR0913, PLR0917 - what a template gives, and what it is to give
+def _fits(  # noqa: PLR0913, PLR0917 - a template's result, and the expected one
     engine: Engine,
     record: ConsumerRecord,
     number: int,
@@ -180,7 +182,7 @@ def _fits(  # noqa: PLR0913, PLR0917 - what a template gives, and what it is to 
     losses: list[Loss],
     seal: Seal | None,
 ) -> bool:
-    """Whether a record becomes these messages by a template, and loses this; a tombstone is no message."""
+    """Return whether a template yields these messages and losses for a record; a tombstone is no message."""
     messages = [(message.key, message.value) for message in out]
     if known.has_tombstone:
         *messages, tombstone = messages
@@ -196,14 +198,14 @@ def _fits(  # noqa: PLR0913, PLR0917 - what a template gives, and what it is to 
 def _sealed(
     messages: list[Message], first: ProducerRecord | EncodedRecord, seal: Seal | None
 ) -> list[Message]:
-    """Return messages of a template as they are written, to the topic of the first of them."""
+    """Return the messages of a template in their final form, for the topic of the first of them."""
     if seal is None or isinstance(first, EncodedRecord):
         return messages
     return [seal(first.topic, key, value) for key, value in messages]
 
 
 def _translated(engine: Engine, record: ConsumerRecord, known: Known) -> Run | None:
-    """Return what an engine gives for a record of one row; None if that fits no template."""
+    """Return an engine's result for a record of one row; None if it fits no template."""
     of_record = record.key, record.value, record.offset, record.timestamp_ms
     if known.more:
         runs = engine.translate_rows(*of_record, _NO_LIMIT, 0)
@@ -212,22 +214,22 @@ def _translated(engine: Engine, record: ConsumerRecord, known: Known) -> Run | N
     return None if found is None else (found[0], [found[1:3]])
 
 
-#: More bytes than any record becomes.
+#: More bytes than any record's messages have.
 _NO_LIMIT: Final = 1 << 60
 
 
 def _digest(record: ConsumerRecord) -> str:
-    """Hexadecimal digits that a message cannot have in itself."""
+    """Return hexadecimal digits that a message cannot contain."""
     return hashlib.blake2b((record.key or b"") + (record.value or b""), digest_size=8).hexdigest()
 
 
 _packed: Final = msgspec.msgpack.Encoder().encode
-#: How many bytes a template takes in an engine for each that it has as MessagePack; measured with the kernel.
+#: Bytes that a template takes in an engine per byte of its MessagePack form, measured with the kernel.
 _FOR_A_PACKED_BYTE: Final = 2
 
 
 def _bytes_of(template: Template) -> int:
-    """What a template takes in an engine, about."""
+    """Return the approximate size of a template in an engine."""
     try:
         return _FOR_A_PACKED_BYTE * len(_packed(template))
     except OverflowError:  # MessagePack has no integers of more than 64 bits

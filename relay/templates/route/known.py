@@ -1,4 +1,4 @@
-"""What is the same for all rows that fit a template."""
+"""The facts shared by all rows that fit a template."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from relay.model.events import Event, TableId
 from relay.model.records import Header
 from relay.templates.engine import Message
 
-#: Whether a row in this partition with this offset follows the DDL that it must follow.
+#: Returns whether a row with this partition and offset follows the DDL that it must follow.
 Allows = Callable[[int, int], bool]
 
 
 class TopicOfRows(NamedTuple):
-    """The target topic of a template's rows. It holds until the translator goes back to an earlier state:
-    then `seen_version` is another.
+    """The target topic of a template's rows. It is valid until the translator returns to an earlier state,
+    which changes `seen_version`.
     """
 
     name: str
@@ -24,10 +24,9 @@ class TopicOfRows(NamedTuple):
 
 
 class Known:
-    """What is the same for all rows that fit a template and lose the same, and how many these were.
+    """The facts shared by all rows that fit a template with the same losses, and the number of such rows.
 
-    Of values that lose something, the number of a template says which: `lost` has the words for what they
-    add to it.
+    An engine's number contains additions for lossy values; `lost` converts them to loss kinds.
     """
 
     __slots__ = (
@@ -47,7 +46,7 @@ class Known:
         "uses",
     )
 
-    def __init__(  # noqa: PLR0913 - what is known
+    def __init__(  # noqa: PLR0913 - one parameter per fact
         self,
         events: list[Event],
         losses: list[Loss],
@@ -59,26 +58,26 @@ class Known:
         more: list[tuple[Header, ...]],
         has_tombstone: bool,
     ) -> None:
-        #: What is counted for each row: its events, without values, and what is lost of them.
+        #: Counted for each row: its events, without values, and its losses.
         self.events, self.losses, self.lost = events, losses, lost
-        #: The headers of the row's payload, and of those that it becomes besides.
+        #: The headers of the row's first payload, and of further ones.
         self.headers, self.more = headers, more
         #: Whether a record with the same key and no value follows.
         self.has_tombstone = has_tombstone
-        #: None: a row follows all DDL that it must follow, wherever it stands.
+        #: None: a row follows all DDL that it must follow, regardless of its position.
         self.allows = allows
         self.table = table
-        #: The template's bytes, about, and a number that equal templates have alike.
+        #: The template's approximate bytes, and its hash, which is the same for equal templates.
         self.size = self.fingerprint = 0
-        #: How many rows have fitted that are not counted yet, and how many of those that are.
+        #: Rows that fitted and are not yet counted, and rows that are counted.
         self.uses = self.served = 0
-        #: Whether a row has fitted since somebody looked.
+        #: Whether a row has fitted since the last check.
         self.is_used = True
-        #: Where rows go, if that depends on their table and was asked before.
+        #: The topic of rows, cached if it depends on their table.
         self.topic: TopicOfRows | None = None
 
     def losing(self, added: int) -> Known:
-        """Return the same for records of which values have added this to the template's number."""
+        """Return the same facts for records whose values made these additions to the template's number."""
         return Known(
             self.events,
             [*self.losses, *map(Loss, self.lost(added))],
@@ -91,5 +90,5 @@ class Known:
         )
 
 
-#: What is known of a template that rows beside each other fit, and the messages that they become.
+#: The facts of a template that adjacent rows fit, and the messages that they become.
 FoundRows = tuple[Known, list[Message]]

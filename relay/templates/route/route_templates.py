@@ -1,4 +1,4 @@
-"""Keeping the templates of one route, within bytes, and dropping those that definitions have overtaken."""
+"""Keeps the templates of one route within a size limit, and drops those with outdated definitions."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ from relay.templates.route.deriving import Deriver, only_row
 from relay.templates.route.known import FoundRows, Known
 from relay.templates.route.topic_templates import WORTH, Shape, TopicTemplates
 
-#: How many bytes may be taken by shapes whose templates were derived, or could not be; beyond that, their
-#: messages are counted from 0 again. What is kept of a shape beside its text takes about `_COUNT_BYTES`.
+#: Maximum bytes of shapes with a derived or failed template; beyond that, their messages are counted from 0
+#: again. Besides its text, a shape takes about `_COUNT_BYTES`.
 _MOST_NOTED_BYTES: Final = 1 << 20
 _COUNT_BYTES: Final = 200
-#: How many combinations of losses are kept as something known, of all templates of a topic and of each.
+#: Maximum combinations of losses with separate facts: for all templates of a topic, and additionally for
+#: each.
 _MOST_LOSING: Final = 256
 _MOST_LOSING_OF_ONE: Final = 4
-#: The message of a shape of which a template is derived. Whether templates are worth their making is seen
-#: when definitions change: where rows are missing that should have fitted one (`WORTH`), shapes have to come
-#: more often first.
+#: The number of the message of a shape from which a template is derived. When definitions change, it is
+#: increased if templates did not pay off: if fewer rows fitted them than expected (`WORTH`).
 _SIGHT: Final = 2
 _LATE_SIGHT: Final = 512
 _MOST_WASTE: Final = 32 * WORTH
-#: While there is no room for new templates: how many records without one come between two looks for templates
-#: without use.
+#: At the size limit, the number of records without a template between two searches for unused templates.
 _LOOK_EVERY: Final = 10_000
-#: Once `_VAIN` records of known shapes have fitted no template, and fewer than a quarter as many have fitted
-#: one meanwhile (`_FIT_FOR_VAIN`), the next `_IDLE` * `_VAIN` records are not tried.
+#: After `_VAIN` records of known shapes that fitted no template, and fewer than a quarter as many that fitted
+#: one (`_FIT_FOR_VAIN`), the next `_IDLE` * `_VAIN` records are not tried.
 _VAIN: Final = 256
 _FIT_FOR_VAIN: Final = 4
 _IDLE: Final = 15
@@ -45,8 +44,9 @@ Count = Callable[[list[Event], list[Loss], int], None]
 class RouteTemplates:
     """The templates of one route, by source topic.
 
-    `new_engine`: what makes the engine of a topic. `count`: what counts events and losses of so many records.
-    `most_bytes`: what all templates may take, about.
+    new_engine: Creates the engine of a topic.
+    count: Counts events and losses of a number of records.
+    most_bytes: Approximate maximum size of all templates.
     """
 
     def __init__(
@@ -60,30 +60,30 @@ class RouteTemplates:
         self._new_engine, self._marker, self._deriver = new_engine, marker, deriver
         self._most_bytes, self._bytes, self._to_look = most_bytes, 0, _LOOK_EVERY
         self._topics: dict[str, TopicTemplates] = {}
-        #: The definitions that all templates agree with.
+        #: The catalog with which all templates agree.
         self.catalog = Catalog()
-        #: Which templates there are of each table, and of which shapes of its messages one was derived, or
-        #: could not be; and the bytes of these shapes.
+        #: For each table, its templates, and the shapes of its messages with a derived or failed template;
+        #: and the bytes of these shapes.
         self._of_table: defaultdict[TableId, set[tuple[TopicTemplates, int]]] = defaultdict(set)
         self._shapes_of: defaultdict[TableId, set[tuple[TopicTemplates, Shape]]] = defaultdict(set)
         self._shape_bytes = 0
         self._count = count
         self._uses = 0
-        #: How many templates were derived, or could not be, since their worth was seen, and `_uses` before.
+        #: Derivations, successful or not, since the last check of their worth, and `_uses` at that time.
         self._derivations = self._uses_before = 0
-        #: What was derived without success, in uses that were missing.
+        #: The cost of derivations that did not pay off, in missing uses.
         self._waste, self._sight = 0, _SIGHT
-        #: How many records have fitted no template.
+        #: Records that fitted no template.
         self.misses = 0
-        #: How many records are still to take the slow path without a look at templates, until definitions
-        #: change; where they change too often for templates, also after that.
+        #: The number of next records that take the slow path without trying templates. It is reset when
+        #: definitions change, unless they change too often for templates.
         self.idle = 0
-        #: Records that were looked at without success, and what `uses` was when that was counted from 0.
+        #: Records that were tried without success, and `uses` when this counter was reset.
         self._vain = self._uses_then = 0
 
     def skips(self, catalog: Catalog) -> bool:
-        """Go on with this catalog; whether the next record takes the slow path without a look at
-        templates, as `idle` ones do, which is counted.
+        """Switch to this catalog; return whether the next record takes the slow path without trying
+        templates, because `idle` records remain. If so, count it.
         """
         if catalog is not self.catalog:
             self._drop_outdated(catalog)
@@ -94,16 +94,14 @@ class RouteTemplates:
         return True
 
     def of_topic(self, name: str) -> TopicTemplates:
-        """Return the templates of a source topic, always the same object: callers may keep it."""
+        """Return the templates of a source topic, always the same object, so that callers may keep it."""
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = TopicTemplates(self._new_engine())
         return topic
 
     def known_of(self, topic: TopicTemplates, number: int) -> Known:
-        """Return what is known of records for which a topic's engine gives this number. The caller counts
-        `Known.uses`.
-        """
+        """Return the facts for an engine's number in this topic. The caller counts `Known.uses`."""
         known = topic.known.get(number)
         if known is None:
             self._shed(topic)
@@ -111,8 +109,10 @@ class RouteTemplates:
         return known
 
     def find_rows(self, record: ConsumerRecord, room: int, shared: int) -> list[FoundRows] | int:
-        """Return what the rows of a record become, if all fit templates; else how many do before the first
-        that fits none. `room`, `shared`: see `Engine.translate_rows`.
+        """Return the messages of a record's rows if all fit templates; else the number of rows before the
+        first that does not fit.
+
+        `room`, `shared`: see `Engine.translate_rows`.
         """
         topic = self.of_topic(record.topic)
         offset = record.offset
@@ -144,12 +144,12 @@ class RouteTemplates:
 
     @property
     def uses(self) -> int:
-        """How many rows have fitted templates."""
+        """The number of rows that have fitted templates."""
         self.settle()
         return self._uses
 
     def _drop_outdated(self, catalog: Catalog) -> None:
-        """Forget the templates of tables whose definitions have changed: these hold from now on."""
+        """Drop the templates of tables whose definitions differ in this catalog, and switch to it."""
         for table in catalog.changed_since(self.catalog):
             for topic, number in list(self._of_table.get(table, ())):
                 topic.engine.remove(number)
@@ -171,7 +171,7 @@ class RouteTemplates:
         out: Sequence[ProducerRecord],
         losses: list[Loss],
     ) -> None:
-        """Learn from a record that fitted no template, was these events, and became these records."""
+        """Derive a template if one is due, after a record that fitted none was translated to `out`."""
         is_split = len(out) > 2 or (len(out) == 2 and out[1].value is not None)
         change = only_row(events)
         if is_split and len(events) > 1:
@@ -180,8 +180,10 @@ class RouteTemplates:
             self.derive(record, change, out, losses, is_split=is_split)
 
     def is_due(self, record: ConsumerRecord, *, is_split: bool = False) -> bool:
-        """Count a record that fitted no template; whether to `derive` one of it. `is_split`: its row became
-        several messages. Those are counted by themselves: many have no template, which delays no others.
+        """Count a record that fitted no template; return whether to `derive` one from it.
+
+        `is_split`: its row became several messages. Such records are counted separately: many have no
+        template, which must not delay others.
         """
         marked = _marked(self._marker, record)
         if marked is None or not self._has_room():
@@ -192,7 +194,7 @@ class RouteTemplates:
         return met >= due
 
     def _note_vain(self) -> None:
-        """Note a record that fits no template, though there are some or can be none for its like."""
+        """Record that a record fitted no template although its shape has, or cannot have, templates."""
         self._vain += 1
         if self._vain < _VAIN:
             return
@@ -202,7 +204,7 @@ class RouteTemplates:
         self._vain, self._uses_then = 0, uses
 
     def _has_room(self) -> bool:
-        """Whether there is room for a template; now and then those without use make some."""
+        """Return whether a template fits the limit. At the limit, remove unused templates at intervals."""
         if self._bytes < self._most_bytes:
             return True
         self._to_look -= 1
@@ -233,8 +235,9 @@ class RouteTemplates:
         *,
         is_split: bool = False,
     ) -> None:
-        """Add the template of a record that was this row and became these messages; None: it was something
-        else, which has no template. `is_split`: as it was counted.
+        """Add the template of a record with the row `change` that became the messages `out`.
+
+        `change` None: the record had other contents, which have no template. `is_split`: as in `is_due`.
         """
         topic, marked = self.of_topic(record.topic), _marked(self._marker, record)
         if marked is None:
@@ -257,8 +260,8 @@ class RouteTemplates:
         self._of_table[made.table].add((topic, number))
 
     def _note_shape(self, table: TableId, topic: TopicTemplates, shape: Shape) -> None:
-        """Note that a template of this shape was derived, or could not be: that may be so until the table
-        changes.
+        """Record that a template of this shape was derived or failed, which holds until the table's
+        definition changes.
         """
         if (topic, shape) in self._shapes_of[table]:
             return
@@ -269,13 +272,13 @@ class RouteTemplates:
         self._shape_bytes += len(shape[0]) + _COUNT_BYTES
 
     def _count_anew(self, table: TableId) -> None:
-        """Forget how many messages have come of a table's shapes."""
+        """Reset the counts of messages of a table's shapes."""
         for topic, shape in self._shapes_of.pop(table, ()):
             topic.count_anew(shape)
             self._shape_bytes -= len(shape[0]) + _COUNT_BYTES
 
     def _forget(self, topic: TopicTemplates, number: int) -> list[Known]:
-        """Forget what is known of a template, if there is one with this number; return it."""
+        """Remove and return the facts of a template; [] if there is none with this number."""
         forgotten = topic.pop_all(number)
         for known in forgotten:
             self._count_uses(known)
@@ -288,7 +291,7 @@ class RouteTemplates:
         return forgotten
 
     def _shed(self, topic: TopicTemplates) -> None:
-        """Forget what is known of records that lose something if that is much: it is made again at need."""
+        """Drop the facts of records with losses if there are many; they are created again on demand."""
         templates = len(topic.known) - topic.losing_count
         if topic.losing_count > _MOST_LOSING + _MOST_LOSING_OF_ONE * templates:
             for known in topic.pop_losing():
@@ -302,7 +305,7 @@ class RouteTemplates:
         out: Sequence[ProducerRecord] | Sequence[EncodedRecord],
         losses: list[Loss],
     ) -> tuple[int, Known] | None:
-        """Add the template of a record's shape; None if there is none."""
+        """Add the template of a record's shape; return None if it cannot be derived."""
         try:
             template, known = self._deriver.derive(record, change, self.catalog, out, losses)
             return topic.engine.add(template), known

@@ -1,6 +1,6 @@
-"""The templates of one source topic, and when a shape of its messages is due for one.
+"""The templates of one source topic, and the decision when a shape of its messages gets one.
 
-A shape is what messages that are counted together have alike.
+A shape groups messages that are counted together.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from relay.templates.engine import Engine
 from relay.templates.ops import LOSS
 from relay.templates.route.known import Known
 
-#: How many shapes are counted before they have a template, and how many bytes their texts at the marker may
-#: take; then counting begins anew.
+#: Maximum shapes that are counted, and maximum bytes of their texts at the marker; beyond that, counting
+#: starts over.
 _MOST_COUNTED: Final = 10_000
 _MOST_COUNTED_BYTES: Final = 1 << 20
-#: Where a template cannot be derived, it is tried again once this many times as many messages have come.
-#: Where templates drive each other out, each is derived only after this many times as many messages as the
-#: one before.
+#: Back-off factor. After a failed derivation, the next attempt comes after this many times as many messages.
+#: If templates replace one another, each is derived only after this many times as many messages as the
+#: previous one.
 _PATIENCE: Final = 8
-#: For each template that was made, or could not be, so many rows should have fitted one.
+#: Rows that should fit a template, for each derivation, successful or not.
 WORTH: Final = 64
-#: How many templates of a topic are remembered that have lost their place.
+#: Maximum replaced templates that a topic remembers.
 _MOST_REPLACED: Final = 1_000
 
 #: Messages that are counted together: their text at the marker, and whether their rows are split.
@@ -31,26 +31,26 @@ Shape = tuple[bytes, bool]
 
 
 class TopicTemplates:
-    """The templates of a source topic's messages, and how often shapes without one were met."""
+    """The templates of a source topic's messages, and the counts of messages by shape."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.translate, self.translate_rows = engine.translate, engine.translate_rows
-        #: By what an engine gives as a template's number.
+        #: Facts by the number that an engine returns.
         self.known: dict[int, Known] = {}
-        #: The numbers of records that lose something, by their template's, and how many there are.
+        #: The numbers for records with losses, by the number of their template, and their total count.
         self._losing: defaultdict[int, list[int]] = defaultdict(list)
         self.losing_count = 0
-        #: By shape: how many messages fitted no template, which one is to be the next, and how many templates
-        #: were made that took the place of others.
+        #: By shape: messages that fitted no template, the number of the next message to derive one from, and
+        #: the number of templates that replaced others.
         self._met: dict[Shape, tuple[int, int, int]] = {}
         self._met_bytes = 0
-        #: The fingerprints of templates whose place others have taken; how many these were, and their rows.
+        #: The fingerprints of replaced templates; their number, and the number of their rows.
         self._replaced: set[int] = set()
         self._replaced_count = self._replaced_served = 0
 
     def losing(self, number: int) -> Known:
-        """Return what is known of records for which an engine gives this number, and keep it."""
+        """Return the facts of records for which an engine returns this number, and store them."""
         added, template = divmod(number, LOSS)
         known = self.known[number] = self.known[template].losing(added * LOSS)
         self._losing[template].append(number)
@@ -58,13 +58,13 @@ class TopicTemplates:
         return known
 
     def pop_all(self, template: int) -> list[Known]:
-        """Remove and return what is known of a template."""
+        """Remove and return the facts of a template."""
         losing = self._losing.pop(template, ())
         self.losing_count -= len(losing)
         return [self.known.pop(number) for number in (template, *losing) if number in self.known]
 
     def pop_losing(self) -> list[Known]:
-        """Remove and return what is known of records that lose something."""
+        """Remove and return the facts of records with losses."""
         found: list[Known] = []
         for template, numbers in self._losing.items():
             losing, base = [self.known.pop(number) for number in numbers], self.known[template]
@@ -77,8 +77,9 @@ class TopicTemplates:
         return found
 
     def meet(self, shape: Shape, sight: int) -> tuple[int, int]:
-        """Count a message that fitted no template. Return how many did, and of which to derive one: the one
-        with number `sight` at first.
+        """Count a message that fitted no template. Return the count, and the count at which to derive one.
+
+        `sight`: the initial count at which to derive one.
         """
         if shape not in self._met:
             if len(self._met) >= _MOST_COUNTED or self._met_bytes > _MOST_COUNTED_BYTES:
@@ -90,14 +91,15 @@ class TopicTemplates:
         return met + 1, due
 
     def count_anew(self, shape: Shape) -> None:
-        """Forget how many messages of a shape have come."""
+        """Reset the count of messages of a shape."""
         if self._met.pop(shape, None) is not None:
             self._met_bytes -= len(shape[0])
 
     def is_rival(self, made: Known, replaced: Sequence[Known]) -> bool:
-        """Whether a template and what it has replaced drive each other out: it was replaced itself before, or
-        those that were replaced have hardly been worth their making. Otherwise rows have moved on, as from
-        one definition of a table to the next.
+        """Return whether a template and those that it has replaced displace one another.
+
+        They do if the new one was itself replaced before, or if the replaced ones have hardly been used.
+        Otherwise rows have changed, as from one definition of a table to the next.
         """
         fingerprint = replaced[0].fingerprint
         if fingerprint == made.fingerprint:
@@ -110,12 +112,12 @@ class TopicTemplates:
         return made.fingerprint in self._replaced or self._replaced_served < WORTH * self._replaced_count
 
     def note_made(self, shape: Shape, *, is_rival: bool) -> None:
-        """Note that a template was made of a message; `is_rival`: it drives out another one (`is_rival`)."""
+        """Record that a template was derived from a message. `is_rival`: see the method."""
         met, _, replaced = self._met[shape]
         replaced += is_rival
         self._met[shape] = met, met + _PATIENCE**replaced, replaced
 
     def note_none(self, shape: Shape) -> None:
-        """Note that no template could be made of a message."""
+        """Record that no template could be derived from a message."""
         met, _, replaced = self._met[shape]
         self._met[shape] = met, met * _PATIENCE, replaced
