@@ -1,15 +1,15 @@
-"""Join rows of neighboring source records into one message: `max-batch-size` of protocols that have batches.
+"""Joins rows of neighboring source records into one message: `max-batch-size` of protocols that have batches.
 
-The rows alone decide when a message is complete, so that two runs, a restart, the command line and the Spark
-job join alike:
+Only the rows determine when a message is complete, so that two runs, a restart, the command line and the
+Spark job join them alike:
 
 * its rows come from one source partition, from records whose offsets have the same quotient when divided by
   the size of a batch (a window), with the same headers, for the same target partition;
 * it has as many rows and bytes as allowed, and the next record's rows would exceed the limit;
-* another message goes to its target partition: a statement, a watermark, a row that is written alone.
+* another message goes to its target partition: a statement, a watermark, a row that cannot be joined.
 
-The rows of one source record stay together. A message of several records has the latest of their timestamps,
-and the header `relay.source` with the first and the last offset (`orders/3/4704-4711/0`).
+The rows of one source record stay together. A message from several records has the latest of their
+timestamps, and the header `relay.source` with the first and the last offset (`orders/3/4704-4711/0`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _RECORD_OVERHEAD: Final = 1024
 class _SourceMark(msgspec.Struct, gc=False):
     """The origin of a record.
 
-    `place`: the source's topic and partition. `number`: its index among the records made of one source
-    record.
+    place: Topic and partition of the source.
+    number: Index among the records translated from one source record.
     """
 
     place: bytes
@@ -41,7 +41,7 @@ class _SourceMark(msgspec.Struct, gc=False):
 
 
 class _Open(msgspec.Struct, Generic[Tag]):
-    """An incomplete message: its rows, and the attributes that the next record needs in order to join."""
+    """An incomplete message: its rows, and the attributes that the next record must share to join it."""
 
     parts: list[ProducerRecord]
     tag: Tag
@@ -53,10 +53,10 @@ class _Open(msgspec.Struct, Generic[Tag]):
 
 
 class Joiner(Generic[Tag]):
-    """Join records in the order in which they are added; those of one target partition stay in order.
+    """Joins records in the order in which they are added; those of one target partition stay in order.
 
-    `limits`: `max.message.bytes` of target topics, where known. Every record comes with a tag, and a joined
-    one has the tag of its first part.
+    `limits`: `max.message.bytes` of target topics, if known. Every record comes with a tag, and a joined one
+    has the tag of its first part.
     """
 
     def __init__(self, joining: Joining, limits: Mapping[str, int] | None = None) -> None:
@@ -84,7 +84,7 @@ class Joiner(Generic[Tag]):
         return closed
 
     def close(self) -> list[tuple[ProducerRecord, Tag]]:
-        """Return the incomplete records: no more follow."""
+        """Return the remaining incomplete records. No further record may be added."""
         return [found for place in list(self._open) for found in self._closed(place)]
 
     def _takes(

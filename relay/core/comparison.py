@@ -1,14 +1,14 @@
-"""Compare two streams of the same changes in any protocols.
+"""Compares two streams of the same changes in any protocols.
 
-`Comparison` takes the changes of both sides as they come, and counts those that both have, those that differ,
-and those that one side lacks. Changes are matched by table and key, and the order of one key counts; that of
-different keys does not. Unmatched changes wait for the other side, up to `window` changes in all: so memory
-is bounded, and a change that comes later than that counts as missing here and as surplus there. A table
-without a key is compared in its order.
+`Comparison` takes the changes of both sides as they arrive, and counts those in both, those that differ, and
+those missing on one side. Changes are matched by table and key. The order of changes with the same key
+matters, and so does the order in a table without a key; that of different keys does not. Unmatched changes
+wait for the other side, up to `window` changes in total, so memory is bounded; a change that arrives later
+than that counts as missing on one side and as additional on the other.
 
-Before two changes count as different, `explain` is asked whether their protocols are the reason; it returns
-the losses. The comparison covers operation, key, both images, column by column, and the effect of statements;
-not times or positions, which two producers may report differently.
+Before two changes count as different, `explain` is called to find out whether their protocols are the reason;
+it returns the losses. The comparison covers operation, key, both images, column by column, and the effect of
+statements, but not times or positions, which two producers may report differently.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from relay.model.events import ABSENT, Cell, DdlKind, Op, Row, RowChange, Schema
 from relay.model.records import ConsumerRecord
 from relay.mysql.ddl.tokens import tokenize
 
-#: How many changes of one key wait on both sides before they are compared although their heads differ.
+#: Changes of one key that wait on both sides before they are compared although the first ones differ.
 _MUCH: Final = 32
 _DDL: Final = "schema-change"
 Cells = Mapping[str, Cell]
@@ -36,12 +36,16 @@ Key = tuple[str, ...]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A change in the form that is compared. Images lack columns that are absent.
+    """A change in the form in which it is compared. Images omit absent columns.
 
-    `kind`: the operation, or `schema-change`. `json_columns`: columns whose texts are compared as JSON.
-    `key_columns`: the row's key as known to the side, () if unknown. `is_guessed`: the types come from the
-    message. `record`, `catalog`: its origin, and the catalog before that. `ddl`: a statement; `words`: its
-    tokens, regardless of quoting; `meaning`: its effect, None if unknown.
+    kind: The operation, or `schema-change`.
+    json_columns: Columns whose texts are compared as JSON.
+    key_columns: The row's key as known to this side; () if unknown.
+    is_guessed: The types were inferred from the message.
+    record, catalog: The source record, and the catalog before it.
+    ddl: The text of a statement.
+    words: The statement's tokens, regardless of quoting.
+    meaning: The statement's effect; None if unknown.
     """
 
     kind: str
@@ -59,14 +63,14 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def row(self) -> Cells:
-        """Return the row that has the key."""
+        """The image with the key: the new row, or the old one of a delete."""
         return self.after if self.after is not None else self.before or {}
 
 
 def changes_of(event: object, record: ConsumerRecord, catalog: Catalog) -> Iterator[Change]:
-    """Yield the comparable changes of an event: none for other events than rows and statements.
+    """Yield the comparable changes of an event: none for events other than rows and statements.
 
-    An update that changes the row's key is a delete and an insert, as some producers write it. Raises
+    An update that changes the row's key becomes a delete and an insert, as some producers write it. Raises
     DecodeError for malformed values.
     """
     if isinstance(event, SchemaChange):
@@ -120,7 +124,7 @@ _TOLD_BY_DEFINITIONS: Final = _TOLD_BY_TABLES | {
 
 
 def _plain(ddl: str) -> tuple[str, ...]:
-    """Return the tokens of a statement: servers differ in capitals, quotes and `=`."""
+    """Return the tokens of a statement without differences between servers in letter case, quotes and `=`."""
     try:
         tokens = tokenize(ddl, backslash_escapes=True)
     except DdlNotUnderstood:
@@ -133,7 +137,7 @@ def _plain(ddl: str) -> tuple[str, ...]:
 
 
 def _meaning(event: SchemaChange) -> tuple[object, ...] | None:
-    """Return the effect of a statement, and the resulting definitions of its tables.
+    """Return the effect of a statement, with the resulting definitions of its tables.
 
     None if these do not describe it completely.
     """
@@ -172,7 +176,7 @@ def _moves(before: Cells, after: Cells, key: Sequence[str]) -> bool:
 def differing(one: Change, other: Change) -> list[str]:
     """Return the differences: `operation`, `before`, `after`, `statement`, or names of columns.
 
-    `before` and `after` stand for an image that one side lacks.
+    `before` and `after` mean an image that one side lacks.
     """
     if one.kind != other.kind:
         return ["operation"]
@@ -234,8 +238,8 @@ def _typed(value: Any) -> object:  # noqa: ANN401 - any JSON
 _document: Final = json.JSONDecoder(parse_float=Decimal).decode
 
 
-#: Returns the losses of the protocols that make two changes differ, or (None as the second) make the other
-#: side lack one; None if they are not the reason. `side`: of the first one.
+#: Returns the losses of the protocols that explain why two changes differ, or (None as the second) why the
+#: other side lacks one; None if they do not explain it. `side`: the first change's.
 Explain = Callable[[Change, Change | None, int], Counter[Loss] | None]
 
 
@@ -257,10 +261,10 @@ class _Pending:
 
 
 class Comparison:
-    """Compare two sides; see the module.
+    """Compares two sides; see the module.
 
-    `keys`: the key columns of some tables, overriding those of the sides. `most`: maximum number of
-    differences kept as examples.
+    `keys`: key columns of some tables, overriding those of the sides. `most`: maximum number of differences
+    kept as examples.
     """
 
     def __init__(
@@ -271,21 +275,21 @@ class Comparison:
         self._pending: dict[tuple[TableId, Key | None], _Pending] = {}
         self._waiting = 0
         self.equal = 0
-        #: Pairs whose difference, and changes whose absence, the protocols explain; the losses, by name.
+        #: Pairs whose difference, and changes whose absence, the protocols explain; the losses by kind.
         self.explained = 0
         self.losses: Counter[Loss] = Counter()
-        #: By table: pairs that differ, and changes that one side alone has.
+        #: By table: pairs that differ, and changes on one side only.
         self.different: Counter[TableId] = Counter()
         self.only: tuple[Counter[TableId], Counter[TableId]] = Counter(), Counter()
         self.examples: list[Difference] = []
 
     @property
     def is_equal(self) -> bool:
-        """Return whether the protocols explain all differences."""
+        """Whether the protocols explain all differences."""
         return not (self.different or any(self.only))
 
     def add(self, change: Change, side: int) -> None:
-        """Take a change of a side, 0 or 1."""
+        """Add a change of a side, 0 or 1."""
         table = change.table
         if table not in self._keys and change.key_columns:
             self._keys[table] = change.key_columns
@@ -295,7 +299,7 @@ class Comparison:
             self._make_room()
 
     def finish(self) -> None:
-        """Count the changes that still wait."""
+        """Resolve all changes that still wait."""
         while self._pending:
             self._resolve(next(iter(self._pending)))
 
@@ -311,7 +315,7 @@ class Comparison:
             self._resolve(place, is_end=False)
 
     def _place_again(self, table: TableId) -> None:
-        """Move the changes that came before the key was known to their keys."""
+        """Assign keys to a table's changes that arrived before its key was known."""
         pending = self._pending.pop((table, None), None)
         for side in (0, 1) if pending is not None else ():
             for change in pending.sides[side] if pending is not None else ():
@@ -325,7 +329,7 @@ class Comparison:
         return tuple([_key_text(row[name]) for name in names])
 
     def _match(self, pending: _Pending) -> None:
-        """Remove the first changes of both sides as long as they agree."""
+        """Remove the first changes of both sides while they agree."""
         left, right = pending.sides
         while left and right and not pending.is_stuck:
             for one, other in ((left, right), (right, left)):
@@ -341,7 +345,7 @@ class Comparison:
             self._waiting -= 2
 
     def _agree(self, one: Change, other: Change) -> bool:
-        """Count a pair if it is equal, or if the protocols explain how it differs."""
+        """Count a pair and return True if it is equal, or if the protocols explain its difference."""
         if not differing(one, other):
             self.equal += 1
             return True
@@ -358,9 +362,9 @@ class Comparison:
             self._resolve(next(iter(self._pending)))
 
     def _resolve(self, place: tuple[TableId, Key | None], *, is_end: bool = True) -> None:
-        """Count the waiting changes of a key, paired by the points where both sides agree again.
+        """Count the waiting changes of a key, aligned at the points where both sides agree.
 
-        Unless it `is_end`, changes after the last such point go on waiting.
+        Unless `is_end`, changes after the last such point continue to wait.
         """
         pending = self._pending.pop(place)
         left, right = map(list, pending.sides)
@@ -383,7 +387,7 @@ class Comparison:
         return not differing(one, other) or self._explain(one, other, 0) is not None
 
     def _differ(self, left: Sequence[Change], right: Sequence[Change]) -> None:
-        """Count a stretch without any agreement: pairs as long as there are some."""
+        """Count changes without any agreement: as different pairs, and then as changes on one side only."""
         for one, other in zip(left, right, strict=False):
             self.different[one.table] += 1
             self._keep(Difference((one, other), tuple(differing(one, other))))
@@ -409,7 +413,7 @@ class Comparison:
 def _split(one: deque[Change], other: deque[Change]) -> int:
     """Split the first change, an update, into a delete and an insert if the other side begins with these.
 
-    Returns the number of additional changes. Some producers write an update of a unique key so.
+    Return the number of additional changes. Some producers write an update of a unique key so.
     """
     if other[1].kind != "insert" or one[0].before is None:
         return 0
@@ -432,7 +436,7 @@ def _key_text(cell: Cell) -> str:
 def _common(
     left: Sequence[Change], right: Sequence[Change], agree: Callable[[Change, Change], bool]
 ) -> list[tuple[int, int]]:
-    """Return the indexes of a longest common subsequence. Long ones are only compared index by index."""
+    """Return the index pairs of a longest common subsequence. Long sequences are compared only by index."""
     if len(left) * len(right) > _MOST_PAIRS:
         return [(at, at) for at in range(min(len(left), len(right))) if agree(left[at], right[at])]
     same = [[agree(one, other) for other in right] for one in left]
@@ -455,5 +459,5 @@ def _common(
     return found
 
 
-#: Pairs of changes of one key that are compared with one another.
+#: Maximum pairs of changes of one key that are compared with one another.
 _MOST_PAIRS: Final = 10_000

@@ -1,8 +1,9 @@
-"""Find valid settings that may be mistakes: options, rules and globs without effect, and shared topics.
+"""Finds valid settings that may be mistakes: options, rules and globs without effect, and shared topics.
 
-Pure; the settings must have passed validation. Paths are those of `Route.parse`, `routing_problems` and
-`relay.core.selection`: `to.option.NAME`, `target.topic`, `target.topics.N`, `include_tables`. Settings whose
-effect depends on the records are not reported: a setting without use for one source is valid for another.
+The functions are pure; the settings must have passed validation. Paths are those of `Route.parse`,
+`routing_problems` and `relay.core.selection`: `to.option.NAME`, `target.topic`, `target.topics.N`,
+`include_tables`. Settings whose effect depends on the records are not reported, because a setting may be
+useless for one source and useful for another.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def advice(  # noqa: PLR0913 - the parts of a route
     include_events: Sequence[str] = (),
     exclude_events: Sequence[str] = (),
 ) -> list[Problem]:
-    """Return the advice about a route to `target`, in the order of the settings.
+    """Return the possible mistakes of a route to `target`, in the order of the settings.
 
     `sources`: the topics that are read, as far as they are known.
     """
@@ -88,7 +89,7 @@ def _rules(rules: Sequence[TopicRule], sources: Sequence[str], chosen: TableFilt
 
 
 def _may_choose(chosen: TableFilter, glob: TableGlob) -> bool:
-    """Return whether a table that a glob matches may be chosen; if in doubt, True."""
+    """Return whether a table that a glob matches may be selected; if in doubt, True."""
     if any(other.covers(glob) for other in chosen.exclude):
         return False
     return _may_be_included(chosen, glob)

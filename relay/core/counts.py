@@ -1,4 +1,4 @@
-"""Counts of a translator: events, losses, tables with inferred types, statements that are not written."""
+"""Counters of a translator: events, losses, tables with inferred types, statements that are not written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from relay.core.selection import KINDS, kind_of
 from relay.model.events import DdlKind, Event, Op, RowChange, SchemaChange, TableId
 from relay.model.records import ConsumerRecord
 
-#: Kinds of events that a source sends even if no row can be translated.
+#: Kinds of events that a source sends even if none of its rows can be translated.
 _IDLE_EVENTS: Final = frozenset({"watermark", "heartbeat", "transaction-mark"})
 #: Maximum number of tables in `EventCounts.guessed`.
 MAX_GUESSED_TABLES: Final = 100
@@ -24,22 +24,22 @@ OTHER_TABLES: Final = TableId("", "")
 
 
 def changes_in(events: Counter[str]) -> int:
-    """Return how many rows and statements are among translated events, counted by kind."""
+    """Return the number of rows and statements among translated events, counted by kind."""
     return sum(count for kind, count in events.items() if kind not in _IDLE_EVENTS)
 
 
 class CountsByTable:
-    """Rows and DDL by table: of the `most` tables that come first, and of all others as `OTHER_TABLES`."""
+    """Rows and DDL by table: for the first `most` tables separately, and for all others as `OTHER_TABLES`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._tables: dict[TableId, dict[Op | type[Event], int]] = {}
-        # Of the last event; mostly the next one's, too.
+        # The latest event's; usually the next event has the same table.
         self._table: TableId | None = None
         self._counts: dict[Op | type[Event], int] = {}
 
     def add(self, events: Iterable[Event], times: int) -> None:
-        """Count the events that are about tables, `times` times."""
+        """Count row changes and statements, `times` times."""
         for event in events:
             if isinstance(event, RowChange):
                 kind: Op | type[Event] = event.op
@@ -64,7 +64,7 @@ class CountsByTable:
 
     @property
     def tables(self) -> dict[TableId, Counter[str]]:
-        """Return the counts by table and kind, as `kind_of` names it."""
+        """The counts by table and kind (as `kind_of` names it)."""
         return {
             table: Counter({KINDS[kind]: count for kind, count in counts.items()})
             for table, counts in self._tables.items()
@@ -72,9 +72,9 @@ class CountsByTable:
 
 
 class UnwrittenStatement(NamedTuple):
-    """A statement that removed rows and was not written: readers of the target keep the rows.
+    """A statement that removed rows and was not written, so that readers of the target keep the rows.
 
-    `statement`: `truncate table`, for example; `place`: topic/partition/offset of its record.
+    `statement`: its kind, such as `truncate table`. `place`: topic/partition/offset of its record.
     """
 
     table: TableId
@@ -87,20 +87,20 @@ class UnwrittenStatement(NamedTuple):
 
 
 def _removed_by(event: SchemaChange) -> Iterator[tuple[TableId, DdlKind]]:
-    """Yield the tables from which the statements of an event remove rows, and the kind of statement."""
+    """Yield the tables from which the statements of an event remove rows, with the kind of statement."""
     for statement in event.each_statement():
         if (kind := removing_kind(statement.kinds)) is not None:
             yield from ((table, kind) for table in statement.targets)
 
 
 class EventCounts:
-    """The counts of one translator.
+    """The counters of one translator.
 
-    `unknown`: why the tables in `guessed` had no definition at their first row. `unwritten`: statements that
-    removed rows and were not written, by the key that all copies of one share.
-
-    `tables`: rows and DDL by table and kind (as `kind_of` names it), counted only if a caller sets a Counter
-    here. `by_table`: the same of a bounded number of tables, if enabled.
+    guessed: Rows of tables with inferred types.
+    unknown: Why the tables in `guessed` had no definition at their first row.
+    unwritten: Statements that removed rows and were not written, by a key shared by all copies of one.
+    tables: Rows and DDL by table and kind (as `kind_of` names it), if a caller sets a Counter here.
+    by_table: The same for a bounded number of tables, if enabled.
     """
 
     def __init__(self) -> None:
@@ -129,14 +129,14 @@ class EventCounts:
             self.by_table.add(events, times)
 
     def note_unknown(self, events: Iterable[Event], record: ConsumerRecord, catalog: Catalog) -> None:
-        """Note why tables have no definition, for those whose first rows were just counted."""
+        """Record why tables have no definition, for those whose first rows were just counted."""
         for event in events:
             if isinstance(event, RowChange) and event.table in self.guessed:
                 at = event.source.at(record)
                 self.unknown.setdefault(event.table, catalog.why_unknown(event.table, at))
 
     def note_unwritten(self, events: Iterable[Event], record: ConsumerRecord) -> None:
-        """Note the statements among these events that removed rows and were not written to the target."""
+        """Record the statements among these events that removed rows and were not written to the target."""
         place = f"{record.topic}/{record.partition}/{record.offset}"
         for event in events:
             if isinstance(event, SchemaChange):
@@ -149,18 +149,18 @@ class EventCounts:
             self.unwritten.setdefault(key, found)
 
     def lose(self, losses: Iterable[Loss]) -> None:
-        """Count losses alone."""
+        """Count only losses."""
         for what in losses:
             self._losses[what] += 1
 
     @property
     def events(self) -> Counter[str]:
-        """Return events by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark`."""
+        """The number of events by kind, such as `insert`, `update`, `schema-change`, `watermark`."""
         return Counter({KINDS[kind]: count for kind, count in self._events.items() if count})
 
     @property
     def losses(self) -> Counter[Loss]:
-        """Return values that could not be carried, by kind of loss."""
+        """The number of losses by kind."""
         return Counter({what: count for what, count in self._losses.items() if count})
 
     def copy(self) -> EventCounts:

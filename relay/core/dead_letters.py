@@ -57,7 +57,7 @@ _MAX_TABLES_BYTES = 4_000
 
 
 def route_name(text: str) -> str:
-    """Return the text as a dead letter's route header holds it."""
+    """Return the text in its form for a dead letter's route header."""
     return _bytes(text).decode()
 
 
@@ -127,11 +127,12 @@ def dead_letter(
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A dead letter as it was read: its position, the original with its position, and the error.
+    """A dead letter as read: its position, the original with its position, and the error.
 
-    The timestamp is that of the dead letter, which is the original's unless the topic sets its own.
-    `replayed_ms`: when it was replayed, in milliseconds since 1970; None if it was not. `route`: the name of
-    its route, "" if it has none.
+    The timestamp is the dead letter's, which equals the original's unless the topic sets its own.
+
+    replayed_ms: Time of its replay, in milliseconds since 1970; None if it was not replayed.
+    route: The name of its route; "" if it has none.
     """
 
     place: RecordPosition
@@ -146,7 +147,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> RecordPosition:
-        """Return the position of the original."""
+        """The position of the original."""
         return self.original.place
 
 
@@ -228,20 +229,20 @@ def read_claim(record: ConsumerRecord) -> ReplayClaim | None:
 
 
 class DeadLetterIndex:
-    """The dead letters of a topic, from its records in the order of their partitions.
+    """The dead letters of a topic, collected from its records in the order of each partition.
 
-    `keeps_content`: whether key and value at a position are kept. All others are dropped to save memory.
+    `keeps_content`: whether to keep key and value at a position. All others are dropped to save memory.
     """
 
     def __init__(self, keeps_content: Callable[[RecordPosition], bool]) -> None:
         self._keeps_content = keeps_content
         self._dead_letters: dict[RecordPosition, DeadLetter] = {}
         self._replayed_ms: dict[RecordPosition, int] = {}
-        #: How many records were neither dead letters nor markers.
+        #: Records that were neither dead letters nor markers.
         self.other_records = 0
 
     def add(self, record: ConsumerRecord) -> None:
-        """Take the next record."""
+        """Add the next record."""
         replayed = read_marker(record)
         if replayed is not None:
             self._replayed_ms[replayed] = record.timestamp_ms
@@ -270,11 +271,12 @@ class DeadLetterIndex:
 class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions on dead letters. All must hold; an unset one holds for every dead letter.
 
-    `codes`: whole codes, or their first parts (`decode`). `tables`: names `database.table`, with `*`, `?` and
-    `[…]`; one of a dead letter's tables must match one of them. `since_ms`, `until_ms`: the original's
-    timestamp in milliseconds since 1970, from and before. `topic`, `partition`, `offset`: position of the
-    original. `route`: the name of the route, "" for dead letters without one. `replayed`: whether to include
-    replayed ones.
+    codes: Whole codes, or their first parts (`decode`).
+    tables: Globs `database.table` with `*`, `?` and `[…]`; one must match one of a dead letter's tables.
+    since_ms, until_ms: The original's timestamp in milliseconds since 1970, inclusive and exclusive.
+    topic, partition, offset: Position of the original.
+    route: The name of the route; "" for dead letters without one.
+    replayed: Whether to include replayed ones.
     """
 
     codes: tuple[str, ...] = ()
@@ -288,7 +290,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     replayed: bool = False
 
     def filter(self, dead_letters: Iterable[DeadLetter]) -> list[DeadLetter]:
-        """Return the dead letters that meet the conditions, in their order."""
+        """Return the dead letters that meet the conditions, in order."""
         return [each for each in dead_letters if self._matches(each)]
 
     def _matches(self, found: DeadLetter) -> bool:
@@ -317,7 +319,7 @@ def by_original(dead_letters: Iterable[DeadLetter]) -> list[list[DeadLetter]]:
     found: dict[tuple[object, ...], list[DeadLetter]] = {}
     for each in sorted(dead_letters, key=lambda each: (each.source, each.place)):
         original = each.original
-        # Without the timestamp: a topic that sets its own assigns each dead letter another.
+        # Without the timestamp: a topic that sets its own assigns a different one to each dead letter.
         same = each.route, each.source, original.key, original.value, original.headers
         found.setdefault(same, []).append(each)
     return list(found.values())

@@ -1,13 +1,13 @@
-"""Detect the protocol and dialect of messages, by detection rules and by whether codecs can read them.
+"""Detects the protocol and dialect of messages, by detection rules and by trial decoding.
 
 Every codec has a rule for its own messages, and `relay.codecs.foreign_formats` has rules for formats that no
 codec reads. A rule looks for features of a format; the codec decides: a protocol is named only if its codec
 can read the message, and a format counts as unreadable only if no codec can read it. If a codec needs
-external data, such as a registry's schema that is not known here, its rule alone decides.
+external data that is not available, such as a registry's schema, its rule alone decides.
 
-Pure; accepts any bytes. A record's protocols are those with the strongest evidence; records belong to one
-dialect as long as they have a protocol in common. Detection for one record takes as long as translating
-hundreds: it is for commands, and for the error path of a driver (`FormatHints`).
+The functions are pure and accept any bytes. A record's protocols are those with the strongest evidence;
+records belong to one dialect as long as they have a protocol in common. Detection for one record takes as
+long as translating hundreds: it is for commands, and for the error path of a driver (`FormatHints`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from relay.model.events import Event, RowChange
 from relay.model.lookups import LookupCache, Need, RegisteredSchema, SchemaById
 from relay.model.records import ConsumerRecord, RecordPosition
 
-#: Returns the schema of an id in a registry, None if it is not known.
+#: Returns the schema with an id in a registry; None if it is unknown.
 FindSchema = Callable[[int | str], RegisteredSchema | None]
 #: Maximum amount of evidence shown: more adds no information.
 _MOST_EVIDENCE: Final = 4
@@ -45,8 +45,8 @@ _ANY_FOLDER: Final = "file:///"
 class FormatMatch(NamedTuple):
     """The match of a rule in a message. `protocol`: "" for a format that no codec reads.
 
-    `refusal`: why the protocol's codec refuses the message; "" if it reads it, or if that is not known here.
-    `is_read`: whether the codec reads it.
+    refusal: Why the protocol's codec refuses the message; "" if it reads it, or if that is unknown.
+    is_read: Whether the codec reads the message.
     """
 
     protocol: str
@@ -56,21 +56,21 @@ class FormatMatch(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the dialect's key: a protocol that can read it, or the title of a format that none can."""
+        """The dialect's key: a protocol that can read the message, or the title of an unreadable format."""
         return self.sign.title if self.refusal else self.protocol or self.sign.title
 
     @property
     def readable(self) -> str:
-        """Return the protocol, if it may read the message; else ""."""
+        """The protocol if it may be able to read the message; else ""."""
         return "" if self.refusal else self.protocol
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
-    """The common properties of some records.
+    """The common properties of a set of records.
 
-    `protocols`: their possible protocols, empty for a format that relay does not read. `settings`: options of
-    the producer, each with the values that were seen. `refusal`: why the codec of their protocol refuses the
-    first of them.
+    protocols: Their possible protocols; empty for a format that relay does not read.
+    settings: Options of the producer, each with the observed values.
+    refusal: Why the codec of their protocol refuses the first of them.
     """
 
     titles: tuple[str, ...]
@@ -84,24 +84,24 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def protocol(self) -> str:
-        """Return the only possible protocol; "" if there are several, or none."""
+        """The only possible protocol; "" if there are several, or none."""
         return self.protocols[0] if len(self.protocols) == 1 else ""
 
     @property
     def options(self) -> dict[str, str]:
-        """Return the settings that do not change among the records."""
+        """The settings with a single value in all records."""
         return {name: values[0] for name, values in self.settings.items() if len(values) == 1}
 
     @property
     def said(self) -> str:
-        """Return the dialect as text."""
+        """The dialect as text."""
         titles, evidence = " or ".join(self.titles), "; ".join(self.evidence)
         return f"{titles} ({evidence})"
 
     def may_be(self, other: Dialect) -> bool:
-        """Return whether records of another dialect can be of this one, too.
+        """Return whether records of another dialect may belong to this one, too.
 
-        That needs one format, and no setting that differs.
+        They may if they have a format in common and no differing setting.
         """
         if {*self.protocols, *self.titles}.isdisjoint({*other.protocols, *other.titles}):
             return False
@@ -112,8 +112,9 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 class Detection(msgspec.Struct, frozen=True):
     """The result for a sample of records.
 
-    Its dialects, the most frequent first; the number of records of unknown format, and of those without a
-    value.
+    dialects: The dialects, most frequent first.
+    unknown: Number of records with an unknown format.
+    empty: Number of records without a value.
     """
 
     dialects: tuple[Dialect, ...]
@@ -123,15 +124,12 @@ class Detection(msgspec.Struct, frozen=True):
 
     @property
     def protocol(self) -> str:
-        """Return the protocol of the dialect that most records have.
-
-        "" if relay does not read it, or if several protocols are possible.
-        """
+        """The protocol of most records; "" if relay does not read it, or if several are possible."""
         return self.dialects[0].protocol if self.dialects else ""
 
 
 class _Group:
-    """A dialect while it grows."""
+    """A dialect while records are added to it."""
 
     def __init__(self, record: ConsumerRecord, best: Sequence[FormatMatch]) -> None:
         self.names = {each.name for each in best}
@@ -140,7 +138,7 @@ class _Group:
         self.add(best)
 
     def takes(self, best: Sequence[FormatMatch]) -> bool:
-        """Return whether a record can be of this dialect."""
+        """Return whether a record may belong to this dialect."""
         return not self.names.isdisjoint({each.name for each in best})
 
     def add(self, best: Sequence[FormatMatch]) -> None:
@@ -150,7 +148,7 @@ class _Group:
             self.seen.setdefault(each.name, []).append(each)
 
     def dialect(self) -> Dialect:
-        """Return the properties seen of the protocols that remain possible, by the strongest evidence."""
+        """Return the properties of the protocols that remain possible, from the strongest evidence."""
         seen = [each for name in sorted(self.names) for each in self.seen[name]]
         strength = max(each.sign.strength for each in seen)
         surest = [each.sign for each in seen if each.sign.strength == strength]
@@ -195,18 +193,20 @@ def detect(records: Iterable[ConsumerRecord], find_schema: FindSchema | None = N
 
 
 class Detector:
-    """Identify the formats of messages. It keeps decoders from one message to the next, and nothing else."""
+    """Identifies the formats of messages. It keeps only decoders between messages."""
 
     def __init__(self, find_schema: FindSchema | None = None) -> None:
         self._find_schema: FindSchema = find_schema or (lambda _: None)
         self._decoders: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[Decoder, LookupCache]] = {}
 
     def best(self, record: ConsumerRecord) -> Sequence[FormatMatch]:
-        """Return the strongest findings for a record with a value; none if its format is unknown."""
+        """Return the strongest matches for a record with a value; none if its format is unknown."""
         return self.best_of(self.matchs(record), record)
 
     def best_of(self, found: Sequence[FormatMatch], record: ConsumerRecord) -> Sequence[FormatMatch]:
-        """Return the strongest of these. If no rule names a protocol that reads the record, try all."""
+        """Return the strongest of these matches. If no rule's protocol reads the record, try all
+        protocols.
+        """
         readable = [each for each in found if each.readable]
         if not readable and (readable := self._read_without_rule(record, found)):
             return readable
@@ -233,7 +233,7 @@ class Detector:
         return found
 
     def schema_of(self, record: ConsumerRecord) -> RegisteredSchema | None:
-        """Return the schema referenced by a record's value; None if there is none, or it is not known."""
+        """Return the schema that a record's value refers to; None if there is none, or if it is unknown."""
         ids = named_schemas(msgspec.structs.replace(record, key=None))
         return self._find_schema(ids[0]) if ids else None
 
@@ -248,12 +248,12 @@ class Detector:
         return [each for each in judged if each.is_read]
 
     def _judged(self, codec: Codec, sign: Sign, record: ConsumerRecord) -> FormatMatch:
-        """Return the finding of a rule together with the codec's verdict on the message."""
+        """Return the match of a rule together with the codec's verdict on the message."""
         try:
             is_read = self._reads(codec, sign, record)
         except (Malformed, UnsupportedMessage) as error:
             return FormatMatch(codec.name, sign, f"{error.path or 'message'}: {error.reason}")
-        except (DecodeError, Need):  # of this protocol; a definition, an object or a schema is not known here
+        except (DecodeError, Need):  # of this protocol; a definition, an object or a schema is not available
             return FormatMatch(codec.name, sign)
         except Exception as error:  # of another package's codec; it must not hide the result for the record
             return FormatMatch(codec.name, sign, f"the codec fails with {type(error).__name__}")
@@ -287,20 +287,20 @@ class Detector:
 
 
 def _surest(matchs: Sequence[FormatMatch]) -> list[FormatMatch]:
-    """Return those with the strongest evidence."""
+    """Return the matches with the strongest evidence."""
     most = max((each.sign.strength for each in matchs), default=0)
     return [each for each in matchs if each.sign.strength == most]
 
 
 def _read_images(events: Iterable[Event]) -> None:
-    """Read the rows of events, which decoders defer. Raises DecodeError."""
+    """Parse the rows of events, which decoders defer. Raises DecodeError."""
     for event in events:
         if isinstance(event, RowChange):
             _ = event.before, event.after
 
 
 def reading_settings(codec: Codec, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the producer's settings that its reader requires; most of them are in the messages."""
+    """Return the producer's settings that its reader requires; all others are evident from the messages."""
     types = types_of_options(codec.options)
     return {
         name: value
@@ -310,7 +310,7 @@ def reading_settings(codec: Codec, settings: Mapping[str, str]) -> dict[str, str
 
 
 def _anywhere(codec: Codec) -> dict[str, str]:
-    """Return the option that lets a codec read references to objects in a storage."""
+    """Return the option that lets a codec accept references to objects in a storage."""
     return {_STORAGE: _ANY_FOLDER} if _STORAGE in types_of_options(codec.options) else {}
 
 
@@ -318,9 +318,10 @@ def _anywhere(codec: Codec) -> dict[str, str]:
 
 
 class FormatHints:
-    """Identify the formats of records that the source's codec refuses, for the error path of a driver.
+    """Identifies the formats of records that the source's codec refuses, for the error path of a driver.
 
-    `find_schema`: finds a schema that a record references without waiting, such as `Translator.known_schema`.
+    `find_schema`: returns a schema that a record refers to without waiting, such as
+    `Translator.known_schema`.
     """
 
     def __init__(self, find_schema: FindSchema | None = None) -> None:
@@ -358,9 +359,9 @@ class FormatHints:
         return named
 
     def sampled(self, error: Exception, record: ConsumerRecord) -> Exception:
-        """Return the same for the first of many errors, the second, the fourth and so on.
+        """Like `named` for the first of many errors, the second, the fourth and so on.
 
-        The others are returned unchanged: a topic of another format has millions of records.
+        Other errors are returned unchanged: a topic of another format may have millions of records.
         """
         self._refused += 1
         if self._refused < self._next:

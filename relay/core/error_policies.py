@@ -56,9 +56,9 @@ class Learns(Protocol):
 
 
 class Refused(NamedTuple):
-    """The outcome of a refused record.
+    """The outcome for a refused record.
 
-    `dead_letters`: the one to write, or none. `tables`: those that the record is about, if it can be read.
+    `dead_letters`: the dead letter to write, or none. `tables`: the record's tables, if it can be read.
     """
 
     policy: Policy
@@ -69,7 +69,7 @@ class Refused(NamedTuple):
 class ErrorPolicies(NamedTuple):
     """The policies of [errors] by error class, and the destination of dead letters.
 
-    `partitions`: how many the dead-letter topic has. `route`: the route's name in dead letters.
+    `partitions`: number of partitions of the dead-letter topic. `route`: the route's name in dead letters.
     """
 
     by_class: Mapping[str, Policy]
@@ -80,16 +80,16 @@ class ErrorPolicies(NamedTuple):
     def policy_of(self, error: BaseException) -> Policy:
         """Return the policy for this error.
 
-        Errors that a retry or an operator can cure stop relay, whatever the configuration.
+        Errors that a retry or an operator can resolve stop relay, regardless of the configuration.
         """
         name = error_class(error)
         return Policy.STOP if name is None else self.by_class.get(name, Policy.STOP)
 
     def apply(self, error: BaseException, record: ConsumerRecord, translator: Learns) -> Refused:
-        """Return the outcome of a record that cannot be relayed, which is decoded once more.
+        """Apply the policy to a record that cannot be relayed, and return the outcome.
 
-        If relay goes on after it, the translator learns its table definitions: they apply to the rows that
-        follow.
+        If relay continues after the record, it is decoded once more to apply its table definitions to the
+        translator's catalog, because later rows depend on them.
         """
         policy = self.policy_of(error)
         if policy is Policy.STOP or not isinstance(error, RelayError):
@@ -121,7 +121,7 @@ class Inspects(Protocol):
 
 
 def tables_in(record: ConsumerRecord, translator: Inspects) -> list[str]:
-    """Return the names of the tables that a record is about, as far as it can be decoded."""
+    """Return the names of a record's tables, as far as it can be decoded."""
     try:
         events = translator.inspect(record)
     except (CodecError, Need):

@@ -1,6 +1,6 @@
-"""The fast path: translate records by templates, with the same output and counts as the pipeline.
+"""The fast path: translates records by templates, with the same output and counts as the pipeline.
 
-Records that fit no template take the slow path, and the templates learn from them.
+Records that fit no template take the slow path, and new templates are derived from them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from relay.templates.route.topic_templates import TopicTemplates
 def open_fast_path(
     line: Pipeline, decoder: Decoder, encoder: Encoder, engine: type[Engine]
 ) -> FastPath | SealedFastPath | None:
-    """Return the fast path beside a pipeline.
+    """Return the fast path for a pipeline.
 
-    None where no record can have a template: the output depends on more than the record, or the decoder has
-    no traced form.
+    None if no record can have a template, because the output depends on more than the record or the decoder
+    has no traced form.
     """
     source, target, options = line.route.source, line.route.target, line.route.target_options
     reader = decoder.inner if isinstance(decoder, DeserializingDecoder) else decoder
@@ -72,9 +72,9 @@ def open_fast_path(
 
 
 class _RowPath:
-    """Translate a record of one row by `templates`.
+    """Translates records of one row by `templates`.
 
-    `seal`: makes messages for a topic from a template's output; None if that output is the message.
+    `seal`: converts a template's output to a message for a topic; None if that output is the message.
     """
 
     def __init__(self, line: Pipeline, templates: RouteTemplates, seal: Seal | None) -> None:
@@ -83,14 +83,14 @@ class _RowPath:
         self._moves_rows = self._router.moves_rows
 
     def _straight(self, record: ConsumerRecord) -> list[ProducerRecord]:
-        """Translate in the slow path a record that fits no template."""
+        """Translate a record that fits no template by the slow path."""
         self.templates.misses += 1
         return self._line.translate(record)
 
     def _learning(self, record: ConsumerRecord, opened: ConsumerRecord) -> list[ProducerRecord]:
-        """Translate in the slow path, and let the templates learn from it.
+        """Translate by the slow path, and derive a template if one is due.
 
-        `opened`: the record in the form that templates are for.
+        `opened`: the record in the form that templates apply to.
         """
 
         def learn(events: list[Event], out: list[ProducerRecord], losses: list[Loss]) -> None:
@@ -101,7 +101,8 @@ class _RowPath:
         return self._line.translate(record, learn)
 
     def _stay_together(self, events: Sequence[Event]) -> bool:
-        """Return whether events go to the first one's destination, or have no topic.
+        """Return whether all events go to the first one's destination, or events about no table have no
+        topic.
 
         The end of a transaction may go to another destination than its row.
         """
@@ -110,9 +111,9 @@ class _RowPath:
     def _by_template(
         self, record: ConsumerRecord, known: Known, place: tuple[str, int], found: Translation
     ) -> list[ProducerRecord] | None:
-        """Return the records of an engine's output for a record, for this topic and partition.
+        """Return the records from an engine's output, for this topic and partition.
 
-        None if the template is not for rows at its position, or if they may exceed the limit.
+        None if the template does not apply at the record's position, or if the output may exceed the limit.
         """
         (topic, partition), (_, key, value, mark) = place, found
         if known.allows is not None and not known.allows(record.partition, record.offset):
@@ -127,7 +128,7 @@ class _RowPath:
         return [out]
 
     def _with_tombstone(self, out: ProducerRecord, known: Known, mark: bytes) -> list[ProducerRecord] | None:
-        """Return a row's message, made by a template, followed by its tombstone.
+        """Return a row's message from a template, followed by its tombstone.
 
         None if they may exceed the limit. `mark`: the source mark of the message.
         """
@@ -152,7 +153,7 @@ class _RowPath:
 
 
 class FastPath(_RowPath):
-    """Translate records by templates that match messages of both sides directly."""
+    """Translates records by templates that apply to messages of both sides directly."""
 
     def __init__(self, line: Pipeline, templates: RouteTemplates) -> None:
         super().__init__(line, templates, None)
@@ -161,14 +162,14 @@ class FastPath(_RowPath):
         self._is_one_topic = self._router.is_one_topic
         route = line.route
         self._writes_rows_alone = route.target.writes_rows_alone(route.target_options)
-        #: The one-row messages that a record of several rows may consist of.
+        #: Splits a record of several rows into messages of one row.
         self._parts = route.source.parts if self._writes_rows_alone else no_parts
-        # Of the last record; mostly the next one's, too.
+        # The latest record's; usually the next record has the same partition.
         self._path: PartitionPath | None = None
         self._of_topic: TopicTemplates | None = None
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
-        """Return the target's records for one source record, as `Translator.translate` does."""
+        """Return the target's records for one source record, like `Translator.translate`."""
         line, templates = self._line, self.templates
         path, of_topic = self._path, self._of_topic
         if (
@@ -178,7 +179,7 @@ class FastPath(_RowPath):
             or record.topic != path.topic
         ):
             path, of_topic = self._entered(record)
-        # Nearly all records skip this call.
+        # Rarely called.
         if (line.catalog is not templates.catalog or templates.idle) and templates.skips(line.catalog):
             return line.translate(record)
         time_ms = record.timestamp_ms
@@ -211,10 +212,10 @@ class FastPath(_RowPath):
     def _routed(
         self, record: ConsumerRecord, path: PartitionPath, of_topic: TopicTemplates, found: Translation
     ) -> list[ProducerRecord]:
-        """Return the records of an engine's output for a record.
+        """Return the records from an engine's output for a record.
 
-        It handles rows that may have other destinations, that have headers, or whose losses are counted for
-        the first time.
+        It handles rows with other destinations or with headers, and losses that are counted for the first
+        time.
         """
         known = self.templates.known_of(of_topic, found[0])
         topic = self._topic_of_rows(record, path, known)
@@ -224,7 +225,7 @@ class FastPath(_RowPath):
         return self._by_rows(record, path) if out is None else out
 
     def _entered(self, record: ConsumerRecord) -> tuple[PartitionPath, TopicTemplates]:
-        """Enter the partition of this record."""
+        """Set the current partition to this record's."""
         path, of_topic = self._line.path_of(record), self.templates.of_topic(record.topic)
         self._path, self._of_topic = path, of_topic
         return path, of_topic
@@ -234,11 +235,12 @@ class FastPath(_RowPath):
     def _by_rows(self, record: ConsumerRecord, path: PartitionPath) -> list[ProducerRecord]:
         """Translate a record that is not a one-row message with a template.
 
-        The templates of its rows are used, or the slow path. Then rows without a template are learned.
+        Use the templates of its rows if all rows have one, or else the slow path. Then derive a template for
+        the first row without one.
         """
         fitted, value, given, of_topic = 0, record.value, record.headers, self._of_topic
-        # A longer text may exceed the limit of values; without a time that counts, rows may have the first
-        # one's.
+        # A longer text may exceed the limit of values. Without a record timestamp, a decoder may use the
+        # first row's time for all rows.
         is_short = value is None or len(value) <= self._most_uncounted
         has_templates = self._writes_rows_alone and of_topic is not None and bool(of_topic.known)
         if has_templates and is_short and record.timestamp_ms >= 0:
@@ -267,7 +269,7 @@ class FastPath(_RowPath):
     ) -> list[ProducerRecord] | None:
         """Return the records of rows that fit templates and stay in their partition.
 
-        The source's mark is the only header, or `_placed` is used.
+        They have no header except the source mark; otherwise `_placed` is used.
         """
         topic, partition = path.target, path.partition
         prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
@@ -317,7 +319,7 @@ class FastPath(_RowPath):
         found: FoundRows,
         numbers: Counter[str] | None,
     ) -> None:
-        """Add the records of messages to a topic; `numbers`, if given, counts them by topic."""
+        """Append the records of messages to a topic; `numbers`, if given, counts them by topic."""
         (topic, path), (known, messages) = place, found
         prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
         inherited = self._line.inherited(record.headers) if record.headers else ()
@@ -331,14 +333,14 @@ class FastPath(_RowPath):
             out.append(ProducerRecord(topic, path.partition, time_ms, key, value, headers))
 
     def _is_too_much(self, out: Sequence[ProducerRecord]) -> bool:
-        """Return whether records may exceed the limit of bytes together."""
+        """Return whether records may exceed the limit of total bytes."""
         headers = max([len(record.headers) for record in out], default=0)
         return sum(map(size_bytes, out)) + len(out) * overhead_bytes(headers) > self._most_output
 
     def _teach(self, part: ConsumerRecord) -> None:
-        """Let the templates learn from a part of a record, if it fits none of them.
+        """Derive a template from a part of a record, if it fits none and one is due.
 
-        The record has taken the slow path.
+        The record has already taken the slow path.
         """
         line, templates = self._line, self.templates
         if not isinstance(templates.find_rows(part, self._most_output, 0), int):
@@ -360,10 +362,9 @@ class FastPath(_RowPath):
 
 
 class SealedFastPath(_RowPath):
-    """Translate records by templates for the text inside their messages.
+    """Translates records by templates for the text inside their messages.
 
-    `opener` extracts a record's text, `seal` makes a message of text; None where messages are text
-    themselves.
+    `opener` extracts a record's text, `seal` converts text to a message; each is None if messages are text.
     """
 
     def __init__(
@@ -377,7 +378,7 @@ class SealedFastPath(_RowPath):
         self._opener = opener
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
-        """Return the target's records for one source record, as `Translator.translate` does."""
+        """Return the target's records for one source record, like `Translator.translate`."""
         line, templates = self._line, self.templates
         if templates.skips(line.catalog):
             return line.translate(record)
@@ -405,10 +406,10 @@ class SealedFastPath(_RowPath):
 
 
 def _rows(known: Known, messages: Sequence[Message]) -> int:
-    """Return how many rows have become these messages by a template."""
+    """Return the number of rows that became these messages by a template."""
     return len(messages) // (1 + len(known.more))
 
 
-#: In digits, from 0 on.
+#: Small numbers as digits.
 _KNOWN_NUMBERS: Final = 1000
 _NUMBERS: Final = [b"%d" % number for number in range(_KNOWN_NUMBERS)]

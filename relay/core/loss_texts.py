@@ -1,7 +1,7 @@
 """Descriptions of a route's losses.
 
-By field of `Capabilities` for those of a wire format, by `Loss` for counted ones. Both tables are complete,
-or this module cannot be imported (kinds) and a test fails (fields).
+They are keyed by field of `Capabilities` for those of a wire format, and by `Loss` for counted ones. Both
+tables are complete: otherwise this module cannot be imported (kinds) or a test fails (fields).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ KIND_WORDS: Final[Mapping[Loss, str]] = {kind: _words(kind) for kind in Loss}
 class RouteLoss(msgspec.Struct, frozen=True):
     """One loss of a route: the field of `Capabilities`, its description, and its counters.
 
-    `kinds`: the kinds of loss by which it is counted, as `strict` takes them.
+    `kinds`: the loss kinds by which it is counted, as in `strict`.
     """
 
     what: str
@@ -108,7 +108,7 @@ class RouteLoss(msgspec.Struct, frozen=True):
     kinds: tuple[Loss, ...] = ()
 
 
-#: The kinds by which fields are counted that share a kind with another one.
+#: Loss kinds of fields that share a kind with another field.
 _KINDS_OF_FIELDS: Final[Mapping[str, Loss]] = {
     "column_charset": Loss.TYPE_PARAMETERS,
     "column_enum_charset": Loss.TYPE_PARAMETERS,
@@ -126,12 +126,12 @@ def _kinds_of(field: str) -> tuple[Loss, ...]:
     return tuple(kind for kind, name in names.items() if name == field)
 
 
-#: Fields that are a part of another one, and nothing more where that is lost.
+#: Fields that are part of another field, and are not listed if that one is lost.
 _PARTS: Final[Mapping[str, str]] = {"column_enum_charset": "column_charset"}
 
 
 def route_losses(source: Capabilities, target: Capabilities) -> list[RouteLoss]:
-    """Return the facts that the source carries and the target cannot hold."""
+    """Return the facts that the source has and the target cannot represent."""
     lost = [field for field in FIELD_WORDS if _says(source, field) and not _says(target, field)]
     return [
         RouteLoss(field, FIELD_WORDS[field], _kinds_of(field))
@@ -142,12 +142,12 @@ def route_losses(source: Capabilities, target: Capabilities) -> list[RouteLoss]:
 
 def _says(carries: Capabilities, field: str) -> bool:
     value = getattr(carries, field)
-    # The changed columns suffice: together with the new row they yield the whole old one.
+    # The changed columns suffice: with the new row they determine the whole old row.
     return value is not Before.NONE if isinstance(value, Before) else bool(value)
 
 
 def large_row_losses(options: Options) -> list[RouteLoss]:
-    """Return the facts that these target options leave out of rows above the limit."""
+    """Return the facts that these target options omit from rows above the limit."""
     if (
         isinstance(options, LargeMessageOptions)
         and options.large_message_handle_option is Handling.HANDLE_KEY_ONLY

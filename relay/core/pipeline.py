@@ -59,9 +59,9 @@ class State(NamedTuple):
 
 
 class PartitionPath(msgspec.Struct, frozen=True):
-    """A source partition: the destination of records that keep it, and the prefix of `SOURCE_HEADER` values.
+    """A source partition: the destination of records that keep it, and the prefix of their source marks.
 
-    `places`: `target` and the partition, alone.
+    `places`: `target` and the partition, as the only destination.
     """
 
     topic: str
@@ -71,7 +71,7 @@ class PartitionPath(msgspec.Struct, frozen=True):
     header_prefix: bytes
 
 
-#: The translation of a record: its decoded events, those that are written, the losses of those left out, the
+#: The translation of a record: its decoded events, the events to write, the losses of omitted events, the
 #: catalog after it, the router's new state if it changes, and the target's records.
 _Translated = tuple[list[Event], list[Event], Sequence[Loss], Catalog, Spread | None, list[ProducerRecord]]
 #: Called with the translation of a record: its events, its messages, and the losses.
@@ -79,9 +79,9 @@ Learn = Callable[[list[Event], list[ProducerRecord], list[Loss]], None]
 
 
 class Pipeline:
-    """Translate records of a route, one after the other, and keep the state between them.
+    """Translates records of a route one by one, and keeps the state between them.
 
-    `answers`: provided answers, and the limits of a record. `counts`: counts events and losses.
+    `answers`: answers to lookups, and the limits of a record. `counts`: counts events and losses.
     """
 
     def __init__(
@@ -102,9 +102,9 @@ class Pipeline:
         self._carries = route.target.output(route.target_options)
         self._moves, self._is_one_topic = router.moves, router.is_one_topic
         self._most_rows, self._most_output = answers.limits.rows, answers.limits.output_bytes
-        #: The newest definition of a row that was found to be within the limits.
+        #: The latest row's definition that was within the limits.
         self._schema: TableSchema | None = None
-        # Of the last record; mostly the next one's, too.
+        # The latest record's; usually the next record has the same partition and headers.
         self._path: PartitionPath | None = None
         self._paths: dict[tuple[str, int], PartitionPath] = {}
         self._headers: tuple[Header, ...] = ()
@@ -113,35 +113,35 @@ class Pipeline:
         self.catalog = Catalog(limits=answers.limits)
         self.gate = WatermarkGate() if router.spreads else None
         self.seen = SeenTopics()
-        #: How often `seen` was reset. Otherwise it only grows, and conclusions from it remain valid.
+        #: Number of resets of `seen`. Without a reset it only grows, and conclusions from it remain valid.
         self.seen_version = 0
-        #: Topics whose statements were left out, as copies of those in partition 0.
+        #: Topics whose statements were omitted as copies of those in partition 0.
         self.copied_topics: set[str] = set()
         #: The time of the last watermark of each source partition, in ms since 1970, written or not.
         self.watermarks_ms: dict[tuple[str, int], int] = {}
 
     @property
     def state(self) -> State:
-        """Return everything that a record may leave for later ones."""
+        """The complete state after the records so far."""
         return State(self.catalog, self.gate, self.seen)
 
     def restore(self, state: State) -> None:
-        """Go back to `state`."""
+        """Return to `state`."""
         if state.seen is not self.seen:
             self.seen_version += 1
         self.catalog, self.gate, self.seen = state
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Set all source partitions, as `Translator.expect_partitions` does."""
+        """Set all source partitions, like `Translator.expect_partitions`."""
         found = dict.fromkeys(partitions)
         if self.gate is not None and not found.keys() <= self.gate.reached.keys():
             self.gate = WatermarkGate(found | self.gate.reached, self.gate.passed)
         self.router.expect(found)
 
     def translate(self, record: ConsumerRecord, learn: Learn | None = None) -> list[ProducerRecord]:
-        """Return the target's records for one source record, as `Translator.translate` does.
+        """Return the target's records for one source record, like `Translator.translate`.
 
-        `learn` is called with the translation if it has messages, and no event was left out.
+        `learn` is called with the translation if it has messages and no event was omitted.
         """
         losses: list[Loss] = []
         try:
@@ -166,7 +166,7 @@ class Pipeline:
     def _count(
         self, record: ConsumerRecord, decoded: list[Event], events: list[Event], losses: list[Loss]
     ) -> None:
-        """Count a record's events and losses, and note new facts about tables."""
+        """Count a record's events and losses, and record new facts about tables."""
         counts = self.counts
         self.count(events, losses)
         if len(counts.guessed) > len(counts.unknown):
@@ -175,7 +175,7 @@ class Pipeline:
             counts.note_unwritten(decoded, record)
 
     def _run(self, record: ConsumerRecord, losses: list[Loss]) -> _Translated:
-        """Decode, select, prepare, route and encode one record, and change nothing."""
+        """Decode, select, prepare, route and encode one record, without changing any state."""
         # These functions are attributes; Python 3.11 calls them faster through a local variable.
         prepare, moves = self._prepare, self._moves
         left_out: Sequence[Loss] = ()
@@ -189,7 +189,7 @@ class Pipeline:
         path = self._path
         if path is None or record.partition != path.partition or record.topic != path.topic:
             path = self._path = self.path_of(record)
-        # All stays in its partition: the same result as `_spread`, without its cost.
+        # Everything stays in its partition: the same result as `_spread`, without its cost.
         groups: Sequence[Group] = ((path.places, events),)
         if moves is not None and moves(events):
             groups, events, spread = self._grouped(events, record, catalog, losses)
@@ -209,7 +209,7 @@ class Pipeline:
         return events if self._prepare is None else self._prepare(events)
 
     def decoded(self, record: ConsumerRecord, losses: list[Loss]) -> tuple[list[Event], Catalog]:
-        """Decode one record, and change nothing. Raises DecodeError, Need."""
+        """Decode one record, without changing the state. Raises DecodeError, Need."""
         try:
             return self._decoded_within_limits(record, losses)
         except Exception as error:
@@ -219,10 +219,10 @@ class Pipeline:
     def _decoded_within_limits(
         self, record: ConsumerRecord, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Decode one record within the limits of values, rows and columns, whatever its codec checks itself.
+        """Decode one record, and enforce the limits of values, rows and columns for every codec.
 
-        Codecs check limits where they would allocate memory before the pipeline can check: text that they
-        decompress, parts of binary messages, columns before readers are compiled for them.
+        Codecs check limits themselves where they would allocate memory before the pipeline can check: text
+        that they decompress, parts of binary messages, columns before readers are compiled for them.
         """
         value, key = record.value, record.key
         if value is not None and len(value) > self._unchecked:
@@ -236,7 +236,7 @@ class Pipeline:
             if type(event) is not RowChange:
                 for schema in _defined(event):
                     check_columns(self.route.source.name, "", len(schema.columns), self.limits)
-            elif event.schema is not self._schema:  # mostly the table of the row before
+            elif event.schema is not self._schema:  # usually the previous row's table
                 check_columns(self.route.source.name, "", len(event.schema.columns), self.limits)
                 self._schema = event.schema
         return events, catalog
@@ -250,7 +250,7 @@ class Pipeline:
             check_levels(self.route.source.name, part, text)
             check_values(self.route.source.name, part, text, self.limits)
 
-    # ------------------------------------------------------------ where events go
+    # ------------------------------------------------------------ routing
 
     def path_of(self, record: ConsumerRecord) -> PartitionPath:
         """Return the destination of a record that keeps its partition."""
@@ -299,12 +299,12 @@ class Pipeline:
         if for_topic is not None:
             groups = _by_topic(groups)
         out: list[ProducerRecord] = []
-        # The other topics of a record may differ in a repeat: it is numbered in each separately.
+        # A record's set of topics may differ when it is translated again, so each topic has separate numbers.
         numbers: Counter[str] | None = None
         for at, (places, group) in enumerate(groups):
             if for_topic is not None:
                 encode = for_topic(_topic_of(places, record))
-                # Losses are counted once, also with copies for other topics.
+                # Losses are counted once, even if there are copies for other topics.
                 told = [] if at and group is groups[at - 1][1] else losses
             for payload in encode(group, record, told):
                 for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
@@ -330,7 +330,7 @@ class Pipeline:
     def inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
         """Return the headers that a record passes on.
 
-        Left out are those that are part of its own message, or that would be taken for part of the target's.
+        Headers that are part of its own message, or would be mistaken for part of the target's, are removed.
         """
         own = self._own_headers
         if not own or not headers:
@@ -341,10 +341,11 @@ class Pipeline:
         return self._passed_on
 
     def _room_after(self, payload: EncodedRecord, out: list[ProducerRecord], room: int) -> int:
-        """Return how many more bytes a record may become, after earlier messages and this one.
+        """Return the remaining bytes of a record's output, after earlier messages and this one.
 
-        Raises LimitExceeded if this one is already too much. One message alone has a size that its record and
-        its table bound. Copies of a message for other partitions share its key and value, which count once.
+        Raises LimitExceeded if this one already exceeds it. A single message needs no check: its record and
+        its table bound its size. Copies of a message for other partitions share its key and value, which
+        count once.
         """
         last, value = out[-1], payload.value
         shared = overhead_bytes(len(last.headers))
@@ -363,7 +364,7 @@ class Pipeline:
     # ------------------------------------------------------------ errors
 
     def _refuse_losses(self, losses: list[Loss]) -> None:
-        """Raise an error for losses that `strict` forbids; data left out on request is no loss."""
+        """Raise NotRepresentable for losses that `strict` forbids; data omitted on request is no loss."""
         if not self.refused.isdisjoint(losses):
             lost = self.refused.intersection(losses)
             accepting = strict_without(self.refused, lost)
@@ -376,7 +377,7 @@ class Pipeline:
             raise NotRepresentable(self.route.target.name, "", reason)
 
     def _note(self, error: Exception, record: ConsumerRecord) -> None:
-        """Note a failed record's need. Raises a more specific error if there is one.
+        """Record a failed record's need. Raise a more specific error if there is one.
 
         OutOfMemory, which has a policy, replaces MemoryError; TypeError reports members of a wrong type.
         """
@@ -392,7 +393,7 @@ class Pipeline:
 
 
 def _defined(event: Event) -> Iterable[TableSchema]:
-    """Return the definitions that an event carries."""
+    """Return the definitions in an event."""
     if isinstance(event, Bootstrap):
         return (event.schema,)
     if isinstance(event, SchemaChange):
@@ -401,24 +402,24 @@ def _defined(event: Event) -> Iterable[TableSchema]:
 
 
 _TRUNCATE_OR_DROP: Final = Loss.TRUNCATE_OR_DROP
-#: Maximum white space before JSON that is inspected, in bytes.
+#: Maximum white space before JSON that is skipped, in bytes.
 _BLANKS: Final = 100
-#: First bytes that JSON may have; also with a byte order mark, or with more white space.
+#: First bytes that JSON may have, including a byte order mark or more white space.
 _JSON_STARTS: Final = frozenset((b"{", b"[", b"\xef", b""))
-#: Maximum number of source partitions kept; active ones soon return.
+#: Maximum number of cached source partitions; active ones are soon cached again.
 _MOST_PATHS: Final = 10_000
-#: The losses of events about no table where every table has a separate topic. Statements and watermarks are
-#: not among them: where they have no topic, they have no reader.
+#: The losses of events about no table if every table has a separate topic. Statements and watermarks are not
+#: included: if they have no topic, they have no reader.
 _HOMELESS: Final[Mapping[type[Event], Loss]] = {
     kind: UNSUPPORTED_EVENT_LOSSES[kind] for kind in (TransactionMark, Heartbeat)
 }
-#: Memory of a record beside its key and value, and of each of its headers, whose texts are shared.
+#: Memory of a record in addition to its key and value, and of each of its headers, whose texts are shared.
 _RECORD_BYTES: Final = 500
 _HEADER_BYTES: Final = 16
 
 
 def overhead_bytes(headers: int) -> int:
-    """Return a record's approximate overhead in bytes, beside its key, value and objects."""
+    """Return a record's approximate memory in bytes, without its key, value and objects."""
     return _RECORD_BYTES + headers * _HEADER_BYTES
 
 
@@ -433,7 +434,7 @@ def size_bytes(written: EncodedRecord | ProducerRecord) -> int:
 
 
 def _topic_of(places: Places, record: ConsumerRecord) -> str:
-    """Return the one topic of a group's destinations."""
+    """Return the single topic of a group's destinations."""
     if type(places) is ByKey:
         return places.topic
     for topic, _ in places:
@@ -442,7 +443,7 @@ def _topic_of(places: Places, record: ConsumerRecord) -> str:
 
 
 def _by_topic(groups: Iterable[Group]) -> list[Group]:
-    """Return the groups so that each goes to one topic; of several topics, each has the same events."""
+    """Split groups so that each has a single topic; the copies for several topics share the same events."""
     found: list[Group] = []
     for places, events in groups:
         if type(places) is ByKey or len(places) < 2 or len({topic for topic, _ in places}) < 2:

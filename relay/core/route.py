@@ -16,9 +16,9 @@ from relay.routing import Router, TopicRule
 
 
 class Route(NamedTuple):
-    """The protocols to read and to write, with the parsed options of both sides.
+    """The source and target protocols, with the parsed options of both sides.
 
-    `selection`: which events are translated, None for all; includes the effect of the target's options.
+    `selection`: selects the events to translate (None: all), including the effect of target options.
     """
 
     source: Codec
@@ -34,7 +34,7 @@ class Route(NamedTuple):
         target: tuple[str, Mapping[str, str]],
         selection: Selection | None,
     ) -> Route:
-        """Read the names and option texts of both sides. Raises ConfigError with every problem."""
+        """Parse the names and option texts of both sides. Raises ConfigError with all problems."""
         problems: list[Problem] = []
         parsed = []
         for (name, given), path in ((source, "from"), (target, "to")):
@@ -54,7 +54,7 @@ class Route(NamedTuple):
 
     @property
     def storages(self) -> dict[str, str]:
-        """Return the configured claim-check storages by side (`from`, `to`); the URIs may hold secrets."""
+        """The configured claim-check storages by side (`from`, `to`); the URIs may contain secrets."""
         return {
             side: options.claim_check_storage_uri
             for side, options in (("from", self.source_options), ("to", self.target_options))
@@ -63,30 +63,29 @@ class Route(NamedTuple):
 
     @property
     def joining(self) -> Joining | None:
-        """Return how messages of neighboring source records are joined (`relay.core.batching`), or None."""
+        """How messages of neighboring source records are joined (`relay.core.batching`), or None."""
         return self.target.joining(self.target_options)
 
     @property
     def has_row_keys(self) -> bool:
-        """Return whether the Kafka key of a row's message identifies the row."""
+        """Whether the Kafka key of a row's message identifies the row."""
         return keys_of(self.target, self.target_options) is Keys.ROW
 
     @property
     def passes_watermarks(self) -> bool:
-        """Return whether watermarks of the source become watermarks of the target."""
+        """Whether watermarks of the source become watermarks of the target."""
         is_carried = self.source.decodes.watermark and self.target.output(self.target_options).watermark
         return is_carried and (self.selection is None or self.selection.watermarks)
 
     @property
     def own_headers(self) -> frozenset[str]:
-        """Return the headers that are part of a message of either side, and are not passed on."""
+        """The headers that are part of a message of either side, and are not passed on."""
         return self.source.own_headers | self.target.own_headers
 
     def check_keys(self, router: Router, rules: Sequence[TopicRule]) -> None:
-        """Raise ConfigError for keys that cannot partition rows.
+        """Raise ConfigError for keys that cannot partition rows, and for rules' keys that the target lacks.
 
-        That is, if rows are partitioned by keys that do not identify rows, and for rules whose keys of chosen
-        columns the target cannot have.
+        Rows cannot be partitioned by keys that do not identify rows.
         """
         if router.goes_by_key and not self.has_row_keys:
             raise ConfigError([_no_row_keys(self.target)])
@@ -97,7 +96,7 @@ class Route(NamedTuple):
                 raise ConfigError([Problem(path, *found) for path in paths])
 
 
-#: Selections that leave out nothing.
+#: Selections that include everything.
 _EVERYTHING: Final = (Selection(), Selection(definitions=True))
 
 

@@ -1,4 +1,4 @@
-"""Select the events to translate: by time, by table, by kind. Events left out still update the catalog."""
+"""Selects the events to translate: by time, table and kind. Omitted events still update the catalog."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ KINDS: Final[dict[Op | type[Event], str]] = {
 
 
 class Selection(NamedTuple):
-    """Select the events to translate.
+    """Selects the events to translate.
 
-    Events at or after the one commit ts and before the other; watermarks, or none; DDL, or none, and then, if
-    the rows of the target need `definitions`, a Bootstrap for each definition that a statement makes; of
-    chosen tables (None for all), of other kinds than `left_out_kinds`.
-
-    The target options `watermarks` and `ddl` also apply: an event that either leaves out is left out. An
-    event without a commit ts counts by its event time. So two translators whose bounds meet return each event
-    once. An event without a table is never left out by table.
+    since_commit_ts, before_commit_ts: Select events at or after the one commit ts and before the other. An
+        event without a commit ts is selected by its event time. Two translators whose bounds meet therefore
+        return each event once.
+    watermarks, ddl: Whether to select watermarks and DDL. The target options of the same names also apply.
+    definitions: The target's rows need definitions: an omitted statement is replaced with a Bootstrap for
+        each definition that it creates.
+    tables: Selected tables; None for all. An event without a table is always selected.
+    left_out_kinds: Kinds of events that are not selected.
     """
 
     since_commit_ts: int = 0
@@ -60,7 +61,7 @@ class Selection(NamedTuple):
     def filter(self, events: list[Event]) -> tuple[list[Event], Sequence[Loss]]:
         """Return the events to translate, and the losses to count.
 
-        These are left-out tables, kinds, watermarks and DDL, but not events out of bounds.
+        The losses are those of omitted tables, kinds, watermarks and DDL, but not of events out of bounds.
         """
         kept: list[Event] = []
         left_out: list[Loss] = []
@@ -85,13 +86,13 @@ class Selection(NamedTuple):
 
     def _is_within(self, commit_ts: int) -> bool:
         """Return whether a commit ts is within the bounds."""
-        # An event before 1970 has a negative one, which the default bound must not exclude.
+        # An event before 1970 has a negative commit ts, which the default bound must not exclude.
         if self.since_commit_ts and commit_ts < self.since_commit_ts:
             return False
         return self.before_commit_ts is None or commit_ts < self.before_commit_ts
 
     def _told_instead(self, event: Event) -> Iterator[Bootstrap]:
-        """Yield the definitions that rows need from an event that is left out."""
+        """Yield the definitions that rows need from an omitted event."""
         if self.definitions and isinstance(event, SchemaChange):
             yield from (each for each in _definitions(event) if self.has_table(each.schema.id))
 
@@ -104,9 +105,9 @@ class Selection(NamedTuple):
         include_events: Iterable[str] = (),
         exclude_events: Iterable[str] = (),
     ) -> Selection:
-        """Choose tables by patterns (`shop.*`) and events by kinds, as the configuration's keys do.
+        """Create a selection of tables by globs (`shop.*`) and of events by kinds, as in the configuration.
 
-        The keys have the names of the arguments. Raises ConfigError with every problem.
+        The keys have the names of the arguments. Raises ConfigError with all problems.
         """
         problems: list[Problem] = []
         found = cls()
@@ -123,7 +124,7 @@ class Selection(NamedTuple):
         return found
 
     def has_table(self, table: TableId) -> bool:
-        """Return whether a table is chosen."""
+        """Return whether a table is selected."""
         return self.tables is None or self.tables.has(table)
 
 
@@ -133,7 +134,7 @@ def kind_of(event: Event) -> str:
 
 
 def _is_of(event: Event, tables: TableFilter) -> bool:
-    """Return whether an event is about a table that is chosen, or about none."""
+    """Return whether an event is about a selected table, or about none."""
     if isinstance(event, RowChange):
         return tables.has(event.table)
     if isinstance(event, SchemaChange):
@@ -148,16 +149,16 @@ def _definitions(change: SchemaChange) -> Iterator[Bootstrap]:
     """
     known = change.definitions if change.after is None else (*change.definitions, change.after)
     source = msgspec.structs.replace(change.source, commit_ts=None)
-    # A statement that lacks a database has tables without a name that a reader could find.
+    # Without a database, a statement's tables have no complete name that a reader could look up.
     named = {schema.id: schema for schema in known if schema.id.database and schema.id.table}
     for schema in named.values():
         yield Bootstrap(schema, source, change.emitted_at_ns)
 
 
 def chosen_tables(include: Iterable[str], exclude: Iterable[str]) -> TableFilter | None:
-    """Parse globs for tables; return None for none.
+    """Parse globs for tables; return None if there are none.
 
-    Raises ConfigError with every problem, by the keys `include_tables` and `exclude_tables`.
+    Raises ConfigError with all problems, with the keys `include_tables` and `exclude_tables`.
     """
     problems: list[Problem] = []
     globs: dict[str, list[TableGlob]] = {}
@@ -175,9 +176,9 @@ def chosen_tables(include: Iterable[str], exclude: Iterable[str]) -> TableFilter
 
 
 def left_out_kinds(include: Iterable[str], exclude: Iterable[str]) -> frozenset[str]:
-    """Return the kinds of events that are left out.
+    """Return the kinds of events that are not selected.
 
-    Raises ConfigError with every problem, by the keys `include_events` and `exclude_events`.
+    Raises ConfigError with all problems, with the keys `include_events` and `exclude_events`.
     """
     kinds = frozenset(KINDS.values())
     included, excluded = frozenset(include), frozenset(exclude)

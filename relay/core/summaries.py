@@ -1,6 +1,6 @@
 """Lines of a summary that `relay translate` and the Spark job share.
 
-A function without facts returns none.
+A function returns no lines if there is nothing to report.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Final
 from relay.codecs.losses import ASSUMED, INFORMATIONAL, Loss
 from relay.text.redaction import printable
 
-#: How many names of one kind are listed.
+#: Maximum number of names listed per section.
 MOST_NAMES: Final = 20
 
 
 def counted(title: str, counts: Mapping[str, int]) -> list[str]:
-    """Return one line, most frequent first."""
+    """Return one line with names and counts, most frequent first."""
     return [f"  {title:7}  {listed(counts)}"] if counts else []
 
 
@@ -26,7 +26,7 @@ def listed(counts: Mapping[str, int]) -> str:
 
 
 def lost(counts: Mapping[str, int] | Mapping[Loss, int]) -> list[str]:
-    """Return lines about losses, about assumptions, and about other counts without loss."""
+    """Return lines for losses, assumptions, and counts of other kinds."""
     losses: dict[str, int] = {name: count for name, count in counts.items() if name not in INFORMATIONAL}
     assumed: dict[str, int] = {name: count for name, count in counts.items() if name in ASSUMED}
     told = INFORMATIONAL - ASSUMED
@@ -35,7 +35,7 @@ def lost(counts: Mapping[str, int] | Mapping[Loss, int]) -> list[str]:
 
 
 def unwritten_ddl(topics: Collection[str]) -> list[str]:
-    """Return lines about topics whose DDL was not written, because their partition 0 was not read."""
+    """Return lines for topics whose DDL was not written, because their partition 0 was not read."""
     shown = [f"    {printable(topic)}" for topic in sorted(topics)[:MOST_NAMES]]
     if len(topics) > len(shown):
         shown.append("    and more topics")
@@ -46,10 +46,10 @@ def unwritten_ddl(topics: Collection[str]) -> list[str]:
 def guessed(
     tables: Mapping[str, int], reasons: Mapping[str, str], *, has_row_keys: bool = False
 ) -> list[str]:
-    """Return lines about tables whose definition was not known.
+    """Return lines for tables without a known definition.
 
-    Each has `database.table`, rows and the reason, most rows first. `has_row_keys`: the target's records have
-    keys of rows.
+    Each has `database.table`, the number of rows and the reason; tables with most rows come first.
+    `has_row_keys`: the target's records have keys of rows.
     """
     shown = [
         f"    {printable(table)} {rows}: {reasons.get(table, 'its definition was not known')}"
@@ -62,7 +62,7 @@ def guessed(
 
 
 def unwritten_statements(statements: Collection[str]) -> list[str]:
-    """Return lines about statements that removed rows and were not written."""
+    """Return lines for statements that removed rows and were not written."""
     shown = [f"    {printable(statement)}" for statement in [*statements][:MOST_NAMES]]
     if len(statements) > len(shown):
         shown.append("    and more statements")

@@ -1,7 +1,7 @@
-"""`Translator` is the public entry point: one Kafka record in, the records of another protocol out.
+"""`Translator` is the public entry point: it translates one Kafka record into records of another protocol.
 
-The result depends on the record, its position, the options and the records before it, and on nothing else:
-two runs return the same bytes.
+The result depends only on the record, its position, the options and earlier records: two runs return the same
+bytes.
 """
 
 from __future__ import annotations
@@ -31,20 +31,25 @@ from relay.routing.partitioning import Partitioning
 from relay.templates.engine import Engine
 
 Answer = TypeVar("Answer")
-#: A target that any source can have, and that needs no options.
+#: A target for any source, without required options.
 _UNUSED_TARGET: Final = "flat-json"
 
 
 class Translator:
-    """Translate records of one protocol into another, one after the other.
+    """Translates records of one protocol into another, one by one.
 
-    `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by
-    name; a value is text, or a bool, a number or a list that means the same. `topic` is the target topic,
-    where `{topic}` stands for the source's, `{database}` and `{table}` for those of an event; `partitions`
-    the number of target partitions, None to keep the partition of the source; `partition_by` how rows are
-    spread over them. `rules` assign separate topics to tables; `reserved` are topics that no table may have.
-    `limits` bound the cost of one record. Events that a `selection` leaves out still update the catalog.
-    `engine`: fills templates (`relay.templates`); None for none: the same records result with and without it.
+    source, target: Codec names (`relay formats` lists them).
+    source_options, target_options: The producers' options by name; values are texts, or equivalent bools,
+        numbers or lists.
+    topic: Target topic, with the placeholders `{topic}` (the source's), `{database}` and `{table}`.
+    partitions: Number of target partitions; None keeps the source's partition.
+    partition_by: How rows are distributed over the partitions.
+    rules: Separate topics for tables.
+    reserved: Topics that no table may use.
+    selection: Selects events. Omitted events still update the catalog.
+    limits: Limits on the cost of one record.
+    engine: Applies templates (`relay.templates`); None disables them. The output is the same.
+
     Raises ConfigError.
     """
 
@@ -96,19 +101,19 @@ class Translator:
     def reader(
         cls, source: str, options: Mapping[str, OptionValue] | None = None, *, limits: Limits = DEFAULT_LIMITS
     ) -> Translator:
-        """Return a translator that is only used to read (`inspect`, `learn`). Raises ConfigError."""
+        """Return a translator that is used only for reading (`inspect`, `learn`). Raises ConfigError."""
         return cls(source, _UNUSED_TARGET, options, limits=limits)
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
-        """Return the target's records for one source record, in order; none if it has no output.
+        """Return the target's records for one source record, in order; [] if it has no output.
 
-        All or nothing: after a DecodeError, EncodeError or Need the translator is unchanged, and the call may
-        be repeated. Raises TypeError for a record whose members are of other types than it declares.
+        The call is atomic: after a DecodeError, EncodeError or Need the translator is unchanged, and the call
+        may be repeated. Raises TypeError for a record whose members do not have their declared types.
         """
         return self._translate(record)
 
     def inspect(self, record: ConsumerRecord) -> list[Event]:
-        """Decode one record and return its canonical events. All or nothing, like `translate`."""
+        """Decode one record and return its canonical events. Atomic like `translate`."""
         losses: list[Loss] = []
         events, self.catalog = self._line.decoded(record, losses)
         if record.timestamp_ms >= TIME_END_MS:
@@ -119,8 +124,8 @@ class Translator:
     def learn(self, record: ConsumerRecord) -> tuple[TableId, ...]:
         """Apply a record's DDL and schemas to the catalog, and nothing else; return the tables concerned.
 
-        For records from a schema history, including definitions from outside of the stream, and for records
-        that cannot be translated. Raises DecodeError, Need.
+        It is for records from a schema history, including definitions from outside the stream, and for
+        records that cannot be translated. Raises DecodeError, Need.
         """
         if is_definition(record):
             definition = definition_in(record)
@@ -130,7 +135,7 @@ class Translator:
         return _tables_in(events)
 
     def tables_of(self, record: ConsumerRecord) -> tuple[TableId, ...]:
-        """Return the tables that a record is about; () if it cannot be read. Changes nothing."""
+        """Return a record's tables; () if it cannot be read. Changes nothing."""
         try:
             events, _ = self._line.decoded(record, [])
         except (DecodeError, Need):
@@ -138,16 +143,16 @@ class Translator:
         return _tables_in(events)
 
     def row_time_ms(self, record: ConsumerRecord) -> int | None:
-        """Return when the newest row of a record was committed, in milliseconds since 1970.
+        """Return the commit time of a record's newest row, in milliseconds since 1970.
 
-        None without rows, and if the record cannot be read or has no time. Changes nothing.
+        None if it has no rows or no time, or cannot be read. Changes nothing.
         """
         losses: list[Loss] = []
         try:
             events, _ = self._line.decoded(record, losses)
         except (DecodeError, Need):
             return None
-        if Loss.EVENT_TIME in losses:  # a substitute time is no observation
+        if Loss.EVENT_TIME in losses:  # a substituted time is not the row's
             return None
         times = [event.source.time_ms for event in events if isinstance(event, RowChange)]
         return max(times, default=0) or None
@@ -156,7 +161,7 @@ class Translator:
 
     @property
     def catalog(self) -> Catalog:
-        """Return the definitions of all tables. A value: another one may replace it."""
+        """The definitions of all tables. A value, which may be replaced by another one."""
         return self._line.catalog
 
     @catalog.setter
@@ -165,71 +170,72 @@ class Translator:
 
     @property
     def copied_topics(self) -> set[str]:
-        """Return the topics whose statements were left out, as copies of those in partition 0."""
+        """The topics whose statements were omitted as copies of those in partition 0."""
         return self._line.copied_topics
 
     @property
     def watermarks_ms(self) -> dict[tuple[str, int], int]:
-        """Return the time of the last watermark of each source partition, in ms since 1970.
+        """The time of the last watermark of each source partition, in ms since 1970.
 
-        Includes watermarks that were not written.
+        It includes watermarks that were not written.
         """
         return self._line.watermarks_ms
 
     @property
     def state(self) -> State:
-        """Return everything that a record may leave for later ones. A value: `restore` may reuse it."""
+        """The complete state after the records so far. A value that `restore` accepts repeatedly."""
         return self._line.state
 
     def restore(self, state: State) -> None:
-        """Go back to `state`, to translate the records after it again."""
+        """Return to `state`, in order to translate the records after it again."""
         self._line.restore(state)
 
     def provide(self, need: Need[Answer], answer: Answer) -> None:
-        """Provide the answer that a call requested by raising `need`; cached within a bound (`LookupCache`).
+        """Provide the answer that a call requested by raising `need`; it is cached within limits
+        (`LookupCache`).
 
         Raises TypeError for an answer of another type.
         """
         self._answers.provide(need, answer)
 
     def known_schema(self, id: int | str) -> RegisteredSchema | None:
-        """Return a provided schema of the source's registry, None if it was not provided, or is forgotten."""
+        """Return a provided schema of the source's registry; None if it was not provided or was evicted."""
         return self._answers.known(SchemaById("source", id))
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Set all source partitions (topic, number).
 
-        Needed where rows are repartitioned, so that no watermark passes before all have reached it; and where
-        DDL is copied (`copies_ddl`), so that each gets a copy. Without it, only those that were seen count
-        for watermarks, and DDL goes only to its own partition.
+        This is required if rows are repartitioned, so that no watermark passes before all partitions have
+        reached it, and if DDL is copied (`copies_ddl`), so that each partition gets a copy. Without it,
+        watermarks depend only on partitions seen so far, and DDL stays in its own partition.
         """
         self._line.expect_partitions(partitions)
 
     def partitions_of(self, topic: str) -> int | None:
-        """Return the number of partitions over which rows of the table with this target topic are spread.
+        """Return the number of partitions over which a table's rows are distributed in this target topic.
 
-        None if they keep the source's. The table must have been translated just now.
+        None if they keep the source's. The table must have been translated just before.
         """
         return self._router.partitions_of(topic)
 
     @property
     def copies_ddl(self) -> bool:
-        """Return whether a statement is written to every partition of the source (`expect_partitions`)."""
+        """Whether a statement is written to every partition of the source (`expect_partitions`)."""
         selection = self.route.selection
         return self._router.makes_copies and (selection is None or selection.ddl)
 
     @property
     def needs_all_partitions(self) -> bool:
-        """Return whether watermarks need all source partitions in this translator: rows are repartitioned."""
+        """Whether valid watermarks require all source partitions, because rows are repartitioned."""
         return self._line.gate is not None and self.route.passes_watermarks
 
     # ------------------------------------------------------------ counts
 
     @property
     def ways(self) -> Counter[str]:
-        """Return the counts by path: rows translated by template (`template`), and records (`straight`).
+        """The counts by path: rows by template (`template`), and records on the slow path (`straight`).
 
-        The latter took the slow path, including refused ones; nothing without an engine.
+        The latter include refused records. Empty without an engine.
         """
         if self._fast is None:
             return Counter()
@@ -237,47 +243,44 @@ class Translator:
 
     @property
     def events(self) -> Counter[str]:
-        """Return the number of translated events by kind (as `kind_of` names it)."""
+        """The number of translated events by kind (as `kind_of` names it)."""
         return self._settled().events
 
     @property
     def losses(self) -> Counter[Loss]:
-        """Return values that could not be carried, by kind of loss."""
+        """The number of losses by kind."""
         return self._settled().losses
 
     @property
     def guessed_tables(self) -> Mapping[TableId, int]:
-        """Return tables without known DDL whose rows were translated, and how many rows; the first ones only.
+        """The first tables without known DDL whose rows were translated, with their number of rows.
 
-        In the order in which they came; none is ever removed.
+        They are in the order of their first rows; none is ever removed.
         """
         return MappingProxyType(self._settled().guessed)
 
     def guessed_after(self, number: int) -> list[TableId]:
-        """Return the tables of `guessed_tables` that came after the first `number`."""
+        """Return the tables of `guessed_tables` after the first `number`."""
         guessed = self._counts.guessed
         return list(guessed)[number:] if len(guessed) > number else []
 
     def why_unknown(self, table: TableId) -> str:
-        """Return, as text, why one of the `guessed_tables` had no definition at its first row."""
+        """Return the reason, as text, why one of the `guessed_tables` had no definition at its first row."""
         return str(self._counts.unknown.get(table, Unknown.NO_DDL))
 
     @property
     def unwritten_statements(self) -> list[UnwrittenStatement]:
-        """Return statements that removed rows and were not written to the target, each once.
-
-        The first ones only.
-        """
+        """The first statements that removed rows and were not written to the target, without copies."""
         return list(self._counts.unwritten.values())
 
     def unwritten_after(self, number: int) -> list[UnwrittenStatement]:
-        """Return the `unwritten_statements` that came after the first `number`."""
+        """Return the `unwritten_statements` after the first `number`."""
         unwritten = self._counts.unwritten
         return list(unwritten.values())[number:] if len(unwritten) > number else []
 
     @property
     def tables(self) -> Counter[tuple[TableId, str]] | None:
-        """Return translated rows and DDL by table and kind (as `kind_of` names it).
+        """Translated rows and DDL by table and kind (as `kind_of` names it).
 
         They are counted only if a caller sets a Counter here.
         """
@@ -293,10 +296,9 @@ class Translator:
 
     @property
     def counts_by_table(self) -> Mapping[TableId, Counter[str]]:
-        """Return translated rows and DDL by table and kind (as `kind_of` names it).
+        """Translated rows and DDL by table and kind (as `kind_of` names it).
 
-        Those of the tables beyond a number are under `OTHER_TABLES`; nothing unless `count_tables` was
-        called.
+        Further tables are counted together as `OTHER_TABLES`. Empty unless `count_tables` was called.
         """
         by_table = self._settled().by_table
         return {} if by_table is None else by_table.tables
@@ -309,7 +311,7 @@ class Translator:
 
 
 def _tables_in(events: Iterable[Event]) -> tuple[TableId, ...]:
-    """Return the tables of events, each once."""
+    """Return the tables of events without duplicates."""
     found: dict[TableId, None] = {}
     for event in events:
         if isinstance(event, RowChange):

@@ -1,4 +1,4 @@
-"""Verify templates: records that fit one take the slow path as well, and the two must agree.
+"""Verifies templates: records that fit one also take the slow path, and both results must be equal.
 
 For tests, and for debugging differences: it takes longer than either path alone.
 """
@@ -11,7 +11,7 @@ from relay.model.records import ConsumerRecord, ProducerRecord
 
 
 class TemplatesDiffer(RelayError):
-    """A template's output differed from the slow path's: a bug in relay. The message quotes no value."""
+    """A template's output differs from the slow path's: a bug in relay. The message contains no values."""
 
     code = "templates-differ"
 
@@ -20,7 +20,7 @@ class ShadowTranslator(Translator):
     """A translator that verifies its templates. It returns the pipeline's output."""
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
-        """Return the target's records, as a translator without templates does. Raises TemplatesDiffer."""
+        """Return the target's records, like a translator without templates. Raises TemplatesDiffer."""
         uses, before = self.ways["template"], self._settled().copy()
         by_template = super().translate(record)
         if self.ways["template"] == uses:
