@@ -11,7 +11,7 @@ from relay.cli.requests.options import ConfigSource, Json, Quiet, Since, Until
 
 
 class LetterFilter(Options, frozen=True, kw_only=True):
-    """Which dead letters are wanted."""
+    """The selection of dead letters."""
 
     codes: Annotated[
         tuple[str, ...],
@@ -51,8 +51,8 @@ class LetterFilter(Options, frozen=True, kw_only=True):
 
 
 class ListRequest(Request, frozen=True, kw_only=True):
-    """List dead letters, the newest last: position, original position, time, error and tables, but never keys
-    and values.
+    """List dead letters, newest last: position, original position, time, error and tables, but never keys and
+    values.
 
     Times are the Kafka timestamps of the originals. The whole topic is read; no group is joined.
     """
@@ -94,10 +94,10 @@ class ShowRequest(Request, frozen=True, kw_only=True):
 
 
 class ReplayRequest(Request, frozen=True, kw_only=True):
-    """Translate dead letters again, with the present configuration, and write the results to the target.
+    """Translate dead letters again, with the current configuration, and write the results to the target.
 
     Replayed dead letters are marked, so that they are not replayed again. Those that fail again stay, are
-    listed, and the exit status is 2. Replayed records stand behind newer ones of the same key.
+    listed, and the exit status is 2. Replayed records come after newer ones of the same key.
     """
 
     WORK: ClassVar = "relay.cli.dead_letters:replay_dead_letters"

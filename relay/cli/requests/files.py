@@ -1,4 +1,4 @@
-"""Requests of the commands that work on records: of files, or of a topic in their place."""
+"""Requests of the commands that process records from files or a topic."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from relay.routing.partitioning import Partitioning
 class TranslateRequest(Request, frozen=True, kw_only=True):
     """Translate a file of change events, or a topic, from one protocol into another.
 
-    INPUT is JSON Lines, one Kafka record a line: topic, partition, offset, timestamp (ms), headers, key,
-    value. Key and value are null, text, or {"base64": "…"} for bytes that are not UTF-8. Lines of `kcat -J`
-    are read, too; anything else is taken as message values: one a line, or JSON over several lines. The
-    output is of records, with offsets counted from 0.
+    INPUT is JSON Lines with one Kafka record per line: topic, partition, offset, timestamp (ms), headers,
+    key, value. Key and value are null, text, or {"base64": "…"} for bytes that are not UTF-8. Lines of `kcat
+    -J` are accepted, too; any other input consists of message values: one per line, or JSON over several
+    lines. The output consists of records, with offsets counted from 0.
 
-    A summary on stderr shows what was translated and what the target format could not carry.
+    A summary on stderr shows the number of translated events and the losses.
     """
 
     WORK: ClassVar = "relay.cli.translate:translate"
@@ -153,10 +153,10 @@ class InspectRequest(Request, frozen=True, kw_only=True):
 
 
 class DetectRequest(Request, frozen=True, kw_only=True):
-    """Name the protocol of messages, its dialect and settings, and by what they are known.
+    """Detect the protocol of messages, its dialect and settings, and show the evidence.
 
-    Of each file the first 200 records are looked at, of a topic the newest 100. Formats that relay does not
-    read are named, too. The exit status is 2 if any input is none that relay reads.
+    The command examines the first 200 records of each file, or the newest 100 of a topic. It also recognizes
+    formats that relay does not read. The exit status is 2 if relay cannot read one of the inputs.
     """
 
     WORK: ClassVar = "relay.cli.detect:show_detected"
@@ -180,12 +180,12 @@ class DetectRequest(Request, frozen=True, kw_only=True):
 
 
 class DiffRequest(Request, frozen=True, kw_only=True):
-    """Compare two files of change events, of possibly different protocols: what relay has written with what
-    another tool has written, or two runs.
+    """Compare two files of change events, of possibly different protocols, such as relay's output with
+    another tool's, or the outputs of two runs.
 
-    Changes are compared as relay understands them: operation, key, old and new row, statements; not times and
-    positions. They meet by table and key, and the order of a key counts. What the protocols cannot carry is
-    counted apart. The exit status is 0 if nothing differs, 4 if something does.
+    The comparison covers operation, key, old and new row, and statements, but not times and positions.
+    Changes are matched by table and key; the order of changes with the same key matters. Losses of the
+    protocols are counted separately. The exit status is 0 if nothing differs, 4 if something does.
     """
 
     WORK: ClassVar = "relay.cli.diff:diff"
@@ -271,8 +271,8 @@ class DiffRequest(Request, frozen=True, kw_only=True):
 
 
 class FormatsRequest(Request, frozen=True, kw_only=True):
-    """List the protocols with their options, or, with --from and --to, what a route between two of them
-    cannot carry.
+    """List the protocols with their options, or, with --from and --to, the losses of a route between two of
+    them.
     """
 
     WORK: ClassVar = "relay.cli.formats:formats"

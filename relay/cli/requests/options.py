@@ -32,8 +32,8 @@ def targets(incomplete: str) -> list[str]:
 
 
 def options_of(protocol: str, side: Side) -> Callable[[typer.Context, str], list[str]]:
-    """Return what completes the name of an option, of the protocol in another parameter of the command, or
-    of any protocol as long as that is not given.
+    """Return a completion function for option names: of the protocol in another parameter of the command, or
+    of all protocols until that is given.
     """
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
@@ -83,7 +83,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
 
 # ---------------------------------------------------------------- protocols
 
-#: In place of a protocol: the one that the first records have.
+#: Instead of a protocol: detect it from the first records.
 AUTO: Final = "auto"
 
 From = Annotated[
@@ -144,7 +144,7 @@ ExcludeTables = Annotated[
 
 
 class DumpOptions(Options, frozen=True, kw_only=True):
-    """`--bootstrap`: dumps with the definitions of tables, and since when they hold."""
+    """`--bootstrap`: dumps with table definitions, and the moment from which they hold."""
 
     files: Annotated[
         tuple[str, ...],
@@ -182,7 +182,7 @@ Settings = Annotated[
 
 
 class ConfigSource(Options, frozen=True, kw_only=True):
-    """Where a command's configuration is: a file, and what `--set` says over it."""
+    """The source of a command's configuration: a file, overridden by `--set`."""
 
     file: Annotated[
         Path,
@@ -238,7 +238,7 @@ _TOPIC_HELP = (
 
 
 class Topic(Options, frozen=True, kw_only=True):
-    """Where a topic is. `option`: how the command spells its name."""
+    """The location of a topic. `option`: the command's option for its name."""
 
     topic: str | None = None
     brokers: Brokers = None
@@ -261,7 +261,7 @@ class Topic(Options, frozen=True, kw_only=True):
 
 
 class SourceTopic(Topic, frozen=True, kw_only=True):
-    """A topic that is read in place of files, and which of its records."""
+    """A topic to read instead of files, and the selection of its records."""
 
     topic: Annotated[str | None, typer.Option("--from-topic", metavar="TOPIC", help=_TOPIC_HELP)] = None
     last: Annotated[
@@ -297,7 +297,7 @@ class SourceTopic(Topic, frozen=True, kw_only=True):
 
 
 class ShortSourceTopic(SourceTopic, frozen=True, kw_only=True):
-    """The same, of commands whose `--topic` can mean nothing else."""
+    """The same, for commands in which `--topic` is unambiguous."""
 
     topic: Annotated[
         str | None, typer.Option("--from-topic", "--topic", metavar="TOPIC", help=_TOPIC_HELP)

@@ -26,7 +26,7 @@ class RunRequest(Request, frozen=True, kw_only=True):
     """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or
     Ctrl-C.
 
-    With --dry-run it begins where the group has committed, and disturbs no relay at work.
+    With --dry-run it starts at the group's committed position, and does not disturb a running relay.
     """
 
     WORK: ClassVar = "relay.cli.run:run"
@@ -54,10 +54,10 @@ class RunRequest(Request, frozen=True, kw_only=True):
 
 
 class CheckRequest(Request, frozen=True, kw_only=True):
-    """Check a configuration and the files that it names, and print everything that is wrong, or what it does.
-    No broker is asked without --connect.
+    """Check a configuration and the files that it names, and print all problems, or a summary of the route.
+    Brokers are contacted only with --connect.
 
-    With --connect: one line per check, ok, note, FAILED or untested, with the reason and what to do. The exit
+    With --connect: one line per check, ok, note, FAILED or untested, with the reason and a remedy. The exit
     status is 3 if one FAILED.
     """
 
@@ -75,8 +75,8 @@ class CheckRequest(Request, frozen=True, kw_only=True):
 
 
 class ExplainRequest(Request, frozen=True, kw_only=True):
-    """Show the trace of one source record: its key and value, its events, what is written for it, what is
-    lost, or the error and what follows from it.
+    """Show the trace of one source record: its key and value, its events, the records written for it and the
+    losses, or the error and its consequences.
 
     Table definitions come from the schema history, as of the record's position. Nothing is written or
     committed, and no group is joined, so a running relay is not disturbed.
@@ -107,7 +107,7 @@ class ExplainRequest(Request, frozen=True, kw_only=True):
 
 
 class DemoRequest(Request, frozen=True, kw_only=True):
-    """Show the relay at work on a real Apache Kafka, which is downloaded and started for it. Needs `pip
+    """Show a running relay on a real Apache Kafka, which is downloaded and started for the demo. Needs `pip
     install '.\\[demo]'` in relay's folder.
     """
 
@@ -119,10 +119,10 @@ class DemoRequest(Request, frozen=True, kw_only=True):
 
 
 class PlaygroundRequest(Request, frozen=True, kw_only=True):
-    """Serve a local page on which a message is pasted or picked. It shows side by side its events, the
-    records of another protocol, and what is lost. Ctrl-C ends it.
+    """Serve a local page on which a message is pasted or picked. It shows side by side the events, the
+    records of another protocol, and the losses. Ctrl-C stops it.
 
-    All options and profiles are there, with their meaning. Only what is pasted is read, and nothing is kept.
+    The page has all options and profiles, with descriptions. It reads only pasted data, and stores nothing.
     """
 
     WORK: ClassVar = "relay.cli.playground.server:play"

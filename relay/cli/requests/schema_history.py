@@ -12,7 +12,7 @@ from relay.cli.requests.options import ConfigSource, Output, Quiet
 
 
 class ShowRequest(Request, frozen=True, kw_only=True):
-    """List the tables that the history knows: versions, columns, and the newest statement about each."""
+    """List the tables in the history: versions, columns, and the newest statement about each."""
 
     WORK: ClassVar = "relay.cli.schema_history:show"
     EXAMPLE: ClassVar = "relay schema-history show --config relay.toml --table shop.orders"
@@ -27,8 +27,8 @@ class ShowRequest(Request, frozen=True, kw_only=True):
 
 
 class ExportRequest(Request, frozen=True, kw_only=True):
-    """Write the source records that the history keeps as a record file, for `import`, `relay inspect` and
-    `relay translate`.
+    """Write the source records in the history to a record file, for `import`, `relay inspect` and `relay
+    translate`.
     """
 
     WORK: ClassVar = "relay.cli.schema_history:export"
@@ -40,12 +40,13 @@ class ExportRequest(Request, frozen=True, kw_only=True):
 
 
 class ImportRequest(Request, frozen=True, kw_only=True):
-    """Put table definitions into the history: records of an export or captured from the source, a dump, or
-    what a database says of its tables.
+    """Add table definitions to the history: from records of an export or a capture, from a dump, or from a
+    database.
 
-    Of records, the others of INPUT are passed over; each must name its topic, partition and offset. Of dumps
-    and databases, the tables that the route chooses are taken. The history's topic is created if it is
-    missing. Running instances learn what is new at once. The exit status is 2 if something could not be read.
+    Records without definitions are skipped; each record must have its topic, partition and offset. From dumps
+    and databases, only tables that the route selects are imported. The history's topic is created if it is
+    missing. Running instances use new definitions immediately. The exit status is 2 if something could not be
+    read.
     """
 
     WORK: ClassVar = "relay.cli.definitions:import_history"
@@ -119,7 +120,7 @@ class RepairRequest(Request, frozen=True, kw_only=True):
 
 
 class ResetRequest(Request, frozen=True, kw_only=True):
-    """Empty the history. All instances must be stopped: one that runs keeps what it knows, and adds to the
+    """Empty the history. All instances must be stopped: a running one keeps its definitions, and adds to the
     history.
     """
 

@@ -12,10 +12,10 @@ from relay.cli.requests.options import Format, Inputs, Output, Quiet, ShortSourc
 
 
 class CaptureRequest(Request, frozen=True, kw_only=True):
-    """Write records of a Kafka topic as a record file, which the other commands read.
+    """Write records of a Kafka topic to a record file, which the other commands read.
 
     A record is a line of JSON, exact to the byte: topic, partition, offset, timestamp (ms), headers, key,
-    value. No group is joined and nothing is committed, so nobody else is disturbed.
+    value. No group is joined and nothing is committed, so other consumers are not disturbed.
     """
 
     WORK: ClassVar = "relay.cli.capture:capture"
@@ -42,7 +42,7 @@ class CaptureRequest(Request, frozen=True, kw_only=True):
 
 
 class TargetTopic(Topic, frozen=True, kw_only=True):
-    """A topic that is written."""
+    """A topic to write."""
 
     topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic that is written.")]
 
@@ -53,9 +53,9 @@ class TargetTopic(Topic, frozen=True, kw_only=True):
 
 
 class ProduceRequest(Request, frozen=True, kw_only=True):
-    """Write a record file into a Kafka topic: each record in its partition, with key, headers, timestamp.
+    """Write a record file to a Kafka topic: each record in its partition, with key, headers, timestamp.
 
-    All records are checked first. If the topic lacks the partition of one, or takes none of its size,
+    All records are checked first. If the topic lacks a record's partition, or does not accept its size,
     nothing is written.
     """
 
