@@ -44,7 +44,7 @@ _WORKLOADS = ("12_bulk", "09_dml")
 _MADE_MESSAGES, _MADE_COLUMNS = 20_000, 800_000
 #: What is measured beside captured messages.
 _MADE = ("wide_12", "wide_40", "wide_200", "tables_100", "tables_1000")
-#: A load has so many columns in all at most, so that a broker has room for it.
+#: Maximum total columns of a load, so that it fits on a broker.
 _MOST_COLUMNS = 8_000_000
 FLOOR, RELAY, TWO = "aiokafka loop", "relay run", "relay run --processes 2"
 #: The relay where something fills templates, without that.

@@ -1,7 +1,7 @@
-"""What a peer wrote, compared message by message with what relay makes of the same rows.
+"""Compares a peer's messages one by one with relay's messages for the same rows.
 
-A row must be the right one, with every value, whatever its form: else the run counts for nothing. What else
-is not as it should be is told in words, once for each kind.
+A row must be the right one, with every value in any form: otherwise the run is invalid. All other differences
+are described once per kind.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _plain(cell: Any) -> Any:
 
 
 def _expected(op: str, right: Change) -> tuple[Json | None, Json | None]:
-    """The images that a message of this kind has for a change; an UPDATE may be told as two messages."""
+    """Return the images that a message of this kind has for a change; an UPDATE may be two messages."""
     if op == right.op:
         return right.before, right.after
     if right.op != "UPDATE" or op == "UPDATE":

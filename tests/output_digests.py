@@ -255,7 +255,7 @@ def _protocol(origin: str, variant: str) -> str | None:
 
 
 def _source_options(job: Job) -> dict[str, str]:
-    """What the producer was told, and where its claim checks lie."""
+    """Return the producer's options, with the storage of its claim checks."""
     options = {}
     if job.path.parent.name == "debezium.avro":
         options["field.name.adjustment.mode"] = "avro_unicode"

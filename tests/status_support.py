@@ -97,7 +97,7 @@ def turns(status: Status, clock: Clock, seconds: int, turn: Callable[[], None] =
 
 
 def together(clock: Clock, *statuses: Status, processes: int = 2) -> TogetherStatus:
-    """What is known when these processes have told of themselves."""
+    """Return the common status after reports from these processes."""
     about = msgspec.structs.replace(make_status(clock).about, processes=processes)
     found = TogetherStatus(about, lambda: clock.time, steady=lambda: clock.steady)
     for number, status in enumerate(statuses):

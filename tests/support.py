@@ -41,7 +41,7 @@ def protocol_of(file: str) -> str:
 
 
 def reading_options(file: str) -> dict[str, str]:
-    """What a reader of a captured file has to be told."""
+    """Return the options that a reader of a captured file needs."""
     folder = DATA / file.rpartition("/")[0]
     setting = folder.name.rpartition(".")[2]
     if folder.name == "debezium.alt-string":

@@ -38,7 +38,7 @@ def record(offset: int, *, partition: int = 0, time: int = 0) -> Position:
 
 
 class Stream:
-    """A catalog and what it is told."""
+    """A catalog and the statements that it receives."""
 
     def __init__(self) -> None:
         self.catalog = Catalog()

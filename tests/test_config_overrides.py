@@ -230,7 +230,7 @@ def test_a_number_that_no_key_can_hold_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_variable_that_the_code_reads_is_known() -> None:
-    """Or a user who sets it would be told that it is a mistake."""
+    """Otherwise setting it would be reported as a mistake."""
     found = {
         name
         for path in (EXAMPLE.parent / "relay").rglob("*.py")

@@ -1,4 +1,4 @@
-"""`processes` in [delivery]: what each process is told, and what cannot be shared."""
+"""`processes` in [delivery]: the configuration of each process, and work that cannot be shared."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a pod of Spark runs: Kubernetes is told `driver` or `executor` by Spark, and the rest by variables. Anything else is a command.
+# The entry point of a Spark pod: Spark passes `driver` or `executor` as the argument, and everything else in variables. Any other argument is a command.
 set -eu
 
 case "${1:-}" in

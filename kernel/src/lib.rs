@@ -29,10 +29,10 @@ use crate::templates::{Marker, Record, Templates, Translated};
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
 const INTERFACE: u32 = 7;
 
-/// So many bytes of room are kept for the next value: there are many schemas and topics, and few large values.
+/// Bytes of a buffer that are kept for the next value: there are many schemas and topics, and few large values.
 const MOST_KEPT: usize = 1 << 16;
 
-/// Make room for a value.
+/// Clear a buffer for the next value.
 fn clear<T>(room: &mut Vec<T>) {
     room.clear();
     room.shrink_to(MOST_KEPT / size_of::<T>());

@@ -89,7 +89,7 @@ impl<T, F: Fn(Option<&[u8]>, Option<&[u8]>) -> T> Messages<T, F> {
     }
 }
 
-/// Room to print a message in.
+/// Buffers for a message's key and value.
 struct Texts<'a> {
     key: &'a mut Vec<u8>,
     value: &'a mut Vec<u8>,

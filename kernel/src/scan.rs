@@ -5,7 +5,7 @@ use crate::json;
 use crate::ops::{Constant, Constants, Members, Repeated, Source, SourceOp, Steps, Unordered};
 use crate::token::{Kind, Kinds, Place, Places};
 
-/// What is found in a message, and room to work in; kept for the next message.
+/// The values found in a message, and scratch buffers; reused for the next message.
 #[derive(Default)]
 pub struct Scan {
     /// By slot; of the row at hand.
@@ -30,7 +30,7 @@ struct Rounds {
 }
 
 impl Scan {
-    /// Make room for the next message.
+    /// Clear the values for the next message.
     pub fn clear(&mut self) {
         clear(&mut self.places);
         clear(&mut self.later);

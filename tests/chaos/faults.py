@@ -214,7 +214,7 @@ async def _trouble(rng: random.Random, proxy: Toxiproxy) -> str:
         await proxy.cut()
         return kind
     if kind == "hole":
-        # Nothing passes, nobody is told; when it is taken away, the connection closes.
+        # Data is dropped without an error; when the fault is removed, the connection closes.
         await proxy.poison("timeout", stream, timeout=0)
     elif kind == "latency":
         await proxy.poison("latency", stream, latency=rng.randint(50, 600), jitter=rng.randint(0, 100))

@@ -172,7 +172,7 @@ def test_a_live_writer_does_not_wait() -> None:
 
 
 class FullDisk(io.BytesIO):
-    """A file that takes a few bytes at a time and is full after `room` of them."""
+    """A file that accepts a few bytes per write and is full after `room` bytes."""
 
     def __init__(self, room: int) -> None:
         super().__init__()

@@ -592,7 +592,7 @@ async def test_a_secured_cluster(secured: Secured, secured_route: Route, tmp_pat
     assert result.exit_code == 0, result.stderr
     exported = await history(route, "export")
     assert [parse_record(line.encode()) for line in exported.stdout.splitlines()] == changing(records)
-    # Without a right on the group it cannot be asked; that is told, and does not hinder.
+    # Without permission on the group, it cannot be described; this is reported, and the command continues.
     told = await history(route, "reset")
     assert (
         f"relay cannot tell whether instances run: DESCRIBE on group g-{route.source} is not allowed."

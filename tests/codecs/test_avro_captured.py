@@ -21,7 +21,7 @@ from relay.model.lookups import SchemaById
 
 WATERMARK = "m"
 EXTENSION = {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}
-#: The variants of each target, and what TiCDC was told.
+#: The variants of each target, and TiCDC's options.
 TARGETS = {
     "avro": ("ticdc-avro", {}),
     "avro.tidb-extension": ("ticdc-avro", EXTENSION),

@@ -246,7 +246,7 @@ def test_an_update_of_another_unique_key_stays_one() -> None:
     assert shown(payload.value)["op"] == "u"
 
 
-# ---------------------------------------------------------------- what is not told
+# ---------------------------------------------------------------- unknown facts
 
 
 def test_without_a_binlog_the_commit_ts_orders_events() -> None:

@@ -91,7 +91,7 @@ def test_an_odd_row_does_not_change_how_the_next_one_is_read(ddl: str | None, od
 def test_a_row_without_columns_is_refused_and_leaves_no_trace(target: str, is_strict: bool) -> None:
     options = {"strict": "true"} if is_strict else {}
     if target == DEBEZIUM:
-        options["enable-tidb-extension"] = "true"  # types are told
+        options["enable-tidb-extension"] = "true"  # messages contain the types
     types = {"id": "int", "v": "text"}
     good = record(row_message(types, {"id": "1", "v": "x"}, pkNames=["id"], _tidb={"commitTs": TS}), offset=2)
     empty = record(row_message(types, {}, pkNames=["id"], _tidb={"commitTs": TS}), offset=1)

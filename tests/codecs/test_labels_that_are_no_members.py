@@ -77,7 +77,7 @@ def test_the_column_is_named_or_the_text_passed_on(
 def test_labels_are_read_where_numbers_are_expected(
     source: str, column_type: str, label: str, number: int
 ) -> None:
-    """As relay writes them with `enum=label`, read by who was not told."""
+    """As relay writes them with `enum=label`, read without that option."""
     ddl, row = messages(source, column_type, label)
     reader = Translator.reader(source)
     reader.inspect(ddl)

@@ -1,4 +1,4 @@
-"""Timestamps of Kafka records that are no times: any number may stand there, and messages have no room for some."""
+"""Timestamps of Kafka records may be any number, and messages cannot represent some of them."""
 
 from __future__ import annotations
 

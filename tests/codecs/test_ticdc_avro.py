@@ -22,7 +22,7 @@ STRINGS = {
     "avro-decimal-handling-mode": "string",
     "avro-bigint-unsigned-handling-mode": "string",
 }
-#: The variants, and what TiCDC was told.
+#: The variants, and TiCDC's options.
 SETTINGS = {
     "avro": {},
     "avro.tidb-extension": {**EXTENSION, "avro-enable-watermark": "true"},

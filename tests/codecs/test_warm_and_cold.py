@@ -354,7 +354,7 @@ def test_numbers_that_tell_the_dialect_may_be_written_in_any_way(number: str) ->
 @pytest.mark.parametrize("word", [["TIDB_WATERMARK"], [1, 2], 5, 10**10, 1.5, True, {}, {"a": 1}, None])
 @pytest.mark.parametrize("protocol", [CANAL, "ticdc-canal-json", "ckafka-json", OPEN, DEBEZIUM])
 def test_a_word_that_is_no_text_is_no_bug(protocol: str, word: Any) -> None:
-    """Not where formats that look alike are told by it, either."""
+    """Not even where it distinguishes similar formats."""
     for more in ({}, {"sql": 5}, {"data": [{"a": 1}]}):
         with contextlib.suppress(DecodeError):
             Translator(protocol, CANAL).translate(record({"database": "", "type": word} | more))

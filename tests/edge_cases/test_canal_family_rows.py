@@ -164,7 +164,7 @@ def test_no_key_is_an_empty_list_for_ticdc_and_null_for_canal() -> None:
         translator.translate(record(row_message(AB, ab(number), pkNames=[])))[0].partition
         for number in range(9)
     ]
-    assert len(set(spread)) == 1  # rows without a key cannot be told apart, so the table stays together
+    assert len(set(spread)) == 1  # keyless rows are indistinguishable: one partition
 
 
 @CASES.covers("46")

@@ -299,7 +299,7 @@ def test_rows_before_a_statement_are_written_before_it() -> None:
 
 
 def passed(*given: ConsumerRecord, partitions: int | None = 3) -> list[tuple[int, int]]:
-    """What is written: type and timestamp of every event; what goes to all partitions is told once."""
+    """Return type and timestamp of every written event; an event for all partitions counts once."""
     translator = Translator(OPEN, OPEN, partitions=partitions)
     found = [
         json.loads(key)

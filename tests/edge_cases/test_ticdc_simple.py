@@ -483,7 +483,7 @@ def test_a_long_that_is_cut_off_is_refused() -> None:
 
 
 def test_rows_before_a_truncate_have_the_id_before_it() -> None:
-    """TRUNCATE leaves the version: a catalog that knows it already told the row to be one of a partition."""
+    """TRUNCATE keeps the version: a catalog with the new id mistook the row for one of a partition."""
     truncated = ddl("TRUNCATE", "TRUNCATE TABLE `t`", table(tableID=105))
     translator = Translator(SIMPLE, SIMPLE)
     for given in records(bootstrap(table()), truncated):

@@ -16,14 +16,13 @@ here. What is checked (`fuzz.trial`, `fuzz.events`):
 * errors are relay's own, with protocol and path, of bounded length, and without row values
 * all or nothing: a refused record changes neither state nor counters, and after all that was taken back good
   records give the bytes that they give by themselves
-* what was written is read back by the target's own decoder, told the options that it was written with, as the
-  same events
+* the target's own decoder, with the options of the encoder, reads the output back as the same events
 * strict refuses what is counted as lost, and nothing else; the same record gives the same bytes
 * a member that no protocol defines is carried and counted, and changes nothing else (`fuzz.unknown`)
 * time and memory of a record; a message twice as long takes no more than twice the time (`fuzz.scaling`)
 * other ways in for untrusted bytes (`fuzz.doors`)
 
-Every finding is told once, with its seed, and its records are kept as a record file, which `relay inspect`
+Every finding is reported once, with its seed, and its records are kept as a record file, which `relay inspect`
 and `relay translate` read as well. The exit status is 1 if there is any.
 """
 

@@ -1,4 +1,4 @@
-"""Lanes in several processes until the time is over; findings are told once, and kept on disk."""
+"""Lanes in several processes until the time is over; findings are reported once, and kept on disk."""
 
 from __future__ import annotations
 

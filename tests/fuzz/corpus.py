@@ -34,7 +34,7 @@ _MADE_FROM: Final = (
 
 
 class Sample(NamedTuple):
-    """Records of one producer in their order, what their reader is told, and its storage's objects by name."""
+    """Records of one producer in order, their reader's options, and its storage's objects by name."""
 
     name: str
     protocol: str
@@ -89,7 +89,7 @@ def _produced(translator: Translator, records: Sequence[ConsumerRecord]) -> list
 
 
 def reading_options(protocol: str, written: OptionTexts) -> OptionTexts:
-    """What the reader of a protocol is told of the options that its writer was given, and of a profile's."""
+    """Return a reader's options for a writer's options, and for those of a profile."""
     return given_options.reading_options(PROTOCOLS[protocol], written)
 
 

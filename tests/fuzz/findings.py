@@ -1,4 +1,4 @@
-"""What was found: one thing is told once, with the records that show it."""
+"""Findings: each is reported once, with the records that reproduce it."""
 
 from __future__ import annotations
 

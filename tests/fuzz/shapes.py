@@ -10,8 +10,8 @@ it is changed inside its shape: values become edges of their own kind and of oth
 once or wherever the same value stands; members go, come twice or in another order; lengths of frames are wrong;
 times and offsets are extreme. Now and then the interpreter must give what the kernel gave.
 
-A finding is told once for each route, and its records are kept as those of `make fuzz`, which tries them
-again: `make fuzz RECORD=artifacts/fuzz/NAME`. The exit status is 1 if there is any.
+A finding is reported once for each route, and its records are kept like those of `make fuzz`, which repeats it:
+`make fuzz RECORD=artifacts/fuzz/NAME`. The exit status is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Parts:
 
     def __init__(self, record: ConsumerRecord) -> None:
         self.record = record
-        #: Which part of the record, what is before the document, the document, whether its length is told.
+        #: The part of the record, the bytes before the document, the document, and whether it has a length field.
         self._documents: list[tuple[str, bytes, bytes, bool]] = []
         for part, text in (("key", record.key), ("value", record.value)):
             self._documents += _documents(part, text or b"")

@@ -416,9 +416,9 @@ class Bench:
         return any(each != names and sorted(each) == sorted(names) for each in known)
 
     def _is_untold(self, given: Sequence[Event]) -> bool:
-        """Whether the reader has not been told the definitions of the rows, for a good reason: nobody knew one
-        that the target has a place for, it was counted as lost, or it came late, so that the source's
-        definitions behind it were derived anew.
+        """Return whether the reader lacks the definitions of the rows for a valid reason: none was known that the
+        target can represent, it was counted as lost, or it came late, so that the source's later definitions
+        were derived again.
         """
         rows = [event for event in given if isinstance(event, RowChange)]
         if not PROTOCOLS[self.setting.target].rows_need_definitions:

@@ -41,7 +41,7 @@ NOT_FOR_THE_SINK = {"dml_db.log_nokey", "keys_db.no_key", "keys_db.uk_nullable",
 
 
 def given_tables() -> list[Table]:
-    """What the source had, as SQL told it; the profile makes NULL of dates that are not in the calendar."""
+    """Return the source's rows from SQL; the profile turns dates that are not in the calendar into NULL."""
     found = [table for file in FILES for table in tables(file).values()]
     return [table.with_calendar_dates() for table in found if table.id not in NOT_FOR_THE_SINK]
 

@@ -1,4 +1,4 @@
-"""What was in the source's database: every change of every row, as SQL told it (tests/data/truth).
+"""The contents of the source's database: every change of every row, read by SQL (tests/data/truth).
 
 A file holds the tables of one set of statements. A change has `commit_ts`, `before` and `after` (null where
 there is no such row), and `types` where the table's types are not those of the change before. Values are SQL's

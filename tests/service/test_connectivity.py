@@ -1,4 +1,4 @@
-"""Why a broker cannot be reached: every mistake on a real broker is told from the others."""
+"""Why a broker cannot be reached: every mistake has a distinct error, on a real broker."""
 
 from __future__ import annotations
 

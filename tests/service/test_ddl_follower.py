@@ -146,7 +146,7 @@ async def test_without_wait_rows_outrun_their_ddl(
     assert found.keys() == expected.keys()
     assert untyped(found) > 20
     assert untyped(expected) == 0
-    # It is told, once for each table.
+    # It is logged, once per table.
     tables = [each["table"] for each in relay.log.named("table.guessed")]
     assert "ddl_db.users" in tables
     assert len(tables) == len(set(tables))

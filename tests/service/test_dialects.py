@@ -1,4 +1,4 @@
-"""A source topic whose dialect changes is told once."""
+"""A change of dialect in a source topic is reported once."""
 
 from __future__ import annotations
 

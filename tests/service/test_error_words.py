@@ -1,4 +1,4 @@
-"""Errors of brokers and of the client, told in words: no names of classes, no `repr`."""
+"""Errors of brokers and of the client as plain text, without class names or `repr`."""
 
 from __future__ import annotations
 

@@ -358,8 +358,8 @@ async def test_learning_much_lets_others_have_their_turn(list_log: Any) -> None:
 async def test_a_failed_delivery_does_not_unlearn_what_others_told(
     list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
 ) -> None:
-    """The history is read once: what it told after the point to which the loop goes back must not be lost
-    with it.
+    """The history is read once: definitions from after the position to which the loop returns must not be
+    lost.
     """
     monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     pupil, topic = Pupil(), Topic()

@@ -219,9 +219,7 @@ class Owner:
 
 
 async def test_positions_are_told_only_where_they_are_sure(kafka: Any, make_config: Any) -> None:
-    """A partition that was never opened has none; an error that waits to be told may stand for a record that
-    nobody got.
-    """
+    """A partition that was never opened has none; a pending error may belong to a record that was not delivered."""
     topic = await kafka.topic(1)
     await kafka.produce(topic, [ConsumerRecord("", 0, 0, NOW, None, b"%d" % number) for number in range(5)])
     source, owner, partition = (

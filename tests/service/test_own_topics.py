@@ -1,4 +1,4 @@
-"""Topics that relay keeps for itself, and rights, on a real Apache Kafka: what is created, refused, and told."""
+"""Topics that relay keeps for itself, and rights, on a real Apache Kafka: creation, errors and reports."""
 
 from __future__ import annotations
 

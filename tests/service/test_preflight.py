@@ -252,7 +252,7 @@ async def test_an_advertised_address_that_cannot_be_reached_is_told_precisely(se
         f"make that reachable from here, or correct advertised.listeners at the broker"
     )
     assert others == []
-    # What the first broker can tell is told all the same.
+    # Results from the first broker are reported nevertheless.
     assert f"source topic {source}: 1 partition, READ allowed" in ok(found)
     untested = [each for each in found if each.state is State.UNTESTED]
     assert [each.subject for each in untested] == [f"source group g-{source}"]

@@ -1,4 +1,4 @@
-"""`relay run --processes N` on a real Kafka: who reads what, what is told of all, and how they end."""
+"""`relay run --processes N` on a real Kafka: assignment, common status, and shutdown."""
 
 from __future__ import annotations
 

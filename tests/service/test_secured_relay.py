@@ -32,9 +32,7 @@ class Login:
         self.source, self.target, self.history = "source", "target", "history"
 
     async def lay(self, mode: str) -> Config:
-        """Make the topics, the permissions and the configuration; wait until the broker grants what it was
-        told to.
-        """
+        """Create the topics, the permissions and the configuration; wait until the permissions are effective."""
         self.source, self.target = [await self.secured.topic(2, retention_ms="-1") for _ in range(2)]
         self.history = await self.secured.topic(cleanup_policy="compact")
         await self.secured.grant(TOPIC, self.source, Operation.READ)
@@ -48,7 +46,7 @@ class Login:
 
         async def is_granted() -> bool:
             found = await preflight(config, clusters_of(config))
-            # What an empty topic holds cannot be told.
+            # The contents of an empty topic cannot be checked.
             return all(each.state in {State.OK, State.UNTESTED} for each in found)
 
         await self.kafka.until(is_granted)

@@ -1,4 +1,4 @@
-"""Target topics before the start, on a real Apache Kafka: what is created, refused, and told."""
+"""Target topics before the start, on a real Apache Kafka: creation, errors and reports."""
 
 from __future__ import annotations
 

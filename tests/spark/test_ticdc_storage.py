@@ -230,7 +230,7 @@ def test_columns_become_a_statement() -> None:
         "CREATE TABLE IF NOT EXISTS `d`.`t` (`e` ENUM('a','b'''))",
         False,
     )
-    # Members that are not told cannot be made up.
+    # Missing members cannot be reconstructed.
     assert statement_of("p", place, without) is None
     for damaged in (b"{", b"[]", b'{"TableVersion": 8}', b'{"TableColumns": [{}]}'):
         with pytest.raises(Malformed):

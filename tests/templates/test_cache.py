@@ -1,5 +1,5 @@
-"""Templates take a bounded number of bytes, make room for others when they are without use, and are not looked
-for where hardly any record fits one.
+"""Templates take a bounded number of bytes, are removed for others when unused, and are not tried where hardly any
+record fits one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from relay.templates.route.route_templates import RouteTemplates
 
 TABLES: Final = 4
 COLUMNS: Final = 12
-#: What templates of one table have room in, but not those of two.
+#: Bytes that suffice for the templates of one table, but not of two.
 ROOM: Final = 12_000
 
 

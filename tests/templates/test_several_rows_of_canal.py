@@ -89,7 +89,7 @@ def test_updates_of_keys(target: str) -> None:
 
 
 def test_updates_that_may_change_a_key() -> None:
-    """They are told by their values: what one template splits, another one does not."""
+    """They are recognized by their values: one template splits them, another one does not."""
     split, whole = message(MOVED, old=[{"id": "1"}]), message(MOVED, old=[{"name": "b"}])
     both = learned(split, whole)
     for value in (split, whole, message(MOVED, old=[{"id": "2", "name": "b"}]), split):

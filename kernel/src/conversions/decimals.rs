@@ -258,7 +258,7 @@ pub fn rounded_float(decimal: &[u8]) -> Option<f64> {
 struct Large([u32; 12], usize);
 
 impl Large {
-    /// Multiply, and add. None if there is no room.
+    /// Multiply and add. None on overflow.
     fn times(&mut self, factor: u32, add: u32) -> Option<()> {
         let mut carry = u64::from(add);
         for place in &mut self.0[..self.1] {

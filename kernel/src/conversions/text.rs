@@ -82,7 +82,7 @@ impl Short {
         Self { length: 0, bytes: [0; ROOM] }
     }
 
-    /// Append a text. None if there is no room for it.
+    /// Append a text. None if it exceeds the capacity.
     pub fn push(&mut self, text: &[u8]) -> Option<()> {
         let end = self.length.checked_add(text.len())?;
         self.bytes.get_mut(self.length..end)?.copy_from_slice(text);
@@ -90,7 +90,7 @@ impl Short {
         Some(())
     }
 
-    /// Append a byte so many times. None if there is no room for it.
+    /// Append a byte `count` times. None if that exceeds the capacity.
     pub fn fill(&mut self, byte: u8, count: usize) -> Option<()> {
         let end = self.length.checked_add(count)?;
         self.bytes.get_mut(self.length..end)?.fill(byte);

@@ -209,8 +209,8 @@ def put_of(cell: Any) -> Put:  # noqa: ANN401 - a result of a row function
 
 
 def replacing(value: Any, lost: list[Any], word: str) -> Null:  # noqa: ANN401 - any value that msgspec prints
-    """Return the function for a NULL that becomes this value and is counted as `word`, in a form that
-    templates know.
+    """Return the function for a NULL that becomes this value and is counted as the loss `word`, in a form
+    that templates know.
     """
 
     def null() -> Any:  # noqa: ANN401 - any value that msgspec prints
@@ -222,7 +222,7 @@ def replacing(value: Any, lost: list[Any], word: str) -> Null:  # noqa: ANN401 -
 
 
 def _replaced(null: Null | None) -> tuple[bytes | None, str | None]:
-    """Return the replacement text of NULL, and the word it is counted as; no text if unknown."""
+    """Return the replacement text of NULL, and the loss kind for which it is counted; no text if unknown."""
     if null is None:
         return _NULL, None
     found = getattr(null, "replaces", None)
