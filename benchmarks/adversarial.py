@@ -44,7 +44,7 @@ class Worst(msgspec.Struct, frozen=True):
     name: str
     bytes_per_message: float
     by_template: float
-    straight_us: float
+    slow_us: float
     relay_us: float
     ratio: float
 
@@ -69,28 +69,28 @@ class _Stream:
         middle = len(records) // 2 if self._is_new else 0
         self._first, self._records = records[:middle], records[middle:]
         self._begin()
-        for translator in (self._relay, self._straight):
+        for translator in (self._relay, self._slow):
             for record in records * (0 if self._is_new else _WARM):
                 translator.translate(record)
         self._repeat = 1
         if not self._is_new:
-            self._repeat = max(1, round(_SAMPLE_SECONDS / self._seconds(self._straight)))
+            self._repeat = max(1, round(_SAMPLE_SECONDS / self._seconds(self._slow)))
 
     def _begin(self) -> None:
-        self._relay, self._straight = _translator(has_engine=True), _translator()
+        self._relay, self._slow = _translator(has_engine=True), _translator()
 
     def sample(self) -> None:
         """Take one sample of each, in either order."""
         if self._is_new:
             self._begin()
             # What was made without success at first is once and for all.
-            for record, way in itertools.product(self._first, (self._straight, self._relay)):
+            for record, way in itertools.product(self._first, (self._slow, self._relay)):
                 way.translate(record)
-        ways = [self._straight, self._relay]
+        ways = [self._slow, self._relay]
         if len(self._samples) % 2:
             ways.reverse()
         found = {way: self._seconds(way) for way in ways}
-        self._samples.append((found[self._straight], found[self._relay]))
+        self._samples.append((found[self._slow], found[self._relay]))
 
     def _seconds(self, translator: Translator) -> float:
         translate, records = translator.translate, self._records
@@ -104,15 +104,15 @@ class _Stream:
     def result(self) -> Worst:
         """Put the samples together."""
         count = len(self._records)
-        straight, relay = (statistics.median(each) for each in zip(*self._samples, strict=True))
-        before = 0 if self._is_new else self._relay.ways["template"]
+        slow, relay = (statistics.median(each) for each in zip(*self._samples, strict=True))
+        before = 0 if self._is_new else self._relay.paths["fast"]
         for record in () if self._is_new else self._records:
             self._relay.translate(record)
         return Worst(
             self._name,
             sum(len(record.value or b"") for record in self._records) / count,
-            (self._relay.ways["template"] - before) / count,
-            straight * 1e6 / count,
+            (self._relay.paths["fast"] - before) / count,
+            slow * 1e6 / count,
             relay * 1e6 / count,
             statistics.median(ours / theirs for theirs, ours in self._samples),
         )

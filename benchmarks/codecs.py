@@ -10,7 +10,7 @@ How it is measured, so that nobody is fooled:
   and again. A fresh translator a round would time its empty caches, and repeating the DDL would time what
   happens once a year.
 * relay is measured with the engine that `RELAY_KERNEL` chooses (the native kernel, if it is installed), and
-  without one: `straight`.
+  without one: `slow`.
 * The first pass over the file (DDL, watermarks, empty caches) is reported as well, as `cold`.
 * Tables of many columns and many tables (`benchmarks.wide`) have values that never repeat. They are measured
   where the source is TiCDC's Canal-JSON, many tables and the widest on the first route alone.
@@ -62,8 +62,8 @@ class Timing(msgspec.Struct, frozen=True):
     floor_us: float
     relay_us: float
     ratio: float
-    straight_us: float
-    straight_ratio: float
+    slow_us: float
+    slow_ratio: float
     relay_us_per_row: float
     cold_us: float
     rounds: int
@@ -80,13 +80,13 @@ class _Case:
         self.messages = [record for record, rows in counted if rows]
         self.rows = sum(rows for _, rows in counted)
         self._translator = _translator(route, engine(mode()))
-        self._straight = _translator(route)
+        self._slow = _translator(route)
         began = time.perf_counter()
         for record in records:
             RESOLVER.translate(self._translator, record)
         self.cold_seconds = time.perf_counter() - began
         warm = _WARM_OF_MADE if workload in _MADE else _WARM
-        for translator in (self._translator, self._straight):
+        for translator in (self._translator, self._slow):
             for record in records * warm:
                 RESOLVER.translate(translator, record)
         #: What the floor parses and writes: JSON texts of the source, finished documents of the target; and
@@ -144,7 +144,7 @@ class _Case:
 
     def sample(self) -> None:
         """Take one sample of each."""
-        self.samples.append((self.floor_seconds(), self.relay_seconds(), self._seconds(self._straight)))
+        self.samples.append((self.floor_seconds(), self.relay_seconds(), self._seconds(self._slow)))
 
 
 def _translator(route: Route, fills: type[Engine] | None = None) -> Translator:
@@ -202,7 +202,7 @@ def _timing(cases: list[_Case], workload: str) -> Timing:
     """Put the samples of one workload, or of all workloads of a route, into one line."""
     messages, rows = sum(len(case.messages) for case in cases), sum(case.rows for case in cases)
     rounds = list(zip(*(case.samples for case in cases), strict=True))
-    floors, ours, straight = (
+    floors, ours, slow = (
         [sum(times[which] for times in samples) for samples in rounds] for which in range(3)
     )
     return Timing(
@@ -214,8 +214,8 @@ def _timing(cases: list[_Case], workload: str) -> Timing:
         floor_us=statistics.median(floors) * 1e6 / messages,
         relay_us=statistics.median(ours) * 1e6 / messages,
         ratio=statistics.median(relay / floor for floor, relay in zip(floors, ours, strict=True)),
-        straight_us=statistics.median(straight) * 1e6 / messages,
-        straight_ratio=statistics.median(way / floor for floor, way in zip(floors, straight, strict=True)),
+        slow_us=statistics.median(slow) * 1e6 / messages,
+        slow_ratio=statistics.median(way / floor for floor, way in zip(floors, slow, strict=True)),
         relay_us_per_row=statistics.median(ours) * 1e6 / rows,
         cold_us=sum(case.cold_seconds for case in cases) * 1e6 / sum(case.cold_messages for case in cases),
         rounds=len(rounds),

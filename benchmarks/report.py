@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 def codecs_table(timings: Sequence[Timing]) -> Table:
     """One section per route, with a line per workload and a total."""
     table = Table(
-        title="Codecs, microseconds a message: with an engine and without (straight); cold: first pass",
+        title="Codecs, microseconds a message: with an engine and without (slow); cold: first pass",
         title_justify="left",
     )
     table.add_column("route")
-    for heading in ("messages", "rows", "bytes", "floor", "relay", "ratio", "straight", "ratio", "cold"):
+    for heading in ("messages", "rows", "bytes", "floor", "relay", "ratio", "slow", "ratio", "cold"):
         table.add_column(heading, justify="right")
     seen: set[str] = set()
     for timing in timings:
@@ -42,8 +42,8 @@ def codecs_table(timings: Sequence[Timing]) -> Table:
             f"{timing.floor_us:.1f}",
             f"{timing.relay_us:.1f}",
             f"{timing.ratio:.2f}",
-            f"{timing.straight_us:.1f}",
-            f"{timing.straight_ratio:.2f}",
+            f"{timing.slow_us:.1f}",
+            f"{timing.slow_ratio:.2f}",
             f"{timing.cold_us:.0f}",
             style="bold" if is_total else "",
             end_section=is_total,
@@ -64,11 +64,11 @@ def columns_table(timings: Sequence[Timing]) -> Table:
         title="Made rows of one route: distinct values, mysqlType as Go prints it; microseconds a column",
         title_justify="left",
     )
-    for heading in ("workload", "columns", "tables", "floor", "relay", "straight"):
+    for heading in ("workload", "columns", "tables", "floor", "relay", "slow"):
         table.add_column(heading, justify="left" if heading == "workload" else "right")
     for timing in made_of_one_route(timings):
         columns = wide.columns_of(timing.workload)
-        times = (timing.floor_us, timing.relay_us, timing.straight_us)
+        times = (timing.floor_us, timing.relay_us, timing.slow_us)
         cells = [f"{each / columns:.3f}" for each in times]
         table.add_row(timing.workload, str(columns), str(wide.TABLES.get(timing.workload, 1)), *cells)
     return table
@@ -96,14 +96,14 @@ def adversarial_table(found: Sequence[Worst], most: float) -> Table:
     title = "Chosen to be slow with an engine, microseconds of processor time a message"
     table = Table(title=f"{title}; the ratio is to be at most {most:.2f}", title_justify="left")
     table.add_column("stream")
-    for heading in ("bytes", "by template", "straight", "relay", "ratio"):
+    for heading in ("bytes", "by template", "slow", "relay", "ratio"):
         table.add_column(heading, justify="right")
     for each in sorted(found, key=lambda each: each.ratio):
         table.add_row(
             each.name,
             f"{each.bytes_per_message:.0f}",
             f"{each.by_template:.0%}",
-            f"{each.straight_us:.1f}",
+            f"{each.slow_us:.1f}",
             f"{each.relay_us:.1f}",
             f"{each.ratio:.2f}",
             style="bold" if each.ratio > most else "",
@@ -114,7 +114,7 @@ def adversarial_table(found: Sequence[Worst], most: float) -> Table:
 def memory_lines(found: Sequence[TableMemory], most_mb: int) -> list[str]:
     """What many wide tables take."""
     return [
-        f"{each.tables} tables of {each.columns} columns, {each.rows} rows, {each.engine or 'straight'}: "
+        f"{each.tables} tables of {each.columns} columns, {each.rows} rows, {each.engine or 'slow'}: "
         f"peak {each.peak_mb:.0f} MB (to be below {most_mb}), {each.base_mb:.0f} MB of it before the first; "
         f"{each.templates} rows by template"
         for each in found

@@ -24,8 +24,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from relay.codecs.given_options import RENAMED_OPTIONS
 from relay.config import Config
 from relay.config.choices import PartitionBy
+from relay.config.renamed_keys import new_name
 from relay.core.error_policies import Policy
 from relay.model.errors import ConfigError, Problem, ServiceError
 from relay.model.records import ConsumerRecord
@@ -57,7 +59,7 @@ _KEYS: Final = {
 _KEYS_IF_SET: Final[Mapping[str, Sequence[str]]] = {
     "route": ("include_tables", "exclude_tables", "include_events", "exclude_events"),
     "target": ("topics", "partition_by"),
-    "schema": ("bootstrap", "bootstrap_database", "bootstrap_as_of"),
+    "schema": ("schema_dumps", "schema_dumps_database", "schema_dumps_as_of"),
 }
 #: The defaults of these keys.
 _UNSET: Final[tuple[object, ...]] = ([], "", "start", PartitionBy.AUTO)
@@ -81,7 +83,7 @@ def described(config: Config, source_cluster: str, target_cluster: str) -> dict[
         if tables[table][key] not in _UNSET
     }
     found |= {f"backfill.{key}": _shown_paths(tables["backfill"][key]) for key in ("schema_input", "output")}
-    found["schema.wait"] = config.waits_for_ddl
+    found["schema.wait_for_ddl"] = config.waits_for_ddl
     found["errors.dead_letter_topic"] = config.dead_letter_topic if config.has_dead_letters else ""
     return dict(sorted(found.items()))
 
@@ -194,10 +196,18 @@ class Checkpoint:
 def _document(text: str) -> dict[str, Any] | None:
     """Read a kept configuration; None for one of another version. Raises ValueError, KeyError, TypeError."""
     found = json.loads(text)
-    known = {"version": found["version"], "keys": dict(found["keys"]), "first": dict(found["first"])}
+    keys = {_present_name(key): value for key, value in found["keys"].items()}
+    known = {"version": found["version"], "keys": keys, "first": dict(found["first"])}
     # Checkpoints of older versions have no topic ids.
     known["topic_ids"] = dict(found.get("topic_ids", {}))
     return known if known["version"] == _VERSION else None
+
+
+def _present_name(key: str) -> str:
+    """Return the present name of a key or an option, which may have another name in an older checkpoint."""
+    *table, name = key.split(".")
+    renamed = RENAMED_OPTIONS.get(name) if table[-1:] in (["from_options"], ["to_options"]) else None
+    return ".".join([*table, renamed or new_name([*table, name]) or name])
 
 
 def local_problems(config: Config) -> list[Problem]:

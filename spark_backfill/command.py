@@ -25,8 +25,8 @@ from pyspark.sql import SparkSession
 from relay.catalog import Catalog
 from relay.catalog.definitions import undefined
 from relay.config import Config, load_config
-from relay.config.bootstrap import bootstrapped
 from relay.config.choices import InputFormat
+from relay.config.schema_dumps import load_schema_dumps
 from relay.core.selection import chosen_tables
 from relay.core.summaries import MOST_NAMES
 from relay.model.errors import ConfigError, Problem, RelayError, ServiceError
@@ -34,7 +34,7 @@ from relay.text.redaction import printable
 from spark_backfill.checkpoint import local_problems
 from spark_backfill.counts import Counts, as_document, as_text
 from spark_backfill.files import input_problems
-from spark_backfill.first_records import share_exceeded
+from spark_backfill.first_records import ratio_exceeded
 from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.progress import telling
 from spark_backfill.sessions import is_started_by_java, session
@@ -191,18 +191,18 @@ def _folders(config: Config) -> dict[str, str]:
 
 
 def _tell_definitions(config: Config) -> None:
-    """Report the definitions in the dumps of `bootstrap`, before Spark starts.
+    """Report the definitions in the dumps of `schema_dumps`, before Spark starts.
 
     Also report which tables that are chosen by name they lack. Raises ConfigError.
     """
-    found = bootstrapped(config, Catalog())
+    found = load_schema_dumps(config, Catalog())
     if not found.files:
         return
-    _say(f"bootstrap: files read: {found.files}, tables defined: {found.tables}")
+    _say("schema_dumps: files read: {found.files}, tables defined: {found.tables}")
     for problem in found.problems[:MOST_NAMES]:
-        _say(f"warning: bootstrap: {problem}")
+        _say(f"warning: schema_dumps: {problem}")
     if unknown := undefined(found.catalog, chosen_tables(config.route.include_tables, ())):
-        _say(f"warning: bootstrap defines no table of include_tables {', '.join(unknown)}")
+        _say(f"warning: schema_dumps defines no table of include_tables {', '.join(unknown)}")
 
 
 def _keeps_partitions_by_table(config: Config) -> bool:
@@ -261,7 +261,7 @@ def _tell_step(step: int, counts: Counts) -> None:
 def _summarize(config: Config, counts: Counts, seconds: float) -> None:
     for line in as_text(counts, seconds):
         _say(line)
-    if said := share_exceeded(config, counts):
+    if said := ratio_exceeded(config, counts):
         _say(f"warning: {said}")
     if config.backfill.summary:
         text = json.dumps(as_document(counts, seconds), indent=2, ensure_ascii=False) + "\n"

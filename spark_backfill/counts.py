@@ -23,8 +23,8 @@ class Counts(msgspec.Struct):
     """Counters of a task, a step or a run.
 
     `left_out`: records outside the bounds, which are not among those `read`. `written`: by `topic/partition`.
-    `guessed`: rows whose table's DDL was not known, by `database.table`; each task names its first tables.
-    `guess_reasons`: why it was not. `unwritten`: statements that removed rows and were not written.
+    `inferred`: rows whose table's DDL was not known, by `database.table`; each task names its first tables.
+    `inferred_reasons`: why it was not. `unwritten`: statements that removed rows and were not written.
     `copied_topics`: those of which statements were left out, as copies of those in partition 0. `tables`:
     rows and DDL by `database.table` and kind. `ranges`: first offset, last offset and number of records by
     `topic/partition`. `failed`: records that could not be translated, by their outcome (`skipped`, `dead
@@ -41,8 +41,8 @@ class Counts(msgspec.Struct):
     events: Counter[str] = msgspec.field(default_factory=Counter)
     tables: dict[str, Counter[str]] = msgspec.field(default_factory=dict)
     lost: Counter[str] = msgspec.field(default_factory=Counter)
-    guessed: Counter[str] = msgspec.field(default_factory=Counter)
-    guess_reasons: dict[str, str] = msgspec.field(default_factory=dict)
+    inferred: Counter[str] = msgspec.field(default_factory=Counter)
+    inferred_reasons: dict[str, str] = msgspec.field(default_factory=dict)
     unwritten: dict[str, None] = msgspec.field(default_factory=dict)
     copied_topics: set[str] = msgspec.field(default_factory=set)
     failed: dict[str, Counter[str]] = msgspec.field(default_factory=dict)
@@ -81,8 +81,8 @@ class Counts(msgspec.Struct):
         self.written.update(other.written)
         self.events.update(other.events)
         self.lost.update(other.lost)
-        self.guessed.update(other.guessed)
-        self.guess_reasons = {**other.guess_reasons, **self.guess_reasons}
+        self.inferred.update(other.inferred)
+        self.inferred_reasons = {**other.inferred_reasons, **self.inferred_reasons}
         self.unwritten |= other.unwritten
         self.copied_topics |= other.copied_topics
         for owned, given in ((self.tables, other.tables), (self.failed, other.failed)):
@@ -144,8 +144,8 @@ def as_document(counts: Counts, seconds: float) -> dict[str, Any]:
         "lost": _sorted(counts.lost),
         "unwritten_ddl": list(counts.unwritten_ddl),
         "unwritten_statements": list(counts.unwritten),
-        "guessed_tables": _sorted(counts.guessed),
-        "guess_reasons": dict(sorted(counts.guess_reasons.items())),
+        "inferred_tables": _sorted(counts.inferred),
+        "inferred_reasons": dict(sorted(counts.inferred_reasons.items())),
         "warnings": list(counts.warnings),
         "failed": {what: _sorted(codes) for what, codes in sorted(counts.failed.items())},
         "ranges": {
@@ -165,7 +165,7 @@ def as_text(counts: Counts, seconds: float) -> list[str]:
     lines += summaries.lost(counts.lost)
     lines += summaries.unwritten_ddl(counts.unwritten_ddl)
     lines += summaries.unwritten_statements(list(counts.unwritten))
-    lines += summaries.guessed(counts.guessed, counts.guess_reasons)
+    lines += summaries.inferred(counts.inferred, counts.inferred_reasons)
     lines += [f"  warning  {printable(each)}" for each in counts.warnings]
     lines += [f"  {name}  {listed(kinds)}" for name, kinds in sorted(counts.tables.items())[:MOST_NAMES]]
     if len(counts.tables) > MOST_NAMES:

@@ -39,10 +39,14 @@ def check_first_records(
 ) -> None:
     """Raise TooManyFailures, like the service, if the first records indicate a wrong source format.
 
-    That is, if none of them can be translated and more than `first_failures` fail.
+    That is, if none of them can be translated and more than `max_initial_failures` fail.
     """
-    most = config.errors.first_failures
-    if stops_at_every_failure(config) or not most or config.errors.on_first_failures is not OverBudget.STOP:
+    most = config.errors.max_initial_failures
+    if (
+        stops_at_every_failure(config)
+        or not most
+        or config.errors.on_max_initial_failures is not OverBudget.STOP
+    ):
         return
     policies = config.error_policy(1)
     translator = config.translator(config.backfill.end_commit_ts or None)
@@ -77,29 +81,29 @@ def _failure(translator: Translator, resolver: Resolver, record: ConsumerRecord)
     return None
 
 
-def share_exceeded(config: Config, counts: Counts) -> str:
-    """Return the message for a step if more than `failure_share` failed; "" for any other step."""
+def ratio_exceeded(config: Config, counts: Counts) -> str:
+    """Return the message for a step if more than `max_failure_ratio` failed; "" for any other step."""
     errors = config.errors
     failed = sum(codes.total() for codes in counts.failed.values())
     read = failed + changes_in(counts.events)
-    if failed < errors.least_failures or failed <= errors.failure_share * read:
+    if failed < errors.min_failures or failed <= errors.max_failure_ratio * read:
         return ""
     return (
-        f"{failed} of {read} records, rows and statements failed, more than the share of "
-        f"{errors.failure_share:g}"
+        f"{failed} of {read} records, rows and statements failed, more than the ratio of "
+        f"{errors.max_failure_ratio:g}"
     )
 
 
-def check_share(config: Config, counts: Counts) -> None:
-    """Raise TooManyFailures if more than `failure_share` of a step failed."""
-    if said := share_exceeded(config, counts):
-        hint = "`failure_share` and `on_failure_share` in [errors] say what happens"
+def check_ratio(config: Config, counts: Counts) -> None:
+    """Raise TooManyFailures if more than `max_failure_ratio` of a step failed."""
+    if said := ratio_exceeded(config, counts):
+        hint = "`max_failure_ratio` and `on_max_failure_ratio` in [errors] say what happens"
         raise TooManyFailures(f"{said}; the step was not written. {hint}")
 
 
-def share_stops(config: Config) -> bool:
-    """Return whether a step is counted before it is written: `on_failure_share = "stop"`.
+def ratio_stops(config: Config) -> bool:
+    """Return whether a step is counted before it is written: `on_max_failure_ratio = "stop"`.
 
     Such a step is translated twice.
     """
-    return not stops_at_every_failure(config) and config.errors.on_failure_share is OverBudget.STOP
+    return not stops_at_every_failure(config) and config.errors.on_max_failure_ratio is OverBudget.STOP

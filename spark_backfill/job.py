@@ -13,13 +13,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from relay.catalog import Catalog
 from relay.config import Config
-from relay.config.bootstrap import bootstrapped
 from relay.config.choices import InputFormat
+from relay.config.schema_dumps import load_schema_dumps
 from relay.model.errors import ConfigError, Problem
 from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, OutputFolder, read_files
-from spark_backfill.first_records import check_first_records, check_share, share_stops
+from spark_backfill.first_records import check_first_records, check_ratio, ratio_stops
 from spark_backfill.joined import joined, joining_of
 from spark_backfill.lease import Lease
 from spark_backfill.offsets import check_offsets, partitions_in
@@ -41,8 +41,8 @@ def empty_catalog() -> Catalog:
 
 
 def earlier_catalog(spark: SparkSession, config: Config, schemas: RegistrySchemas) -> Catalog:
-    """Return the catalog after the dumps of `bootstrap` and the record files of `schema_input`."""
-    catalog = bootstrapped(config, empty_catalog()).catalog
+    """Return the catalog after the dumps of `schema_dumps` and the record files of `schema_input`."""
+    catalog = load_schema_dumps(config, empty_catalog()).catalog
     if not config.backfill.schema_input:
         return catalog
     files = _read_files(spark, "schema_input", config.backfill.schema_input, InputFormat.JSON_LINES)
@@ -70,8 +70,8 @@ def run_step(  # noqa: PLR0913 - the inputs of a step
     schemas: RegistrySchemas | None = None,
 ) -> Counts:
     """Translate records and write the results; return the counters."""
-    if share_stops(config):
-        check_share(config, _translated(spark, config, records, catalog, _count_only, bounds, terms, schemas))
+    if ratio_stops(config):
+        check_ratio(config, _translated(spark, config, records, catalog, _count_only, bounds, terms, schemas))
     if schemas is not None:
         schemas.register_written(spark, records, catalog, bounds, terms)
     return _translated(spark, config, records, catalog, write, bounds, terms, schemas)
@@ -310,7 +310,7 @@ class TopicsRun:
         return learn_ddl(config, ddl, earlier_catalog(self._spark, config, schemas), schemas)
 
     def _read_ahead(self) -> list[DdlRecord]:
-        """Return the DDL for rows of other partitions that no step has reached, with `wait`.
+        """Return the DDL for rows of other partitions that no step has reached, with `wait_for_ddl`.
 
         All rows of this step were sent before now.
         """

@@ -7,7 +7,7 @@ A DDL record is decoded three times:
 3. by the task that translates it (`translation`), with the catalog of all.
 
 A resumed run decodes the records in its checkpoint twice: for the times, and to learn them. With
-`schema.wait` the DDL of other partitions is found and learned ahead, and again when its step comes.
+`schema.wait_for_ddl` the DDL of other partitions is found and learned ahead, and again when its step comes.
 """
 
 from __future__ import annotations

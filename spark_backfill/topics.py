@@ -269,7 +269,7 @@ def _end(admin: JavaAdmin, config: Config, partitions: Mapping[str, int]) -> dic
 async def _checked(config: Config) -> Topics:
     """Check topics as the service does, without those that only the service keeps."""
     own = {
-        "schema": config.schema.model_copy(update={"history_topic": "", "wait": Wait.FALSE}),
+        "schema": config.schema.model_copy(update={"history_topic": "", "wait_for_ddl": Wait.FALSE}),
         "delivery": config.delivery.model_copy(update={"mode": Mode.AT_LEAST_ONCE}),
     }
     sources = None

@@ -206,9 +206,11 @@ class _Task:
         """
         self._counts.events = self._translator.events
         self._counts.lost = Counter({str(what): count for what, count in self._translator.losses.items()})
-        guessed = self._translator.guessed_tables
-        self._counts.guessed = Counter({str(table): rows for table, rows in guessed.items()})
-        self._counts.guess_reasons = {str(table): self._translator.why_unknown(table) for table in guessed}
+        inferred = self._translator.inferred_tables
+        self._counts.inferred = Counter({str(table): rows for table, rows in inferred.items()})
+        self._counts.inferred_reasons = {
+            str(table): self._translator.why_unknown(table) for table in inferred
+        }
         self._counts.unwritten = {str(each): None for each in self._translator.unwritten_statements}
         self._counts.copied_topics = self._translator.copied_topics
         for (table, kind), count in self._tables.items():

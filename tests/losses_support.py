@@ -433,18 +433,18 @@ LASTING: Final = frozenset(
 #: What is counted with a statement and explains which charsets later rows lack.
 OF_STATEMENTS: Final = frozenset({Loss.TYPE_PARAMETERS})
 _OF_TYPES: Final = frozenset(
-    {Loss.UNTYPED, Loss.TYPE_PARAMETERS, Loss.COLUMN_TYPE, Loss.SCHEMA_GUESSED, Loss.VALUE_GUESSED}
+    {Loss.UNTYPED, Loss.TYPE_PARAMETERS, Loss.COLUMN_TYPE, Loss.SCHEMA_INFERRED, Loss.VALUE_INFERRED}
 )
 _OF_DEFINITIONS: Final = _OF_TYPES | LASTING
 _OF_VALUES: Final = frozenset(
     {
         *(Loss.DECIMAL_DIGITS, Loss.ZERO_DATE, Loss.TIME_RANGE, Loss.YEAR_BELOW_100, Loss.ENUM_INDEX),
         *(Loss.JSON_NULL, Loss.NULL_REPLACED_BY_DEFAULT, Loss.INVALID_TEXT, Loss.COLUMN_TYPE),
-        *(Loss.REPEATED_HOUR, Loss.ZONE_GUESSED, Loss.EPOCH_OR_ZERO_DATE, Loss.NULL_OR_DEFAULT),
+        *(Loss.REPEATED_HOUR, Loss.ZONE_INFERRED, Loss.EPOCH_OR_ZERO_DATE, Loss.NULL_OR_DEFAULT),
     }
 )
 _OF_OLD_ROWS: Final = frozenset(
-    {Loss.BEFORE_IMAGE, Loss.BEFORE_UNKNOWN, Loss.DELETE_IMAGE, Loss.COLUMNS_ABSENT, Loss.DELETE}
+    {Loss.BEFORE_IMAGE, Loss.BEFORE_MISSING, Loss.DELETE_IMAGE, Loss.COLUMNS_ABSENT, Loss.DELETE}
 )
 _OF_DEFINITION_AFTER: Final = frozenset({Loss.DDL_NOT_UNDERSTOOD, Loss.TABLE_DEFINITION}) | (
     _OF_ORDER - {Loss.COMMIT_TS}
@@ -461,14 +461,14 @@ KINDS: Final[dict[str, frozenset[Loss]]] = {
     "Heartbeat": frozenset({Loss.HEARTBEAT}),
     "mark.count": frozenset({Loss.TRANSACTION_TOTAL}),
     "mark.table_counts": frozenset({Loss.TRANSACTION_TOTAL}),
-    "op": frozenset({Loss.DELETE, Loss.SNAPSHOT, Loss.BEFORE_UNKNOWN, Loss.BEFORE_IMAGE}),
+    "op": frozenset({Loss.DELETE, Loss.SNAPSHOT, Loss.BEFORE_MISSING, Loss.BEFORE_IMAGE}),
     "before": _OF_OLD_ROWS,
     "before.": _OF_VALUES | _OF_OLD_ROWS,
     "after.": _OF_VALUES | {Loss.COLUMNS_ABSENT},
     "schema.": _OF_DEFINITIONS,
-    "schema.id": frozenset({Loss.NAMES}),
-    "schema.primary_key": frozenset({Loss.PRIMARY_KEY, Loss.SCHEMA_GUESSED, *LASTING}),
-    "schema.column": _OF_DEFINITIONS | {Loss.NAMES, Loss.COLUMNS_ABSENT, Loss.DELETE_IMAGE},
+    "schema.id": frozenset({Loss.COLUMN_NAMES}),
+    "schema.primary_key": frozenset({Loss.PRIMARY_KEY, Loss.SCHEMA_INFERRED, *LASTING}),
+    "schema.column": _OF_DEFINITIONS | {Loss.COLUMN_NAMES, Loss.COLUMNS_ABSENT, Loss.DELETE_IMAGE},
     "bootstrap.": frozenset(),
     "ddl.after": _OF_DEFINITION_AFTER,
     **{
@@ -530,7 +530,7 @@ def explaining_kinds(difference: Difference) -> frozenset[Loss]:
     if where.startswith("schema.") and difference.is_of_order:
         found |= _OF_ORDER
     if where.startswith(("before.", "after.")):
-        found |= {Loss.NAMES}
+        found |= {Loss.COLUMN_NAMES}
         ours, theirs = _type_of(difference.given), _type_of(difference.found)
         if ours is not None and theirs is not None and ours != theirs:
             found |= _OF_DEFINITIONS | (_OF_ORDER if difference.is_of_order else frozenset())

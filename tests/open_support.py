@@ -145,5 +145,5 @@ def counted(
     return {
         what.value: count
         for what, count in translator.losses.items()
-        if what.value not in {"schema-guessed", "type-parameters"}
+        if what.value not in {"schema-inferred", "type-parameters"}
     }

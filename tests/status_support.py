@@ -47,8 +47,8 @@ class Translated:
     def __init__(self) -> None:
         self.events: Counter[str] = Counter()
         self.losses: Counter[Loss] = Counter()
-        self.guessed_tables: dict[TableId, int] = {}
-        self.ways: Counter[str] = Counter()
+        self.inferred_tables: dict[TableId, int] = {}
+        self.paths: Counter[str] = Counter()
         self.counts_by_table: dict[TableId, Counter[str]] = {}
 
 

@@ -20,7 +20,7 @@ from relay.core.config_lint import advice
 from relay.io.logs import Log
 from relay.routing import TopicRule
 from relay.service.app import run_until
-from relay.service.check.route import guessed_keys
+from relay.service.check.route import unstable_keys
 
 FLAT = "flat-json"
 NATIVE = "debezium-json"
@@ -70,9 +70,9 @@ def idle(target: str, *given: str) -> list[str]:
             [],
         ),
         (OPEN, ["output-old-value=false", "only-output-updated-columns=true"], ["only-output-updated-columns"]),
-        (OPEN, ["output-old-value=false", "unknown-before=refuse"], ["unknown-before"]),
+        (OPEN, ["output-old-value=false", "missing-before=refuse"], ["missing-before"]),
         (OPEN, ["claim-check-storage-uri=/tmp/x"], ["claim-check-storage-uri"]),
-        (DEBEZIUM, ["output-old-value=false", "unknown-before=refuse"], ["unknown-before"]),
+        (DEBEZIUM, ["output-old-value=false", "missing-before=refuse"], ["missing-before"]),
         (DEBEZIUM, ["timezone=+08:00"], ["timezone"]),
         ("ckafka-json", ["ddl=drop", "ddl-time-unit=ms"], ["ddl-time-unit"]),
         (NATIVE, ["decimal.handling.mode=string", "decimal.format=NUMERIC"], ["decimal.format"]),
@@ -275,7 +275,7 @@ def test_relay_run_logs_it_at_the_start(tmp_path: Path, text: str, keys: list[st
 def test_keys_that_may_change_are_noted_while_there_is_no_history(tmp_path: Path) -> None:
     def noted(to: str, more: str = "", *, has_history: bool = False) -> list[str]:
         config = load(tmp_path, MINIMAL.replace('to = "canal-json"', f'to = "{to}"') + more)
-        return [each.said for each in guessed_keys(config, has_history=has_history)]
+        return [each.said for each in unstable_keys(config, has_history=has_history)]
 
     assert noted("canal-json") == noted("flat-json", has_history=True) == []
     (found,) = noted("flat-json")

@@ -130,9 +130,9 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
         "source.topics: is missing (config.example.toml shows it)",
         "source.start: input should be 'earliest', 'latest', 'offsets', 'timestamp' or 'commit-ts'",
         "source.fetch_max_bytes: input should be greater than 0, not -1",
-        "source.topcs: there is no such key (did you mean topics?)",
+        "source.topcs: unknown key (did you mean topics?)",
         "target: is missing (config.example.toml shows it)",
-        "targt: there is no such key (did you mean target?)",
+        "targt: unknown key (did you mean target?)",
         "route.from: there is no protocol 'ticdc-canal-jsn' (did you mean ticdc-canal-json or canal-json or ticdc-simple-json?)",
         "route.to_options.strct: canal-json has no option 'strct' (did you mean strict?)",
     ]
@@ -256,8 +256,8 @@ def test_check_prints_no_secrets(
             "schema.history_topic: 'a b' is no topic name (Kafka allows up to 249 letters",
         ),
         (
-            '[schema]\nhistory_topic = ""\nwait = true',
-            "schema.wait: needs a schema history (set history_topic in [schema])",
+            '[schema]\nhistory_topic = ""\nwait_for_ddl = true',
+            "schema.wait_for_ddl: needs a schema history (set history_topic in [schema])",
         ),
         (
             '[source.security]\nca_file = "ca.pem"',
@@ -294,10 +294,10 @@ def test_check_prints_no_secrets(
             "target.security: the target is the source's cluster, so [source.security] holds",
         ),
         ("[http]\nport = 70000", "http.port: input should be less than or equal to 65535, not 70000"),
-        ("[http]\nprot = 1", "http.prot: there is no such key (did you mean port"),
+        ("[http]\nprot = 1", "http.prot: unknown key (did you mean port"),
         (
             "[source.security]\npasword_file = 'x'",
-            "source.security.pasword_file: there is no such key (did you mean password_file",
+            "source.security.pasword_file: unknown key (did you mean password_file",
         ),
     ],
 )
@@ -499,9 +499,9 @@ def test_a_stall_that_is_long_enough(tmp_path: Path, source: str, delivery: str)
         ("debezium-json", "", True),
         ("ticdc-open-protocol", "", False),
         ("ticdc-debezium", "", False),
-        ("canal-json", "wait = false", False),
-        ("canal-json", 'wait = "auto"', True),
-        ("ticdc-open-protocol", "wait = true", True),
+        ("canal-json", "wait_for_ddl = false", False),
+        ("canal-json", 'wait_for_ddl = "auto"', True),
+        ("ticdc-open-protocol", "wait_for_ddl = true", True),
         # It would not be known what other instances have read.
         ("canal-json", 'history_topic = ""', False),
     ],

@@ -274,7 +274,7 @@ def test_the_files_own_path_holds_no_nul(tmp_path: Path) -> None:
 def test_what_is_no_table_is_no_key(tmp_path: Path, key: str, value: str) -> None:
     """Also where pydantic's constructor has an argument of that name."""
     (found,) = problems(tmp_path, f"{key} = {value}\n{MINIMAL}")
-    assert found.startswith(f"{key}: there is no such key (")
+    assert found.startswith(f"{key}: unknown key (")
 
 
 # ---------------------------------------------------------------- files that are no configuration

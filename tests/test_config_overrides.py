@@ -46,7 +46,7 @@ def test_variables_that_name_nothing_are_told(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("RELAY_SOURCE__GROUPID", "x")
     assert problems(tmp_path, MINIMAL) == [
         "RELAY_SOURC__GROUP_ID: there is no table 'sourc' (did you mean source?)",
-        "RELAY_SOURCE__GROUPID: there is no such key (did you mean group_id or group_instance_id?)",
+        "RELAY_SOURCE__GROUPID: unknown key (did you mean group_id or group_instance_id?)",
     ]
 
 
@@ -144,7 +144,7 @@ def test_a_flag_that_names_nothing(tmp_path: Path, flag: str) -> None:
 def test_a_flag_of_no_key_has_near_ones(tmp_path: Path) -> None:
     path = tmp_path / "relay.toml"
     path.write_text(MINIMAL)
-    with pytest.raises(ConfigError, match=r"source\.group: there is no such key"):
+    with pytest.raises(ConfigError, match=r"source\.group: unknown key"):
         load_config(path, ["source.group=x"])
 
 
@@ -296,7 +296,7 @@ def test_mistakes_of_every_stage_are_told_at_once(tmp_path: Path, monkeypatch: p
         .replace('group_id = "g"', "session_timeout_ms = 0")
         .replace('"{topic}.canal"', '"{topic"\ncompresion = "none"')
     )
-    more = '[errors]\ndecode = "dead-letter"\ndead_letter_topic = ""\n[http]\nhost = "a b"\n[schema]\nwait = true\nhistory_topic = ""\n'
+    more = '[errors]\ndecode = "dead-letter"\ndead_letter_topic = ""\n[http]\nhost = "a b"\n[schema]\nwait_for_ddl = true\nhistory_topic = ""\n'
     assert [each.partition(":")[0] for each in problems(tmp_path, text + more)] == [
         "RELAY_SOURC__X",
         "source.group_id",
@@ -307,7 +307,7 @@ def test_mistakes_of_every_stage_are_told_at_once(tmp_path: Path, monkeypatch: p
         "route.to",
         "http.host",
         "target.topic",
-        "schema.wait",
+        "schema.wait_for_ddl",
     ]
 
 

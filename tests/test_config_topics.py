@@ -90,7 +90,7 @@ def test_no_table_has_a_topic_that_relay_reads_or_keeps(tmp_path: Path) -> None:
             "target.topics.0.match: 'orders' is not of the form database.table",
         ),
         ("[[target.topics]]\nmatch = 'a.*'\ntopic = '{x}'", "target.topics.0.topic: '{x}' holds an unknown"),
-        ("[[target.topics]]\nmatch = 'a.*'\ntopics = 'x'", "target.topics.0.topics: there is no such key"),
+        ("[[target.topics]]\nmatch = 'a.*'\ntopics = 'x'", "target.topics.0.topics: unknown key"),
         ("[[target.topics]]\ntopic = 'x'", "target.topics.0.match: is missing"),
         (
             "[[target.topics]]\nmatch = 'a.*'\ntopic = 'orders'",
@@ -144,7 +144,7 @@ def test_a_topic_that_a_rule_must_not_name_is_told_with_the_rules(
 
 def test_an_unknown_key_of_a_rule_is_told_with_the_near_ones(tmp_path: Path) -> None:
     (problem,) = problems(tmp_path, f"{MINIMAL}[[target.topics]]\nmatch = 'a.*'\npartition = 3\n")
-    assert problem.startswith("target.topics.0.partition: there is no such key (did you mean partition")
+    assert problem.startswith("target.topics.0.partition: unknown key (did you mean partition")
 
 
 def test_check_describes_rules_and_choices(tmp_path: Path) -> None:

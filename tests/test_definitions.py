@@ -386,11 +386,11 @@ def test_rows_are_read_with_an_imported_definition() -> None:
     row = record(ROW % (7, 7))
     unknown = Translator("canal-json", "canal-json")
     unknown.translate(row)
-    assert unknown.guessed_tables
+    assert unknown.inferred_tables
     known = Translator("canal-json", "canal-json")
     assert known.learn(definition_record(definition())) == (ORDERS,)
     (event,) = known.inspect(row)
-    assert not known.guessed_tables
+    assert not known.inferred_tables
     assert msgspec.structs.asdict(event)["schema"].columns[1].type.members == ("x", "y")
 
 

@@ -50,8 +50,8 @@ def test_events_on_a_terminal() -> None:
         "    partition=orders/1  offset=0",
         f"    next: {REFUSED['next']}",
     ]
-    found = for_terminal(NOW, "info", "relay.stopped", {"records_read": 3, "guessed_tables": {"a.b": 3}})
-    assert found == '18:43:05Z info    relay.stopped  records_read=3  guessed_tables="a.b 3"\n'
+    found = for_terminal(NOW, "info", "relay.stopped", {"records_read": 3, "inferred_tables": {"a.b": 3}})
+    assert found == '18:43:05Z info    relay.stopped  records_read=3  inferred_tables="a.b 3"\n'
     found = for_terminal(
         NOW, "warning", "sink.unavailable", {"reason": "gone", "repeated": 0, "kernel": None}
     )

@@ -103,7 +103,7 @@ def test_a_row_after_the_bound_has_the_definition_from_before_it() -> None:
     translator = Translator(TICDC, CANAL, selection=Selection(15))
     (out,) = translated_records(translator, [record(statement), record(insert, offset=1)])
     assert b'"price":"decimal(9,2)"' in (out.value or b"")
-    assert Loss.SCHEMA_GUESSED not in translator.losses
+    assert Loss.SCHEMA_INFERRED not in translator.losses
 
 
 @pytest.mark.parametrize(

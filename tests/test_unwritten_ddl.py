@@ -137,4 +137,4 @@ def test_ddl_that_is_not_called_so_and_not_understood_leaves_no_stale_definition
     translator.translate(
         record(row_message({"id": "int", "e": "enum"}, {"id": "1", "e": "1"}, pkNames=["id"]), 2)
     )
-    assert translator.losses[Loss.SCHEMA_GUESSED] == 1
+    assert translator.losses[Loss.SCHEMA_INFERRED] == 1

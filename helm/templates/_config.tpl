@@ -26,7 +26,7 @@ Empty if it is not found. Takes root, table and key.
 or is not known. */}}
 {{- define "relay.waits" -}}
 {{- $known := .Files.Get "files/protocols.yaml" | fromYaml -}}
-{{- $wait := include "relay.key" (dict "root" . "table" "schema" "key" "wait") -}}
+{{- $wait := include "relay.key" (dict "root" . "table" "schema" "key" "wait_for_ddl") -}}
 {{- if eq $wait "true" -}}
 yes
 {{- else if has (include "relay.key" (dict "root" . "table" "route" "key" "from")) $known.sourcesWithDdlInPartition0 -}}

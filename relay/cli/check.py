@@ -15,11 +15,11 @@ from relay.cli.requests.route import CheckRequest
 from relay.codecs import codec_named
 from relay.codecs.codec import own_ddl
 from relay.config import Config
-from relay.config.bootstrap import bootstrapped
 from relay.config.choices import Mode, PartitionBy
 from relay.config.config_lint import config_advice
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.loading import examine
+from relay.config.schema_dumps import load_schema_dumps
 from relay.config.tables import Route, Target, TopicRule
 from relay.core.summaries import MOST_NAMES
 from relay.io.kafka.clients import Clusters
@@ -54,13 +54,13 @@ def check(request: CheckRequest) -> int:
     problems = [*found.problems, *(each for each in found.more if each not in elsewhere)]
     if problems or config is None:
         raise ConfigError(problems)
-    dumped = bootstrapped(config, Catalog())
+    dumped = load_schema_dumps(config, Catalog())
     about = printable(summary(config, dumped.tables), "\n", longest=None)
     _write(["configuration is valid", *about.split("\n")])
     for problem in config_advice(config):
         say_warning(str(problem))
     for message in dumped.problems[:MOST_NAMES]:
-        say_warning(f"schema.bootstrap: {message}")
+        say_warning(f"schema.schema_dumps: {message}")
     if not connect:
         return 0
     clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
@@ -92,7 +92,7 @@ def summary(config: Config, defined: int = 0) -> str:
         f"to      {writes}, {spread}",
         f"ddl     {_ddl(config)}",
         *_chosen(route),
-        *_bootstrap(config, defined),
+        *_schema_dumps(config, defined),
         *_processes(config),
     ]
     return "\n".join([*lines, "topics", *pairs])
@@ -136,10 +136,10 @@ def _chosen(route: Route) -> Iterator[str]:
             yield f"{what:7} {', '.join(included) or 'all'}{without}"
 
 
-def _bootstrap(config: Config, defined: int) -> Iterator[str]:
+def _schema_dumps(config: Config, defined: int) -> Iterator[str]:
     """Yield the definitions that relay begins with."""
-    if config.schema.bootstrap:
-        yield f"tables  {defined} defined by {', '.join(config.schema.bootstrap)}"
+    if config.schema.schema_dumps:
+        yield f"tables  {defined} defined by {', '.join(config.schema.schema_dumps)}"
 
 
 def _processes(config: Config) -> Iterator[str]:

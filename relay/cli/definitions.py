@@ -22,8 +22,8 @@ from relay.cli.option_names import IMPORT
 from relay.cli.requests.schema_history import ImportRequest
 from relay.cli.schema_history import FAILED, import_records, load_history_config, read_history_kept
 from relay.config import Config
-from relay.config.bootstrap import bootstrapped_translator
 from relay.config.registries import resolver_of
+from relay.config.schema_dumps import translator_with_schema_dumps
 from relay.core.selection import Selection, chosen_tables
 from relay.core.summaries import MOST_NAMES
 from relay.io.definition_files import read_dumps
@@ -98,7 +98,7 @@ def import_definitions(request: ImportRequest) -> int:
         with quiet_client():
             progress = ProgressReport(f"writing {config.history_topic}", quiet=request.quiet)
             asyncio.run(write(config, new, progress))
-    translator = bootstrapped_translator(config)
+    translator = translator_with_schema_dumps(config)
     replaced = {each.key for each in new}
     teach(translator, source_records(each for each in known if each.key not in replaced), resolver_of(config))
     catalog = translator.catalog

@@ -14,7 +14,6 @@ import typer
 from relay.catalog import Catalog
 from relay.catalog.definitions import is_definition
 from relay.cli.arguments import STANDARD, Input, key_values, limits_of
-from relay.cli.bootstrap import teach_dumps
 from relay.cli.detect import chosen_source
 from relay.cli.diff_explained import Explainer
 from relay.cli.diff_written import written_change
@@ -27,6 +26,7 @@ from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
 from relay.cli.requests.files import DiffRequest
 from relay.cli.requests.options import AUTO
+from relay.cli.schema_dumps import apply_schema_dumps
 from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.given_options import parse_options, reading_options
 from relay.codecs.losses import Loss
@@ -167,7 +167,7 @@ def _diff(request: DiffRequest, asked: Sequence[SideRequest], inputs: Sequence[I
     for number, opened in enumerate(inputs):
         translator = translators[number]
         if writes != number:
-            teach_dumps(request.dumps, translator, quiet=request.quiet or number > 0)
+            apply_schema_dumps(request.dumps, translator, quiet=request.quiet or number > 0)
         reader = RecordReader.of(opened)
         made = _Side if writes is None else _WrittenSide if writes == number else _TranslatedSide
         sides.append(made(SIDES[number].input, opened, reader, translator, resolvers[number], chosen))

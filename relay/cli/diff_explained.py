@@ -110,19 +110,19 @@ class Explainer:
             return there.losses
         if here is not None and _has(here.changes, one):
             return here.losses
-        if self._are_guesses(one, other, there, side) or (
-            here is not None and self._are_guesses(other, one, here, 1 - side)
+        if self._are_inferred(one, other, there, side) or (
+            here is not None and self._are_inferred(other, one, here, 1 - side)
         ):
-            return Counter({Loss.SCHEMA_GUESSED: 1})
+            return Counter({Loss.SCHEMA_INFERRED: 1})
         for each in there.changes if here is not None else ():
             back = self._written(each, 1 - side, is_kept=False)
             if here is not None and back is not None and any(_has(here.changes, its) for its in back.changes):
                 return there.losses + here.losses
         return None
 
-    def _are_guesses(self, one: Change, other: Change, there: _Written, side: int) -> bool:
+    def _are_inferred(self, one: Change, other: Change, there: _Written, side: int) -> bool:
         """Return whether a change of the other side equals this one when read with this side's catalog."""
-        if not other.is_guessed or one.is_guessed:
+        if not other.is_inferred or one.is_inferred:
             return False
         again = self._read([_in_place(other.record, one.record)], one, 1 - side)
         return again is not None and any(_has(again, each) for each in (one, *there.changes))

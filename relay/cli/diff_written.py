@@ -33,7 +33,7 @@ def written_change(record: ConsumerRecord | ProducerRecord, place: ConsumerRecor
         after=row,
         json_columns=frozenset(),
         key_columns=tuple(key),
-        is_guessed=False,
+        is_inferred=False,
         record=place,
         catalog=Catalog(),
     )

@@ -14,7 +14,7 @@ from relay.cli import layout
 from relay.cli.event_text import Line, bytes_text, event_lines, header_lines, wall_time
 from relay.cli.inspect import event_object, exact, line_printer
 from relay.cli.requests.route import ExplainRequest
-from relay.codecs.losses import ASSUMED, INFORMATIONAL, Loss
+from relay.codecs.losses import INFERRED, INFORMATIONAL, Loss
 from relay.config import Config
 from relay.config.choices import OverBudget
 from relay.config.kafka import source_cluster
@@ -46,8 +46,8 @@ _BUDGET: Final = "; it stops before this record where more fail than [errors] al
 #: Counters by meaning: headings, their styles and the kinds below them.
 _LOSS_GROUPS: Final = (
     ("lost", "bold yellow", frozenset(Loss) - INFORMATIONAL),
-    ("assumed", "bold cyan", ASSUMED),
-    ("notes", "bold", INFORMATIONAL - ASSUMED),
+    ("assumed", "bold cyan", INFERRED),
+    ("notes", "bold", INFORMATIONAL - INFERRED),
 )
 
 
@@ -349,8 +349,8 @@ def _outcome(policy: Policy, letter_misfit: str, config: Config) -> str:
     keys = [
         name
         for name, over in (
-            ("first_failures", config.errors.on_first_failures),
-            ("failure_share", config.errors.on_failure_share),
+            ("max_initial_failures", config.errors.on_max_initial_failures),
+            ("max_failure_ratio", config.errors.on_max_failure_ratio),
         )
         if over is OverBudget.STOP
     ]

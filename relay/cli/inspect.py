@@ -13,7 +13,6 @@ import typer
 
 from relay.catalog.definitions import is_definition
 from relay.cli.arguments import key_values, limits_of
-from relay.cli.bootstrap import teach_dumps
 from relay.cli.detect import chosen_source
 from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import REPORTED, describe, say, say_error
@@ -24,6 +23,7 @@ from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
 from relay.cli.requests.files import InspectRequest
 from relay.cli.requests.options import AUTO
+from relay.cli.schema_dumps import apply_schema_dumps
 from relay.core.detection import FormatHints
 from relay.core.selection import kind_of
 from relay.core.translator import Translator
@@ -60,7 +60,7 @@ def inspect(request: InspectRequest) -> int:
             )
         )
         translator = _translator(chosen.protocol, chosen.options, request.limits)
-        teach_dumps(request.dumps, translator, quiet=request.quiet)
+        apply_schema_dumps(request.dumps, translator, quiet=request.quiet)
         resolver = resolver_with({"source": (chosen.protocol, request.source_registry)})
         reader = RecordReader.of(opened)
         with progress_of(opened, quiet=request.quiet or stdout_is_seen()) as progress:
@@ -189,8 +189,8 @@ def _fields(struct: msgspec.Struct) -> dict[str, Any]:
 
 def _source(source: Source) -> dict[str, Any]:
     found = {name: value for name, value in _fields(source).items() if value is not None}
-    if source.extras is not None:
-        found["extras"] = dict(source.extras)
+    if source.unknown_fields is not None:
+        found["unknown_fields"] = dict(source.unknown_fields)
     return found
 
 

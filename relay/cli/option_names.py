@@ -17,9 +17,9 @@ class Spelling(msgspec.Struct, frozen=True):
     protocol: str = "--from"
     option: str = "--from-option"
     registry: str = "--from-registry"
-    dump: str = "--bootstrap"
-    dump_database: str = "--bootstrap-database"
-    dump_as_of: str = "--bootstrap-as-of"
+    dump: str = "--schema-dump"
+    dump_database: str = "--schema-dump-database"
+    dump_as_of: str = "--schema-dump-as-of"
 
     def of_problems(self, problems: Iterable[Problem]) -> list[Problem]:
         """Return problems of the core's settings as problems of the command's options."""

@@ -29,8 +29,8 @@ from relay.cli.requests.schema_history import (
     ShowRequest,
 )
 from relay.config import Config, Mode
-from relay.config.bootstrap import bootstrapped_translator
 from relay.config.registries import resolver_of
+from relay.config.schema_dumps import translator_with_schema_dumps
 from relay.io.kafka.reading import quiet_client
 from relay.model.errors import CodecError, ConfigError, Problem, ServiceError
 from relay.model.events import Position, TableId, TableSchema
@@ -95,7 +95,7 @@ def show(request: ShowRequest) -> None:
     config, table, as_json = load_history_config(request.config), request.table, request.as_json
     records, unreadable = entries_of(read_history_kept(config, quiet=request.quiet))
     _name_unreadable(unreadable)
-    translator = bootstrapped_translator(config)
+    translator = translator_with_schema_dumps(config)
     failed = teach(translator, records, resolver_of(config))
     known = _known_tables(translator.catalog)
     chosen = known if table is None else _named(table, known)
@@ -258,7 +258,7 @@ def _changing(
 ) -> _Found:
     """Find the records that change the catalog compared to the known ones."""
     values = {each.key: each.value for each in known}
-    translator = bootstrapped_translator(config)
+    translator = translator_with_schema_dumps(config)
     resolver = resolver_of(config)
     teach(translator, source_records(known), resolver)
     found = _Found()
@@ -374,7 +374,7 @@ def _consequences(topic: str, count: int) -> list[str]:
     return [
         f"schema history {topic} has {count} records.",
         "Without them relay knows a table only from its next CREATE TABLE on. Until then its rows are read",
-        "with the types that their messages tell, and counted as schema-guessed.",
+        "with the types that their messages tell, and counted as schema-inferred.",
         "`relay schema-history export` keeps a copy, which `import` puts back.",
         "Stop all instances first: one that runs keeps what it knows, and adds to the history.",
     ]

@@ -18,7 +18,6 @@ from relay.cli.arguments import (
     open_output,
     same_file,
 )
-from relay.cli.bootstrap import teach_dumps
 from relay.cli.detect import chosen_source
 from relay.cli.exits import REPORTED, describe, say, say_error, say_warning
 from relay.cli.inputs import open_files_or_topic
@@ -29,6 +28,7 @@ from relay.cli.record_partitions import with_partitions
 from relay.cli.registries import resolver_with
 from relay.cli.requests.files import TranslateRequest
 from relay.cli.requests.options import AUTO
+from relay.cli.schema_dumps import apply_schema_dumps
 from relay.core import summaries
 from relay.core.batching import Joiner
 from relay.core.config_lint import advice
@@ -66,7 +66,7 @@ def translate(request: TranslateRequest) -> int:
 def _translate(request: TranslateRequest, stack: ExitStack, opened: Input | None) -> int:
     """Translate an opened input, or else INPUT. Return the exit status."""
     translator = _translator(request)
-    teach_dumps(request.dumps, translator, quiet=request.quiet)
+    apply_schema_dumps(request.dumps, translator, quiet=request.quiet)
     resolver = resolver_with(
         {
             "source": (request.source, request.source_registry),
@@ -304,10 +304,10 @@ class _Run:
         lines += summaries.lost(self._translator.losses)
         lines += summaries.unwritten_ddl(self._translator.copied_topics - self._with_partition_0)
         lines += summaries.unwritten_statements([*map(str, self._translator.unwritten_statements)])
-        guessed = self._translator.guessed_tables
-        lines += summaries.guessed(
-            {str(table): rows for table, rows in guessed.items()},
-            {str(table): self._translator.why_unknown(table) for table in guessed},
+        inferred = self._translator.inferred_tables
+        lines += summaries.inferred(
+            {str(table): rows for table, rows in inferred.items()},
+            {str(table): self._translator.why_unknown(table) for table in inferred},
             has_row_keys=self._translator.route.has_row_keys,
         )
         if self._failed:

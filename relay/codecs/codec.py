@@ -59,7 +59,7 @@ class Decoder(Protocol):
     ) -> tuple[list[Event], Catalog]:
         """Return the record's events in order and the catalog after them.
 
-        `losses` collects facts that the source lacks: a `Loss.BEFORE_UNKNOWN` for each UPDATE without its old
+        `losses` collects facts that the source lacks: a `Loss.BEFORE_MISSING` for each UPDATE without its old
         row, which no encoder counts again. The only errors are DecodeError and a Need that its `LookupCache`
         lacks.
         """

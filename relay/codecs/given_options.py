@@ -18,6 +18,8 @@ from relay.text.redaction import quoted, shown_name
 
 #: The option that sets a group of others (`Codec.profiles`).
 PROFILE: Final = "profile"
+#: Earlier names of options, so that the error about an old name gives the new one.
+RENAMED_OPTIONS: Final[Mapping[str, str]] = {"missing-before": "missing-before"}
 #: An option's value from a program or a TOML file.
 OptionValue = str | bool | int | float | Sequence[str]
 
@@ -141,7 +143,9 @@ def _with_profile(
 def _unknown_option(codec: Codec, name: str, names: Sequence[str], key_path: str) -> Problem:
     shown = shown_name(name)
     message = f"{codec.name} has no option {shown!r}"
-    return Problem(f"{key_path}.{shown}", message, _near(name, names, "options"))
+    renamed = RENAMED_OPTIONS.get(name)
+    hint = f"it is called {renamed} now" if renamed in names else _near(name, names, "options")
+    return Problem(f"{key_path}.{shown}", message, hint)
 
 
 def _near(name: str, names: Iterable[str], kind: str) -> str:

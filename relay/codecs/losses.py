@@ -46,14 +46,14 @@ class Loss(enum.StrEnum):
     STATEMENT = "statement"
     GTID = "gtid"
     ROW_KEY = "row-key"
-    EXTRAS = "extras"
+    UNKNOWN_FIELDS = "unknown-fields"
     PHYSICAL_PARTITION = "physical-partition"
     SCHEMA_ID = "schema-id"
     SNAPSHOT = "snapshot"
-    SCHEMA_GUESSED = "schema-guessed"
-    VALUE_GUESSED = "value-guessed"
+    SCHEMA_INFERRED = "schema-inferred"
+    VALUE_INFERRED = "value-inferred"
     DDL_NOT_UNDERSTOOD = "ddl-not-understood"
-    BEFORE_UNKNOWN = "before-unknown"
+    BEFORE_MISSING = "before-missing"
     COLUMNS_ABSENT = "columns-absent"
     TYPE_PARAMETERS = "type-parameters"
     DELETE = "delete"
@@ -61,7 +61,7 @@ class Loss(enum.StrEnum):
     BEFORE_IMAGE = "before-image"
     INVALID_TEXT = "invalid-text"
     COLUMN_TYPE = "column-type"
-    NAMES = "names"
+    COLUMN_NAMES = "column-names"
     UNTYPED = "untyped"
     START_TS = "start-ts"
     SOURCE_NAME = "source-name"
@@ -76,7 +76,7 @@ class Loss(enum.StrEnum):
     NULL_OR_DEFAULT = "null-or-default"
     EPOCH_OR_ZERO_DATE = "epoch-or-zero-date"
     REPEATED_HOUR = "repeated-hour"
-    ZONE_GUESSED = "zone-guessed"
+    ZONE_INFERRED = "zone-inferred"
     CHECKSUM = "checksum"
     PRIMARY_KEY = "primary-key"
     EVENT_TIME = "event-time"
@@ -94,8 +94,8 @@ class Loss(enum.StrEnum):
     DDL_COPIES = "ddl-copies"
     TABLE_DEFINITION = "table-definition"
     RECORD_TIME = "record-time"
-    TABLE_LEFT_OUT = "table-left-out"
-    KIND_LEFT_OUT = "kind-left-out"
+    TABLES_FILTERED = "tables-filtered"
+    EVENTS_FILTERED = "events-filtered"
     NO_TOPIC = "no-topic"
 
     # Counted for every row; Enum's own hash is a Python function.
@@ -109,18 +109,18 @@ class Loss(enum.StrEnum):
 #: content: a target with tombstones writes its own.
 INFORMATIONAL: Final = frozenset(
     {
-        Loss.SCHEMA_GUESSED,
+        Loss.SCHEMA_INFERRED,
         Loss.DDL_NOT_UNDERSTOOD,
         Loss.ADMIN_STATEMENT,
         Loss.NULL_OR_DEFAULT,
         Loss.EPOCH_OR_ZERO_DATE,
         Loss.REPEATED_HOUR,
-        Loss.ZONE_GUESSED,
+        Loss.ZONE_INFERRED,
         Loss.DDL_COPIES,
         Loss.TABLE_DEFINITION,
         Loss.RECORD_TIME,
-        Loss.TABLE_LEFT_OUT,
-        Loss.KIND_LEFT_OUT,
+        Loss.TABLES_FILTERED,
+        Loss.EVENTS_FILTERED,
         Loss.NO_TOPIC,
         Loss.TOMBSTONE,
     }
@@ -128,21 +128,32 @@ INFORMATIONAL: Final = frozenset(
 
 
 #: Those of them that relay had to assume: another source, or an earlier statement, would have had the fact.
-ASSUMED: Final = frozenset(
+INFERRED: Final = frozenset(
     {
-        Loss.SCHEMA_GUESSED,
+        Loss.SCHEMA_INFERRED,
         Loss.NULL_OR_DEFAULT,
         Loss.EPOCH_OR_ZERO_DATE,
         Loss.REPEATED_HOUR,
-        Loss.ZONE_GUESSED,
+        Loss.ZONE_INFERRED,
     }
 )
 #: The kinds that `all` refuses.
 LOSSES: Final = frozenset(Loss) - INFORMATIONAL
 #: Events left out on request, before `strict` could refuse them.
-_ON_REQUEST: Final = frozenset({Loss.TABLE_LEFT_OUT, Loss.KIND_LEFT_OUT})
+_ON_REQUEST: Final = frozenset({Loss.TABLES_FILTERED, Loss.EVENTS_FILTERED})
 _ALL: Final = frozenset({"all", "true", "1"})
 _NONE: Final = frozenset({"", "false", "0", "none"})
+#: Earlier names of kinds, so that the error about an old name gives the new one.
+_RENAMED: Final[Mapping[str, Loss]] = {
+    "schema-inferred": Loss.SCHEMA_INFERRED,
+    "value-inferred": Loss.VALUE_INFERRED,
+    "zone-inferred": Loss.ZONE_INFERRED,
+    "before-missing": Loss.BEFORE_MISSING,
+    "extras": Loss.UNKNOWN_FIELDS,
+    "names": Loss.COLUMN_NAMES,
+    "events-filtered": Loss.EVENTS_FILTERED,
+    "tables-filtered": Loss.TABLES_FILTERED,
+}
 _KINDS: Final[dict[str, Loss]] = {kind.value: kind for kind in Loss}
 _NEAR: Final = 3
 
@@ -185,7 +196,7 @@ def _faults(names: list[str]) -> Iterator[tuple[str, str]]:
         elif name in _ALL or name in _NONE:
             continue
         elif kind not in _KINDS:
-            yield f"there is no kind of loss {quoted(kind)}", _near(kind)
+            yield f"unknown kind of loss {quoted(kind)}", _near(kind)
         elif _KINDS[kind] in _ON_REQUEST:
             yield f"{kind} is what was left out on request, which is never refused", "leave it out"
         elif kind != name and not takes_all:
@@ -208,6 +219,8 @@ def _names(text: str) -> list[str]:
 
 
 def _near(kind: str) -> str:
+    if kind in _RENAMED:
+        return f"it is called {_RENAMED[kind]} now"
     found = difflib.get_close_matches(kind, [*_KINDS, "all"], n=_NEAR, cutoff=0.5)
     if found:
         return "did you mean " + " or ".join(found) + "?"
@@ -331,8 +344,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     transaction_marks: bool = False
 
     def has(self, what: Loss) -> bool:
-        """Return whether the wire can hold the fact that this counter counts; none can hold extras."""
-        return what is not Loss.EXTRAS and bool(getattr(self, what.replace("-", "_")))
+        """Return whether the wire can hold the fact that this kind counts; none can hold unknown fields."""
+        return what is not Loss.UNKNOWN_FIELDS and bool(getattr(self, what.replace("-", "_")))
 
 
 #: Kinds of loss for a field of `Capabilities` with another name; most have a field of the same name.
@@ -404,7 +417,7 @@ SOURCE_LOSSES: Final[Mapping[str, Loss | None]] = {
     "snapshot": Loss.SNAPSHOT,
     "query": Loss.QUERY,
     "row_key": Loss.ROW_KEY,
-    "extras": Loss.EXTRAS,
+    "unknown_fields": Loss.UNKNOWN_FIELDS,
     "time_unit_ns": None,
     "binlog_row": Loss.BINLOG_ROW,
     "physical_partition": Loss.PHYSICAL_PARTITION,
@@ -456,7 +469,7 @@ def source_losses(carries: Capabilities, source_name: str | None = None) -> Coun
             transaction is None
             and source.start_ts is None
             and source.row_key is None
-            and source.extras is None
+            and source.unknown_fields is None
             and source.physical_partition is None
             and source.schema_id is None
             and (
@@ -483,7 +496,7 @@ def source_losses(carries: Capabilities, source_name: str | None = None) -> Coun
             source.snapshot is None,
             source.query is None,
             source.row_key is None,
-            source.extras is None,
+            source.unknown_fields is None,
             source.physical_partition is None,
             source.schema_id is None,
             transaction is None,

@@ -239,8 +239,8 @@ def _mode_problems(config: Config) -> Iterator[Problem]:
             "exactly-once does not join the group, its shards have fixed partitions",
             hint,
         )
-    if config.schema.wait is Wait.TRUE and not config.history_topic:
-        yield Problem("schema.wait", "needs a schema history", "set history_topic in [schema]")
+    if config.schema.wait_for_ddl is Wait.TRUE and not config.history_topic:
+        yield Problem("schema.wait_for_ddl", "needs a schema history", "set history_topic in [schema]")
 
 
 def _process_problems(config: Config) -> Iterator[Problem]:

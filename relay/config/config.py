@@ -150,8 +150,8 @@ class Config(BaseSettings):
         By default they wait if the source's DDL is only in that partition and there is a schema history,
         which is needed to know the DDL that other instances have read.
         """
-        if self.schema.wait is not Wait.AUTO:
-            return self.schema.wait is Wait.TRUE
+        if self.schema.wait_for_ddl is not Wait.AUTO:
+            return self.schema.wait_for_ddl is Wait.TRUE
         source = codec_named(self.route.from_, "from")
         return bool(self.history_topic) and source.decodes.ddl and not source.ddl_everywhere
 

@@ -27,6 +27,7 @@ from relay.config.checks import config_problems, route_problems
 from relay.config.config import Config
 from relay.config.flags import flag_tables, is_given, tables_of
 from relay.config.keys import is_table, keys_of, type_at
+from relay.config.renamed_keys import new_name
 from relay.config.repairs import Repairs
 from relay.config.secrets import secrets_in, without_secrets
 from relay.config.tables import Route
@@ -204,7 +205,9 @@ def _is_like_a_choice(details: ErrorDetails) -> bool:
 
 
 def _unknown(path: tuple[str, ...]) -> Problem:
-    return Problem(_shown_path(path), "there is no such key", near(path[-1], _keys(path[:-1])))
+    renamed = new_name(path)
+    hint = f"it is called {renamed} now" if renamed else near(path[-1], _keys(path[:-1]))
+    return Problem(_shown_path(path), "unknown key", hint)
 
 
 def _shown_path(path: Sequence[str | int]) -> str:

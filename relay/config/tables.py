@@ -229,7 +229,7 @@ class SchemaRegistry(_ConfigTable):
     certificate_file: FilePath = ""
     key_file: FilePath = ""
     timeout_seconds: Seconds = 10.0
-    cache: FilePath = ""
+    cache_dir: FilePath = ""
 
     @model_validator(mode="after")
     def _has_one_login(self) -> Self:
@@ -383,12 +383,12 @@ class Errors(_ConfigTable):
     too_large: Policy = Policy.STOP
     claim_check: Policy = Policy.STOP
     dead_letter_topic: str = "relay.dead-letters.{group_id}"
-    first_failures: NonNegativeInt = 20
-    on_first_failures: OverBudget = OverBudget.STOP
-    failure_share: float = Field(default=0.1, gt=0, le=1, allow_inf_nan=False)
+    max_initial_failures: NonNegativeInt = 20
+    on_max_initial_failures: OverBudget = OverBudget.STOP
+    max_failure_ratio: float = Field(default=0.1, gt=0, le=1, allow_inf_nan=False)
     failure_window_seconds: Seconds = 300.0
-    least_failures: PositiveInt = 20
-    on_failure_share: OverBudget = OverBudget.DEGRADE
+    min_failures: PositiveInt = 20
+    on_max_failure_ratio: OverBudget = OverBudget.DEGRADE
 
     @model_validator(mode="after")
     def _has_a_topic(self) -> Self:
@@ -407,16 +407,17 @@ class SchemaHistory(_ConfigTable):
     """The storage of table definitions beyond a restart, and definitions from dumps.
 
     Also whether rows wait for definitions. Dumps have definitions that are missing in the stream.
-    `bootstrap_database`: default for unqualified names in them; `bootstrap_as_of`: since when they hold.
+    `schema_dumps_database`: default for unqualified names in them; `schema_dumps_as_of`: since when they
+    hold.
     """
 
     history_topic: str = "relay.schema-history.{group_id}"
-    wait: Annotated[Wait, BeforeValidator(option_text)] = Wait.AUTO
-    bootstrap: Annotated[
+    wait_for_ddl: Annotated[Wait, BeforeValidator(option_text)] = Wait.AUTO
+    schema_dumps: Annotated[
         tuple[Annotated[FilePath, Field(min_length=1)], ...], NoDecode, BeforeValidator(_split)
     ] = ()
-    bootstrap_database: str = ""
-    bootstrap_as_of: Annotated[str, AfterValidator(_as_of), BeforeValidator(option_text)] = "start"
+    schema_dumps_database: str = ""
+    schema_dumps_as_of: Annotated[str, AfterValidator(_as_of), BeforeValidator(option_text)] = "start"
 
 
 class Limits(_ConfigTable):
@@ -444,7 +445,7 @@ class Http(_ConfigTable):
     host: Text = "127.0.0.1"
     port: Port = 0
     allowed_hosts: Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split)] = ()
-    tables: int = Field(default=100, ge=0, le=10_000)
+    status_table_limit: int = Field(default=100, ge=0, le=10_000)
     table_metrics: bool = False
 
 

@@ -41,7 +41,7 @@ class Change(msgspec.Struct, frozen=True):
     kind: The operation, or `schema-change`.
     json_columns: Columns whose texts are compared as JSON.
     key_columns: The row's key as known to this side; () if unknown.
-    is_guessed: The types were inferred from the message.
+    is_inferred: The types were inferred from the message.
     record, catalog: The source record, and the catalog before it.
     ddl: The text of a statement.
     words: The statement's tokens, regardless of quoting.
@@ -54,7 +54,7 @@ class Change(msgspec.Struct, frozen=True):
     after: Cells | None
     json_columns: frozenset[str]
     key_columns: tuple[str, ...]
-    is_guessed: bool
+    is_inferred: bool
     record: ConsumerRecord
     catalog: Catalog
     ddl: str = ""

@@ -14,11 +14,11 @@ from relay.model.records import ConsumerRecord
 
 #: Kinds of events that a source sends even if none of its rows can be translated.
 _IDLE_EVENTS: Final = frozenset({"watermark", "heartbeat", "transaction-mark"})
-#: Maximum number of tables in `EventCounts.guessed`.
-MAX_GUESSED_TABLES: Final = 100
+#: Maximum number of tables in `EventCounts.inferred`.
+MAX_INFERRED_TABLES: Final = 100
 #: Maximum size of `EventCounts.unwritten`.
 MAX_UNWRITTEN: Final = 100
-_SCHEMA_GUESSED: Final = Loss.SCHEMA_GUESSED
+_SCHEMA_INFERRED: Final = Loss.SCHEMA_INFERRED
 #: The key for tables beyond the counted number (`CountsByTable`).
 OTHER_TABLES: Final = TableId("", "")
 
@@ -96,8 +96,8 @@ def _removed_by(event: SchemaChange) -> Iterator[tuple[TableId, DdlKind]]:
 class EventCounts:
     """The counters of one translator.
 
-    guessed: Rows of tables with inferred types.
-    unknown: Why the tables in `guessed` had no definition at their first row.
+    inferred: Rows of tables with inferred types.
+    unknown: Why the tables in `inferred` had no definition at their first row.
     unwritten: Statements that removed rows and were not written, by a key shared by all copies of one.
     tables: Rows and DDL by table and kind (as `kind_of` names it), if a caller sets a Counter here.
     by_table: The same for a bounded number of tables, if enabled.
@@ -106,7 +106,7 @@ class EventCounts:
     def __init__(self) -> None:
         self._events: dict[Op | type[Event], int] = dict.fromkeys(KINDS, 0)
         self._losses: dict[Loss, int] = dict.fromkeys(Loss, 0)
-        self.guessed: dict[TableId, int] = {}
+        self.inferred: dict[TableId, int] = {}
         self.unknown: dict[TableId, Unknown] = {}
         self.unwritten: dict[tuple[TableId, str, int | str], UnwrittenStatement] = {}
         self.tables: Counter[tuple[TableId, str]] | None = None
@@ -117,8 +117,8 @@ class EventCounts:
         lost, counts = self._losses, self._events
         for what in losses:
             lost[what] += times
-        if _SCHEMA_GUESSED in losses:
-            self._note_guesses(events, times)
+        if _SCHEMA_INFERRED in losses:
+            self._note_inferred(events, times)
         for event in events:
             counts[event.op if isinstance(event, RowChange) else type(event)] += times
         if self.tables is not None:
@@ -131,7 +131,7 @@ class EventCounts:
     def note_unknown(self, events: Iterable[Event], record: ConsumerRecord, catalog: Catalog) -> None:
         """Record why tables have no definition, for those whose first rows were just counted."""
         for event in events:
-            if isinstance(event, RowChange) and event.table in self.guessed:
+            if isinstance(event, RowChange) and event.table in self.inferred:
                 at = event.source.at(record)
                 self.unknown.setdefault(event.table, catalog.why_unknown(event.table, at))
 
@@ -173,10 +173,10 @@ class EventCounts:
 
     def become(self, other: EventCounts) -> None:
         """Replace these counts by a copy of `other`."""
-        self._events, self._losses, self.guessed = (
+        self._events, self._losses, self.inferred = (
             dict(other._events),
             dict(other._losses),
-            dict(other.guessed),
+            dict(other.inferred),
         )
         self.unknown, self.unwritten = dict(other.unknown), dict(other.unwritten)
         if self.tables is not None:
@@ -186,13 +186,13 @@ class EventCounts:
 
     def since(self, other: EventCounts) -> tuple[Counter[str], Counter[Loss], Counter[TableId]]:
         """Return the counts added since `other` was copied."""
-        guessed = Counter(self.guessed) - Counter(other.guessed)
-        return self.events - other.events, self.losses - other.losses, guessed
+        inferred = Counter(self.inferred) - Counter(other.inferred)
+        return self.events - other.events, self.losses - other.losses, inferred
 
-    def _note_guesses(self, events: Iterable[Event], times: int) -> None:
-        guessed = self.guessed
+    def _note_inferred(self, events: Iterable[Event], times: int) -> None:
+        inferred = self.inferred
         for event in events:
             if isinstance(event, RowChange) and not event.schema.complete:
                 table = event.table
-                if table in guessed or len(guessed) < MAX_GUESSED_TABLES:
-                    guessed[table] = guessed.get(table, 0) + times
+                if table in inferred or len(inferred) < MAX_INFERRED_TABLES:
+                    inferred[table] = inferred.get(table, 0) + times

@@ -102,13 +102,13 @@ class ErrorPolicies(NamedTuple):
 
 
 def nothing_relayed(count: int, error: BaseException, protocol: str) -> TooManyFailures:
-    """Return the error for a run whose first records all fail: `first_failures` of [errors] is exceeded."""
+    """Return the error for a run that exceeds `max_initial_failures` of [errors]."""
     text = str(error)
     end = "" if text.endswith((".", "?", "!")) else "."
     return TooManyFailures(
         f"none of the first {count} records could be relayed: {text}{end} Is `from`, {protocol}, the "
         "protocol of these topics? `relay inspect` shows what can be read of a record; in [errors], "
-        "`first_failures` and `on_first_failures` say how many may fail at the start"
+        "`max_initial_failures` and `on_max_initial_failures` say how many may fail at the start"
     )
 
 

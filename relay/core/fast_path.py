@@ -82,7 +82,7 @@ class _RowPath:
         self._line, self._router, self._seal = line, line.router, seal
         self._moves_rows = self._router.moves_rows
 
-    def _straight(self, record: ConsumerRecord) -> list[ProducerRecord]:
+    def _slow_path(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Translate a record that fits no template by the slow path."""
         self.templates.misses += 1
         return self._line.translate(record)
@@ -186,7 +186,7 @@ class FastPath(_RowPath):
         try:
             found = of_topic.translate(record.key, record.value, record.offset, time_ms, path.header_prefix)
         except MemoryError:
-            return self._straight(record)
+            return self._slow_path(record)
         except Exception:
             check_types(record)
             raise
@@ -220,7 +220,7 @@ class FastPath(_RowPath):
         known = self.templates.known_of(of_topic, found[0])
         topic = self._topic_of_rows(record, path, known)
         if topic is None:
-            return self._straight(record)
+            return self._slow_path(record)
         out = self._by_template(record, known, (topic, path.partition), found)
         return self._by_rows(record, path) if out is None else out
 
@@ -247,22 +247,22 @@ class FastPath(_RowPath):
             try:
                 found = self.templates.find_rows(record, self._most_output, overhead_bytes(len(given) + 1))
             except MemoryError:
-                return self._straight(record)
+                return self._slow_path(record)
             if not isinstance(found, int):
                 place = self._placed if given or self._moves_rows else self._in_place
                 out = place(record, path, found)
-                return self._straight(record) if out is None else out
+                return self._slow_path(record) if out is None else out
             fitted = found
         parts = self._parts(record)
         if not parts:
             return self._learning(record, record)
         line = self._line
         catalog = line.catalog
-        straight = self._straight(record)
+        slow = self._slow_path(record)
         if is_short and fitted < len(parts) <= self._most_rows and line.catalog is catalog:
             key, value = parts[fitted]
             self._teach(msgspec.structs.replace(record, key=key, value=value))
-        return straight
+        return slow
 
     def _in_place(
         self, record: ConsumerRecord, path: PartitionPath, found: Sequence[FoundRows]
@@ -398,11 +398,11 @@ class SealedFastPath(_RowPath):
                     out = self._by_template(record, known, (topic, path.partition), found)
         except (Need, DecodeError, EncodeError, MemoryError):
             # The slow path fails as well, and raises the right error.
-            return self._straight(record)
+            return self._slow_path(record)
         if out is not None:
             return out
         # If only the pipeline can determine the rows' topic, another template would not help.
-        return self._straight(record) if topic is None else self._learning(record, opened)
+        return self._slow_path(record) if topic is None else self._learning(record, opened)
 
 
 def _rows(known: Known, messages: Sequence[Message]) -> int:

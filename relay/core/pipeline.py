@@ -169,7 +169,7 @@ class Pipeline:
         """Count a record's events and losses, and record new facts about tables."""
         counts = self.counts
         self.count(events, losses)
-        if len(counts.guessed) > len(counts.unknown):
+        if len(counts.inferred) > len(counts.unknown):
             counts.note_unknown(events, record, self.catalog)
         if _TRUNCATE_OR_DROP in losses:
             counts.note_unwritten(decoded, record)

@@ -69,9 +69,9 @@ class Selection(NamedTuple):
             if not self._is_within(event.source.tso):
                 continue
             if self.tables is not None and not _is_of(event, self.tables):
-                left_out.append(Loss.TABLE_LEFT_OUT)
+                left_out.append(Loss.TABLES_FILTERED)
             elif self.left_out_kinds and kind_of(event) in self.left_out_kinds:
-                left_out.append(Loss.KIND_LEFT_OUT)
+                left_out.append(Loss.EVENTS_FILTERED)
                 kept += self._told_instead(event)
             elif isinstance(event, Watermark) and not self.watermarks:
                 left_out.append(Loss.WATERMARK)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from relay.codecs.losses import ASSUMED, INFORMATIONAL, Loss
+from relay.codecs.losses import INFERRED, INFORMATIONAL, Loss
 from relay.text.redaction import printable
 
 #: Maximum number of names listed per section.
@@ -28,8 +28,8 @@ def listed(counts: Mapping[str, int]) -> str:
 def lost(counts: Mapping[str, int] | Mapping[Loss, int]) -> list[str]:
     """Return lines for losses, assumptions, and counts of other kinds."""
     losses: dict[str, int] = {name: count for name, count in counts.items() if name not in INFORMATIONAL}
-    assumed: dict[str, int] = {name: count for name, count in counts.items() if name in ASSUMED}
-    told = INFORMATIONAL - ASSUMED
+    assumed: dict[str, int] = {name: count for name, count in counts.items() if name in INFERRED}
+    told = INFORMATIONAL - INFERRED
     notes: dict[str, int] = {name: count for name, count in counts.items() if name in told}
     return counted("lost", losses) + counted("assumed", assumed) + counted("notes", notes)
 
@@ -43,7 +43,7 @@ def unwritten_ddl(topics: Collection[str]) -> list[str]:
     return [f"  Warning: DDL was left out; {why}", *shown] if shown else []
 
 
-def guessed(
+def inferred(
     tables: Mapping[str, int], reasons: Mapping[str, str], *, has_row_keys: bool = False
 ) -> list[str]:
     """Return lines for tables without a known definition.

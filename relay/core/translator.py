@@ -232,14 +232,14 @@ class Translator:
     # ------------------------------------------------------------ counts
 
     @property
-    def ways(self) -> Counter[str]:
-        """The counts by path: rows by template (`template`), and records on the slow path (`straight`).
+    def paths(self) -> Counter[str]:
+        """The counts by path: rows by template (`fast`), and records on the slow path (`slow`).
 
         The latter include refused records. Empty without an engine.
         """
         if self._fast is None:
             return Counter()
-        return Counter(template=self._fast.templates.uses, straight=self._fast.templates.misses)
+        return Counter(fast=self._fast.templates.uses, slow=self._fast.templates.misses)
 
     @property
     def events(self) -> Counter[str]:
@@ -252,20 +252,20 @@ class Translator:
         return self._settled().losses
 
     @property
-    def guessed_tables(self) -> Mapping[TableId, int]:
+    def inferred_tables(self) -> Mapping[TableId, int]:
         """The first tables without known DDL whose rows were translated, with their number of rows.
 
         They are in the order of their first rows; none is ever removed.
         """
-        return MappingProxyType(self._settled().guessed)
+        return MappingProxyType(self._settled().inferred)
 
-    def guessed_after(self, number: int) -> list[TableId]:
-        """Return the tables of `guessed_tables` after the first `number`."""
-        guessed = self._counts.guessed
-        return list(guessed)[number:] if len(guessed) > number else []
+    def inferred_after(self, number: int) -> list[TableId]:
+        """Return the tables of `inferred_tables` after the first `number`."""
+        inferred = self._counts.inferred
+        return list(inferred)[number:] if len(inferred) > number else []
 
     def why_unknown(self, table: TableId) -> str:
-        """Return the reason, as text, why one of the `guessed_tables` had no definition at its first row."""
+        """Return the reason, as text, why one of the `inferred_tables` had no definition at its first row."""
         return str(self._counts.unknown.get(table, Unknown.NO_DDL))
 
     @property

@@ -21,31 +21,31 @@ class ShadowTranslator(Translator):
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Return the target's records, like a translator without templates. Raises TemplatesDiffer."""
-        uses, before = self.ways["template"], self._settled().copy()
+        uses, before = self.paths["fast"], self._settled().copy()
         by_template = super().translate(record)
-        if self.ways["template"] == uses:
+        if self.paths["fast"] == uses:
             return by_template
         counts = self._settled()
         counted = counts.copy()
         try:
-            straight = self._line.translate(record)
+            slow = self._line.translate(record)
         except CodecError as error:
             raise TemplatesDiffer(f"{record.place}: the pipeline refuses it: {error}") from error
-        if straight != by_template:
-            raise TemplatesDiffer(f"{record.place}: {_difference(straight, by_template)}")
+        if slow != by_template:
+            raise TemplatesDiffer(f"{record.place}: {_difference(slow, by_template)}")
         if counts.since(counted) != counted.since(before):
             raise TemplatesDiffer(f"{record.place}: other events or losses are counted")
         counts.become(counted)
-        return straight
+        return slow
 
 
-def _difference(straight: list[ProducerRecord], by_template: list[ProducerRecord]) -> str:
+def _difference(slow: list[ProducerRecord], by_template: list[ProducerRecord]) -> str:
     """Return the parts that differ, without their values."""
-    if len(straight) != len(by_template):
-        return f"{len(by_template)} records in place of {len(straight)}"
+    if len(slow) != len(by_template):
+        return f"{len(by_template)} records in place of {len(slow)}"
     parts = [
         name
-        for ours, theirs in zip(by_template, straight, strict=True)
+        for ours, theirs in zip(by_template, slow, strict=True)
         for name in ProducerRecord.__struct_fields__
         if getattr(ours, name) != getattr(theirs, name)
     ]

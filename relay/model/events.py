@@ -276,7 +276,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     commit_ts, start_ts: TiDB's TSO (milliseconds since 1970 shifted left by 18 bits, plus a counter).
     gtid, binlog_*, server_id, thread_id: As in MySQL.
     snapshot: Set if the row was read from a table instead of the log.
-    extras: Members of the message that its protocol does not define, by their path; no target writes them.
+    unknown_fields: Members that the protocol does not define, by their path; no target writes them.
     time_unit_ns: Unit of `event_time_ns` in the message, for wire formats with more than one unit.
     binlog_row: Index of the row in its binlog event, from 0.
     physical_partition: TiDB's id of the table partition with the row.
@@ -296,7 +296,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     snapshot: Snapshot | None = None
     query: str | None = None
     row_key: bytes | None = None
-    extras: Mapping[str, Any] | None = None
+    unknown_fields: Mapping[str, Any] | None = None
     time_unit_ns: int | None = None
     binlog_row: int | None = None
     physical_partition: int | None = None

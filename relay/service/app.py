@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from relay.config import Config, Mode, kafka
-from relay.config.bootstrap import bootstrapped
 from relay.config.registries import resolver_of
+from relay.config.schema_dumps import load_schema_dumps
 from relay.core.detection import FormatHints
 from relay.core.summaries import MOST_NAMES
 from relay.core.translator import Translator
@@ -189,14 +189,17 @@ async def serve(
 
 
 def _translator(config: Config, log: Log) -> Translator:
-    """Make the route's translator, and load and report the definitions of `bootstrap`. Raises ConfigError."""
+    """Make the route's translator, and load and report the definitions of `schema_dumps`.
+
+    Raises ConfigError.
+    """
     translator = config.translator()
-    found = bootstrapped(config, translator.catalog)
+    found = load_schema_dumps(config, translator.catalog)
     translator.catalog = found.catalog
     if found.files:
-        log.info("schemas.bootstrapped", tables=found.tables, files=found.files)
+        log.info("schema-dumps.loaded", tables=found.tables, files=found.files)
     for problem in found.problems[:MOST_NAMES]:
-        log.warning("schemas.not-understood", message=problem)
+        log.warning("schema-dumps.not-understood", message=problem)
     return translator
 
 
@@ -217,8 +220,8 @@ async def _assembled(
 ) -> AsyncIterator[Relay]:
     """Assemble the loop for a route whose topics are known."""
     status.translator = translator
-    if config.http.tables:
-        translator.count_tables(config.http.tables)
+    if config.http.status_table_limit:
+        translator.count_tables(config.http.status_table_limit)
     resolver = resolver_of(config, retries=0)  # the loop itself asks again
     schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
     route = config.translator().route
@@ -282,8 +285,8 @@ async def _assembled_dry(
     """Assemble the loop of a dry run."""
     config = without_missing_history(config, topics)
     status.translator = translator
-    if config.http.tables:
-        translator.count_tables(config.http.tables)
+    if config.http.status_table_limit:
+        translator.count_tables(config.http.status_table_limit)
     schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
     joining = config.translator().route.joining
     intake = TranslationStage(
@@ -377,4 +380,4 @@ def _failed(error: RelayError, log: Log, status: Status) -> int:
 
 
 def _log_defect(error: Exception, log: Log) -> None:
-    log.error("relay.defect", kind=type(error).__name__, frames=frames_of(error))
+    log.error("relay.internal-error", kind=type(error).__name__, frames=frames_of(error))

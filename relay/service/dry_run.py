@@ -47,7 +47,7 @@ def without_missing_history(config: Config, topics: Topics) -> Config:
     if not config.history_topic or config.history_topic in topics.target_partitions:
         return config
     wait = Wait.TRUE if config.waits_for_ddl else Wait.FALSE
-    schema = config.schema.model_copy(update={"history_topic": "", "wait": wait})
+    schema = config.schema.model_copy(update={"history_topic": "", "wait_for_ddl": wait})
     return config.model_copy(update={"schema": schema})
 
 

@@ -89,7 +89,7 @@ VALUES: dict[str, Any] = {
     "start_ts": COMMIT_TS - 5,
     "gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:23",
     "binlog_position": 484,
-    "extras": {"unheard-of": 1},
+    "unknown_fields": {"unheard-of": 1},
 }
 #: Other facts that a fact requires.
 REQUIRED_WITH: dict[str, dict[str, Any]] = {
@@ -421,12 +421,12 @@ class CodecContract:
                 records, counted = wire.write(unknown, CHANGES[2], unknown)
             except EncodeError:
                 continue  # an option wants it so
-            assert Loss.BEFORE_UNKNOWN not in counted
+            assert Loss.BEFORE_MISSING not in counted
             for record in records:
                 events, losses = wire.read_with_losses(record)
                 changes = [event for event in events if isinstance(event, RowChange)]
                 unread = [change for change in changes if change.op is Op.UPDATE and change.before is None]
-                assert losses.count(Loss.BEFORE_UNKNOWN) == len(unread)
+                assert losses.count(Loss.BEFORE_MISSING) == len(unread)
 
     @pytest.mark.parametrize("event", OTHERS, ids=lambda event: type(event).__name__)
     def test_events_other_than_rows_are_read_back_or_counted(self, event: Event) -> None:
@@ -470,21 +470,21 @@ class CodecContract:
             (read,), losses = wire.round_trip(insert(source))
             is_kept = getattr(read.source, name) == getattr(source, name)
             assert is_kept is not (what in losses)
-            if what not in {Loss.EXTRAS, Loss.SOURCE_NAME}:  # their loss depends on their values
+            if what not in {Loss.UNKNOWN_FIELDS, Loss.SOURCE_NAME}:  # their loss depends on their values
                 assert wire.carries.has(what) is is_kept
                 assert is_listed(what, wire.carries) is not is_kept
 
     @pytest.mark.parametrize("name", FACTS)
     def test_a_fact_of_a_rows_source_is_carried_or_counted(self, name: str) -> None:
-        """The loss of extras and names depends on their values."""
+        """The loss of unknown fields and of column names depends on their values."""
         self._require(writes=True)
         source, what = source_with(name), FACTS[name]
         for wire in self.wires():
             _, losses = wire.write(insert(source))
-            if what not in {Loss.EXTRAS, Loss.SOURCE_NAME}:
+            if what not in {Loss.UNKNOWN_FIELDS, Loss.SOURCE_NAME}:
                 assert wire.carries.has(what) is (what not in losses)
             if not self.codec.is_readable:
-                assert is_listed(what, wire.carries) or wire.carries.has(what) or what is Loss.EXTRAS
+                assert is_listed(what, wire.carries) or wire.carries.has(what) or what is Loss.UNKNOWN_FIELDS
 
     def test_a_deleted_row_is_written_or_counted(self) -> None:
         self._require(writes=True)

@@ -23,7 +23,7 @@ end it gets SIGTERM, and the verifier (`chaos.verify`) compares source and targe
 * the committed offsets are the ends of the source
 * every relay that lives ends with status 0 within its deadline after SIGTERM. None ends by itself, except an
   instance that another one of its shard has fenced, and one that was started while no broker could be
-  reached. None logs `relay.defect`, none writes to standard error
+  reached. None logs `relay.internal-error`, none writes to standard error
 
 The seed decides what happens and when; the operating system decides the rest, so a repeated run is similar,
 not identical. The logs of a failed run stay in .cache/chaos. chaos-results.json holds every run and

@@ -132,7 +132,7 @@ class Life:
             found.append(f"{name} ended by itself with status {self.status} {self.code}")
         found += [
             f"{name} logged {event}"
-            for event in ("relay.defect", "relay.stalled", "http.failed")
+            for event in ("relay.internal-error", "relay.stalled", "http.failed")
             if self.has_logged(event)
         ]
         if errors := self._errors.read_text(errors="replace").strip():

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 #: What selects the series of a release's instances.
 WHERE = 'job="$job", instance=~"$instance"'
 _COLUMNS, _HEIGHT = 24, 8
-LOSS, NO_LOSS = ', kind="loss"', ', kind!="loss"'
+LOSS, NO_LOSS = ', class="loss"', ', class!="loss"'
 
 
 class Query(NamedTuple):
@@ -220,10 +220,10 @@ DATA_QUALITY = [
     ),
     Panel(
         "Losses",
-        "Parts of rows that did not get through in this range, beside what the formats have no place for.",
+        "Values and messages of this range that lost data, except facts that the target's format has no field for.",
         [
             Query(
-                f'sum(increase(relay_lossy_conversions_total{{{WHERE}, kind="loss"}}[$__range]))',
+                f'sum(increase(relay_conversion_losses_total{{{WHERE}, class="loss"}}[$__range]))',
                 "parts",
             )
         ],
@@ -262,23 +262,23 @@ DATA_QUALITY = [
         "cps",
     ),
     Panel(
-        "Losses by word",
-        "docs/protocols.md explains each word.",
+        "Losses by kind",
+        "docs/protocols.md explains each kind.",
         [
             Query(
-                f"{_increase('relay_lossy_conversions_total', 'what', LOSS)} > 0",
-                "{{what}}",
+                f"{_increase('relay_conversion_losses_total', 'loss', LOSS)} > 0",
+                "{{loss}}",
             )
         ],
         kind="bargauge",
     ),
     Panel(
-        "Guesses, notes and expected losses by word",
-        "What was assumed or left out on purpose, and facts beside the rows that the target's format lacks.",
+        "Notes and inferred values by kind",
+        "Values that relay inferred, events that the configuration filters, and facts that the target's format has no field for.",
         [
             Query(
-                f"{_increase('relay_lossy_conversions_total', 'kind, what', NO_LOSS)} > 0",
-                "{{what}}",
+                f"{_increase('relay_conversion_losses_total', 'class, loss', NO_LOSS)} > 0",
+                "{{loss}}",
             )
         ],
         kind="bargauge",

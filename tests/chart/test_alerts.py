@@ -14,7 +14,7 @@ import yaml
 from chart.rendering import CHART, NAME, NAMESPACE, ROOT, Rendered, example
 from status_support import Clock, running_status
 
-from relay.service.observe.metrics import LOSS, registry_of
+from relay.service.observe.metrics import CLASS_LOSS, registry_of
 
 ALERTS = CHART / "files/alerts.yaml"
 PAGE = ROOT / "docs/kubernetes.md"
@@ -52,8 +52,8 @@ def test_they_fire_when_they_should() -> None:
 
 def test_nobody_is_told_of_what_is_no_loss_of_rows() -> None:
     """Notes, and what each row of a route lacks because of its formats, would fire for ever."""
-    (rule,) = [each for each in rules() if each["alert"] == "RelayLossyConversions"]
-    assert f'kind="{LOSS}"' in rule["expr"]
+    (rule,) = [each for each in rules() if each["alert"] == "RelayConversionLosses"]
+    assert f'class="{CLASS_LOSS}"' in rule["expr"]
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
@@ -90,7 +90,7 @@ def test_a_release_watches_itself() -> None:
     # Prometheus Operator names the job after the service.
     assert example("monitoring").objects["Service"]["metadata"]["name"] == NAME
     assert {rule["alert"] for rule in groups[0]["rules"]} == {rule["alert"] for rule in rules()} - {
-        "RelayLossyConversions"
+        "RelayConversionLosses"
     }
     assert {rule["annotations"]["runbook_url"].partition("#")[0] for rule in groups[0]["rules"]} == {
         "https://wiki.example.com/relay/kubernetes"

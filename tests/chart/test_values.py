@@ -322,17 +322,17 @@ NO_HISTORY = '[schema]\nhistory_topic = ""\n'
     ("keys", "more"),
     [
         ("", {}),
-        ("[schema]\nwait = true\n", {}),
-        ('[schema]\nwait = "auto"\nhistory_topic = "history"', {}),
-        ("[schema]\nwait = false\n", {}),
-        ("[schema]\nwait = 'false'\n", {}),
+        ("[schema]\nwait_for_ddl = true\n", {}),
+        ('[schema]\nwait_for_ddl = "auto"\nhistory_topic = "history"', {}),
+        ("[schema]\nwait_for_ddl = false\n", {}),
+        ("[schema]\nwait_for_ddl = 'false'\n", {}),
         (NO_HISTORY, {}),
         ("[schema]\nhistory_topic = ''\n", {}),
-        ('schema = { history_topic = "", wait = "auto" }', {}),
+        ('schema = { history_topic = "", wait_for_ddl = "auto" }', {}),
         (NO_HISTORY, {"RELAY_SCHEMA__HISTORY_TOPIC": "history"}),
         ("", {"RELAY_SCHEMA__HISTORY_TOPIC": ""}),
-        ("", {"RELAY_SCHEMA__WAIT": "false"}),
-        ("[schema]\nwait = false\n", {"RELAY_SCHEMA__WAIT": "true"}),
+        ("", {"RELAY_SCHEMA__WAIT_FOR_DDL": "false"}),
+        ("[schema]\nwait_for_ddl = false\n", {"RELAY_SCHEMA__WAIT_FOR_DDL": "true"}),
     ],
 )
 @pytest.mark.parametrize(
@@ -355,7 +355,7 @@ def test_the_notes_say_what_rows_do_before_their_ddl(
     waits = load_config(tmp_path / "relay.toml").waits_for_ddl
     assert ("wait until the one with their DDL has been read" in notes) == waits
     is_told = not waits and source != "ticdc-open-protocol"
-    assert ("Rows that overtake their DDL are translated with guessed types" in notes) == is_told
+    assert ("Rows that overtake their DDL are translated with inferred types" in notes) == is_told
 
 
 def test_the_notes_say_who_knows_what_is_in_a_config_map_of_ones_own() -> None:

@@ -58,7 +58,7 @@ class Route:
         partitions: int = 0,
         *,
         source: str = "ticdc-canal-json",
-        first_failures: int = 20,
+        max_initial_failures: int = 20,
     ) -> None:
         """Write the configuration anew."""
         self.config.write_text(
@@ -66,7 +66,7 @@ class Route:
             f'[source]\nbootstrap_servers = "{self.kafka.bootstrap_servers}"\ntopics = ["{self.source}"]\n'
             f'group_id = "{self.group}"\n[target]\ntopic = "{self.target}"\npartitions = {partitions}\n'
             f'[errors]\ndecode = "{policy}"\nencode = "{policy}"\ndead_letter_topic = "{self.dead if dead is None else dead}"\n'
-            f"first_failures = {first_failures}\n"
+            f"max_initial_failures = {max_initial_failures}\n"
             f'[schema]\nhistory_topic = "{self.history}"\n',
             encoding="utf-8",
         )

@@ -100,7 +100,7 @@ ca_file = "nowhere.pem"
 username = "u"
 password_file = "nowhere"
 [schema]
-bootstrap = "nowhere.sql"
+schema_dumps = "nowhere.sql"
 """
 
 
@@ -128,16 +128,16 @@ def test_files_that_are_not_there_are_told_with_everything_else(
         "error: target.security.key_file: folder cannot be read: Is a directory",
         f"error: source.schema_registry.password_file: nowhere {nothing}",
         "error: source.schema_registry.ca_file: nowhere.pem: No such file or directory",
-        "error: schema.bootstrap: cannot read nowhere.sql: No such file or directory",
+        "error: schema.schema_dumps: cannot read nowhere.sql: No such file or directory",
     ]
 
 
 WAIT = "rows wait for it"
 WAITS = "rows of other partitions wait for it"
 DOES_NOT_WAIT = (
-    "rows of other partitions do not wait for it ({why}): those that overtake it are translated with guessed "
-    "types, counted as schema-guessed, and their tables are logged as table.guessed and "
-    "listed as guessed_tables in /status"
+    "rows of other partitions do not wait for it ({why}): those that overtake it are translated with inferred "
+    "types, counted as schema-inferred, and their tables are logged as schema.inferred and "
+    "listed as inferred_tables in /status"
 )
 
 
@@ -145,18 +145,24 @@ DOES_NOT_WAIT = (
     ("source", "schema", "said"),
     [
         ("ticdc-canal-json", "", f"in partition 0 alone; {WAITS}"),
-        ("canal-json", "wait = true", f"in partition 0 alone; {WAITS}"),
-        ("ckafka-json", "wait = false", f"in partition 0 alone; {DOES_NOT_WAIT}".format(why="wait = false")),
+        ("canal-json", "wait_for_ddl = true", f"in partition 0 alone; {WAITS}"),
+        (
+            "ckafka-json",
+            "wait_for_ddl = false",
+            f"in partition 0 alone; {DOES_NOT_WAIT}".format(why="wait_for_ddl = false"),
+        ),
         (
             "canal-json",
             'history_topic = ""',
-            f"in partition 0 alone; {DOES_NOT_WAIT}".format(why='wait = "auto" without a history_topic'),
+            f"in partition 0 alone; {DOES_NOT_WAIT}".format(
+                why='wait_for_ddl = "auto" without a history_topic'
+            ),
         ),
         ("ticdc-open-protocol", "", "in every partition of the source; rows wait for none"),
-        ("ticdc-debezium", "wait = false", "in every partition of the source; rows wait for none"),
+        ("ticdc-debezium", "wait_for_ddl = false", "in every partition of the source; rows wait for none"),
         (
             "ticdc-debezium",
-            "wait = true",
+            "wait_for_ddl = true",
             f"in every partition of the source; {WAITS.replace('for it', 'for that of partition 0')}",
         ),
     ],
@@ -183,14 +189,14 @@ def test_what_rows_do_before_their_ddl_is_said(
         (["shop.db.a", "shop"], "", "in shop for 1 other topic; " + WAIT),
         (
             ["eu", "orders", "shop.db.a", "shop", "shop.db.b", "eu.db.c"],
-            "wait = true",
+            "wait_for_ddl = true",
             "in eu for 1 other topic, in shop for 2 other topics, in partition 0 alone for the rest; " + WAIT,
         ),
         (
             ["shop.db.a", "shop"],
-            "wait = false",
+            "wait_for_ddl = false",
             "in shop for 1 other topic; "
-            + DOES_NOT_WAIT.replace(" of other partitions", "").format(why="wait = false"),
+            + DOES_NOT_WAIT.replace(" of other partitions", "").format(why="wait_for_ddl = false"),
         ),
     ],
 )

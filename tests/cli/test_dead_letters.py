@@ -403,7 +403,7 @@ async def test_a_topic_of_another_format_stops_relay_and_is_replayed_when_from_i
 ) -> None:
     records = rows_of(route, 8)
     await route.kafka.produce(route.source, records)
-    route.configure(source="ticdc-debezium", first_failures=5)
+    route.configure(source="ticdc-debezium", max_initial_failures=5)
     wrong, logged = own_name(route), io.StringIO()
     running = run_until(asyncio.Event(), load_config(route.config), Log(logged))
     assert await asyncio.wait_for(running, 60) == 2
@@ -518,7 +518,7 @@ async def test_what_the_relay_buried_can_be_replayed(route: Route) -> None:
     records = route.records()[:40]
     bad = garbage(route, 40, timestamp_ms=records[-1].timestamp_ms)
     await route.kafka.produce(route.source, [*records, *bad])
-    route.configure(to_options="{ strict = true }", first_failures=0)
+    route.configure(to_options="{ strict = true }", max_initial_failures=0)
     stop = asyncio.Event()
     logged = io.StringIO()
     running = asyncio.create_task(run_until(stop, load_config(route.config), Log(logged)))

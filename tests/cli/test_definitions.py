@@ -1,5 +1,5 @@
-"""Definitions of dumps on the command line: `relay translate --bootstrap`, `schema-history import --sql`, and
-`bootstrap` in a configuration.
+"""Definitions of dumps on the command line: `relay translate --schema-dump`, `schema-history import --sql`, and
+`schema_dumps` in a configuration.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typer.testing import Result
 
 from relay.cli.schema_history import FAILED
 from relay.config import load_config
-from relay.config.bootstrap import bootstrapped, bootstrapped_translator
+from relay.config.schema_dumps import load_schema_dumps, translator_with_schema_dumps
 from relay.io.logs import Log
 from relay.model.events import TableId
 from relay.model.records import ConsumerRecord
@@ -45,7 +45,7 @@ def label(result: Result) -> str:
 
 
 def test_translate_takes_definitions_of_a_dump(relay: Callable[..., Result]) -> None:
-    known = relay(*TRANSLATE, "--bootstrap", DUMP, input=LINE)
+    known = relay(*TRANSLATE, "--schema-dump", DUMP, input=LINE)
     assert label(known) == "b\\c"
     assert "types inferred" not in known.stderr
     unknown = relay(*TRANSLATE, input=LINE)
@@ -54,16 +54,18 @@ def test_translate_takes_definitions_of_a_dump(relay: Callable[..., Result]) -> 
 
 
 def test_a_bootstrap_holds_from_its_moment_on(relay: Callable[..., Result]) -> None:
-    after = relay(*TRANSLATE, "--bootstrap", DUMP, "--bootstrap-as-of", "2026-08-01T00:00:00Z", input=LINE)
+    after = relay(
+        *TRANSLATE, "--schema-dump", DUMP, "--schema-dump-as-of", "2026-08-01T00:00:00Z", input=LINE
+    )
     assert label(after) == "3"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--bootstrap", "gone.sql"), "--bootstrap: cannot read gone.sql: No such file or directory"),
-        (("--bootstrap-database", "x"), "--bootstrap: is missing"),
-        (("--bootstrap", str(DUMP), "--bootstrap-as-of", "17"), "--bootstrap-as-of: is no commit ts"),
+        (("--schema-dump", "gone.sql"), "--schema-dump: cannot read gone.sql: No such file or directory"),
+        (("--schema-dump-database", "x"), "--schema-dump: is missing"),
+        (("--schema-dump", str(DUMP), "--schema-dump-as-of", "17"), "--schema-dump-as-of: is no commit ts"),
     ],
 )
 def test_a_bootstrap_that_is_none_is_refused(
@@ -75,8 +77,8 @@ def test_a_bootstrap_that_is_none_is_refused(
 
 
 def test_a_configuration_names_dumps(tmp_path: Path) -> None:
-    config = load(tmp_path, MINIMAL + f'[schema]\nbootstrap = "{DUMP}"\n')
-    found = bootstrapped(config, bootstrapped_translator(config).catalog)
+    config = load(tmp_path, MINIMAL + f'[schema]\nschema_dumps = "{DUMP}"\n')
+    found = load_schema_dumps(config, translator_with_schema_dumps(config).catalog)
     assert (found.tables, found.files, found.problems) == (2, 1, [])
     assert found.catalog.newest(TableId("shop", "orders"))[1] is not None
 
@@ -84,17 +86,18 @@ def test_a_configuration_names_dumps(tmp_path: Path) -> None:
 def test_check_says_what_a_bootstrap_defines(relay: Callable[..., Result], tmp_path: Path) -> None:
     dump = tmp_path / "dump.sql"
     dump.write_text("CREATE TABLE d.t (id int);\nCREATE TABLE d.u (;\n")
-    load(tmp_path, MINIMAL + f'[schema]\nbootstrap = ["{dump}"]\n')
+    load(tmp_path, MINIMAL + f'[schema]\nschema_dumps = ["{dump}"]\n')
     result = relay("check", "--config", tmp_path / "relay.toml")
     assert result.exit_code == 0, result.stderr
     assert f"tables  1 defined by {dump}" in result.stdout
-    assert f"warning: schema.bootstrap: {dump} line 2: not understood" in result.stderr
+    assert f"warning: schema.schema_dumps: {dump} line 2: not understood" in result.stderr
     dump.unlink()
     assert relay("check", "--config", tmp_path / "relay.toml").exit_code == 2
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [('bootstrap_as_of = "now"', "neither"), ('bootstrap = [""]', "schema.bootstrap")]
+    ("key", "said"),
+    [('schema_dumps_as_of = "now"', "neither"), ('schema_dumps = [""]', "schema.schema_dumps")],
 )
 def test_a_bootstrap_that_is_none_is_refused_in_a_configuration(tmp_path: Path, key: str, said: str) -> None:
     (problem,) = problems(tmp_path, MINIMAL + f"[schema]\n{key}\n")
@@ -188,7 +191,7 @@ async def test_a_relay_says_what_it_knows_at_the_start(
 ) -> None:
     route = await Route.made(kafka, relay, tmp_path)
     text = route.config.read_text().replace("[source]", 'include_tables = ["shop.*", "crm.*"]\n[source]')
-    route.config.write_text(text + f'bootstrap = "{DUMP}"\n')
+    route.config.write_text(text + f'schema_dumps = "{DUMP}"\n')
     await kafka.produce(route.source, [])
     stop, logged = asyncio.Event(), io.StringIO()
     task = asyncio.create_task(run_until(stop, load_config(route.config), Log(logged)))
@@ -203,5 +206,5 @@ async def test_a_relay_says_what_it_knows_at_the_start(
         stop.set()
         assert await task == 0, logged.getvalue()
     told = {each["event"]: each for each in map(json.loads, logged.getvalue().splitlines())}
-    assert (told["schemas.bootstrapped"]["tables"], told["schemas.bootstrapped"]["files"]) == (2, 1)
+    assert (told["schema-dumps.loaded"]["tables"], told["schema-dumps.loaded"]["files"]) == (2, 1)
     assert told["schemas.unknown"]["tables"] == ["crm.*"]

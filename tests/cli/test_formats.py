@@ -188,7 +188,7 @@ FLINK = """canal-json, profile flink:
   ddl=drop               the job fails on a statement other than CREATE
   watermarks=drop        the job fails on them
   max-batch-size=1       of several rows in a message, one gets the old values of another
-  unknown-before=insert  the job fails on an UPDATE without its old row
+  missing-before=insert  the job fails on an UPDATE without its old row
   enum=label             a column is STRING there, and a number would stay one
   binary=base64          BYTES is read as base64, and the job fails on other text
   zero-dates=text        such a column is STRING there; with zero-dates=null it can be DATE or TIMESTAMP
@@ -199,7 +199,7 @@ CANAL_ADAPTER = """canal-json, profile canal-adapter:
   ddl=keep               Canal sends statements, and the adapter applies them
   watermarks=drop        Canal has none, and the adapter takes one for a change without rows
   max-batch-size=1       several rows a message are read as well
-  unknown-before=insert  an UPDATE without its old row would read as one that changes nothing
+  missing-before=insert  an UPDATE without its old row would read as one that changes nothing
   enum=index             the adapter expects numbers, with sqlType 4 and -7
   binary=producer        the adapter expects a character for each byte, with sqlType 2004
   zero-dates=keep        the adapter reads them, and makes null of them itself

@@ -104,7 +104,7 @@ OUTPUTS: dict[str, tuple[str | Path, ...]] = {
     "formats-of-a-route": ("formats", "--from", "debezium-json", "--to", "canal-json"),
     "formats-profile": ("formats", "--to", "canal-json", "--profile", "flink"),
     "translate": ("translate", *ROUTE, DML, "--output", "OUT"),
-    "translate-guessed": ("translate", *ROUTE, "ROWS", "--output", "OUT"),
+    "translate-inferred": ("translate", *ROUTE, "ROWS", "--output", "OUT"),
     "translate-all-failed": ("translate", *ROUTE, "WRONG", "--on-error", "skip", "--output", "OUT"),
     "translate-stopped": ("translate", *ROUTE, "WRONG", "--output", "OUT"),
     "translate-wrong-options": (

@@ -27,7 +27,7 @@ def old(tmp_path: Path) -> Path:
     [
         (("--to-option", "x=y"), "insert"),
         (("--limit", "x=1"), "insert"),
-        (("--bootstrap", "nowhere.sql"), "insert"),
+        (("--schema-dump", "nowhere.sql"), "insert"),
         (("nowhere.jsonl",), "insert"),
         ((), "bad"),
         ((), "crash"),

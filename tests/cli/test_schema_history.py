@@ -291,7 +291,7 @@ async def test_reset_tells_what_follows_and_needs_yes(route: Route) -> None:
     assert result.exit_code == 2
     for text in (
         "has 3 records",
-        "schema-guessed",
+        "schema-inferred",
         "schema-history export",
         "Stop all instances",
         "has no members now",

@@ -95,7 +95,7 @@ def counted(message: dict[str, Any] | str, protocol: str = CANAL, target: str = 
 
 def test_an_offset_behind_a_timestamp_proves_hex() -> None:
     assert names(change(DTS))["v"] == b"\x05\0\xff"
-    assert "value-guessed" not in counted(DTS)
+    assert "value-inferred" not in counted(DTS)
 
 
 def test_without_a_proof_hex_is_taken_for_canals_binary_text_and_counted() -> None:
@@ -103,9 +103,9 @@ def test_without_a_proof_hex_is_taken_for_canals_binary_text_and_counted() -> No
     first, _ = events(CANAL, [record(message)])
     assert isinstance(first, RowChange)
     assert names(first)["v"] == b"0500FF"
-    assert counted(message)["value-guessed"] == 2
-    assert "value-guessed" not in counted(message | {"sqlType": {"id": 4, "v": 2004}})
-    assert "value-guessed" not in counted(DTS | {"data": [{"id": "1"}], "mysqlType": {"id": "int"}})
+    assert counted(message)["value-inferred"] == 2
+    assert "value-inferred" not in counted(message | {"sqlType": {"id": 4, "v": 2004}})
+    assert "value-inferred" not in counted(DTS | {"data": [{"id": "1"}], "mysqlType": {"id": "int"}})
 
 
 def test_rows_with_and_without_a_proof_are_read_each_in_its_way() -> None:
@@ -174,7 +174,7 @@ def test_sinks_that_write_two_members_have_no_time_and_need_a_table(text: str) -
     assert insert.schema.primary_key is None
     translator = Translator(CANAL, TICDC, options)
     assert translator.translate(record(text % "INSERT"))
-    assert translator.losses[Loss.SCHEMA_GUESSED] == 1
+    assert translator.losses[Loss.SCHEMA_INFERRED] == 1
 
 
 @pytest.mark.parametrize("protocol", [CANAL, TICDC, "ckafka-json"])
@@ -293,8 +293,8 @@ def test_inlong_has_the_old_row_beside_old_and_no_event_time_in_a_snapshot() -> 
     found = change(message)
     assert (found.before, found.after) == ((1, "x"), (1, "y"))
     assert found.source.event_time_ns == 6000 * 10**6
-    assert found.source.extras == {"opType": "UPDATE", "batchId": 3}
-    assert counted(message) == {"extras": 1, "schema-guessed": 1, "event-time": 1}
+    assert found.source.unknown_fields == {"opType": "UPDATE", "batchId": 3}
+    assert counted(message) == {"unknown-fields": 1, "schema-inferred": 1, "event-time": 1}
 
 
 # ---------------------------------------------------------------- other formats
@@ -357,8 +357,8 @@ def test_open_protocol_is_named(protocol: str) -> None:
 @pytest.mark.parametrize("cell", ["1", 1])
 def test_unknown_members_are_counted(protocol: str, value: Any, cell: Any) -> None:
     message = row_message({"id": "int"}, {"id": cell}, serverId=value, traceId="x")
-    assert counted(message, protocol)["extras"] == 1
-    assert "extras" not in counted(row_message({"id": "int"}, {"id": cell}), protocol)
+    assert counted(message, protocol)["unknown-fields"] == 1
+    assert "unknown-fields" not in counted(row_message({"id": "int"}, {"id": cell}), protocol)
 
 
 @pytest.mark.parametrize("protocol", [CANAL, TICDC, "ckafka-json"])
@@ -371,7 +371,7 @@ def test_unknown_members_of_a_statement_are_counted(protocol: str) -> None:
         "sql": "DROP TABLE t",
         "canalId": 4,
     }
-    assert counted(message, protocol)["extras"] == 1
+    assert counted(message, protocol)["unknown-fields"] == 1
 
 
 def test_a_gtid_in_a_message_of_ticdc_is_kept() -> None:

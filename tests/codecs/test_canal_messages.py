@@ -100,7 +100,7 @@ def test_misaligned_old_of_canal_up_to_1_1_6_is_unknown_and_counted() -> None:
         assert isinstance(event, RowChange)
         assert event.op is Op.UPDATE
         assert event.before is None
-    assert losses(CANAL, TICDC, update)["before-unknown"] == 2
+    assert losses(CANAL, TICDC, update)["before-missing"] == 2
 
 
 def test_an_update_that_changes_nothing_is_kept() -> None:
@@ -339,7 +339,7 @@ def test_a_table_without_ddl_is_translated_from_what_the_message_says() -> None:
     row = row_message({"id": "bigint unsigned", "e": "enum"}, {"id": "1", "e": "2"})
     (out,) = translate(TICDC, CANAL, [record(row)])
     assert out["mysqlType"] == {"id": "bigint unsigned", "e": "enum"}
-    assert losses(TICDC, CANAL, row) == {"schema-guessed": 1, "type-parameters": 1}
+    assert losses(TICDC, CANAL, row) == {"schema-inferred": 1, "type-parameters": 1}
 
 
 def test_a_catalog_that_contradicts_the_message_gives_way() -> None:
@@ -457,7 +457,7 @@ def test_ticdcs_messages_read_as_canals_are_told_apart() -> None:
     assert named_refusal(CANAL, record(mark)).endswith("is the source protocol ticdc-canal-json?")
     assert (
         losses(CANAL, CANAL, row_message(AB, {"id": "1", "a": "2", "b": "x"}, _tidb={"commitTs": 1}))[
-            "extras"
+            "unknown-fields"
         ]
         == 1
     )

@@ -25,7 +25,7 @@ def test_they_are_doubled_by_canal_alone(target: str) -> None:
     found = [value for value in values if b"i`d" in value and b"CREATE TABLE" not in value]
     assert len(found) == 2
     assert not [value for value in values if b"i``d" in value and b"CREATE TABLE" not in value]
-    assert Loss.SCHEMA_GUESSED not in translator.losses
+    assert Loss.SCHEMA_INFERRED not in translator.losses
 
 
 def test_a_column_with_two_back_ticks_of_its_own_is_another() -> None:

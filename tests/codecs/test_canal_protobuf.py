@@ -77,7 +77,7 @@ def test_a_transaction_over_two_packets() -> None:
     assert isinstance(two, RowChange)
     assert isinstance(last, TransactionMark)
     assert (one.transaction, two.transaction, last.count) == (None, Transaction("99"), None)
-    assert counted == {"transaction-mark": 1, "schema-guessed": 2}
+    assert counted == {"transaction-mark": 1, "schema-inferred": 2}
 
 
 def test_an_end_without_an_id_is_known_by_its_place() -> None:
@@ -94,7 +94,7 @@ def test_rows_see_the_statements_before_them_in_one_packet() -> None:
     for change, names in ((first, ["a"]), (second, ["a", "b"]), (third, ["a"])):
         assert isinstance(change, RowChange)
         assert [each.name for each in change.schema.columns] == names
-    assert counted == {"schema-guessed": 1, "columns-absent": 1}
+    assert counted == {"schema-inferred": 1, "columns-absent": 1}
 
 
 def test_signs_of_life_and_what_changes_nothing() -> None:
@@ -161,7 +161,7 @@ def test_an_update_with_a_minimal_image_has_the_type_and_the_key_of_its_old_colu
     assert isinstance(change, RowChange)
     assert change.schema.primary_key == ("id",)
     assert image(change, is_old=True)["id"] == 7
-    assert counted == {"schema-guessed": 1, "columns-absent": 1}
+    assert counted == {"schema-inferred": 1, "columns-absent": 1}
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,14 @@ EARLIER = ddl("CREATE TABLE t (id INT PRIMARY KEY, c DECIMAL(9,4))", "CREATE", e
 
 
 def written(*statements: dict[str, Any], es: int, type_: str = "decimal") -> tuple[str, bool]:
-    """What becomes of a row of partition 1, and whether its types were guessed."""
+    """What becomes of a row of partition 1, and whether its types were inferred."""
     options = {"schemas.enable": "false", "decimal.handling.mode": "string"}
     translator = Translator("canal-json", "debezium-json", None, options)
     for at, statement in enumerate(statements):
         translator.translate(record(statement, offset=at))
     message = row_message({"id": "int", "c": type_}, {"id": "1", "c": "1.5"}, pkNames=["id"], es=es)
     (out,) = translator.translate(record(message, partition=1))
-    return json.loads(out.value or b"")["after"]["c"], Loss.SCHEMA_GUESSED in translator.losses
+    return json.loads(out.value or b"")["after"]["c"], Loss.SCHEMA_INFERRED in translator.losses
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def outcome(translator: Translator, given: ConsumerRecord) -> object:
 
 @pytest.mark.parametrize("form", _TYPES_IN_ANOTHER_FORM.values(), ids=_TYPES_IN_ANOTHER_FORM.keys())
 @pytest.mark.parametrize("count", [12, 60], ids="{} columns".format)
-@pytest.mark.parametrize("is_known", [True, False], ids=["known", "guessed"])
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "inferred"])
 def test_types_are_read_the_same_after_many_orders(
     is_known: bool, count: int, form: Callable[[str], str]
 ) -> None:

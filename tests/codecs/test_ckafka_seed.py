@@ -202,7 +202,7 @@ def test_without_its_table_a_rows_columns_are_all_varchar_and_that_is_counted() 
     ]
     assert out == canal_rows(is_known=False)
     assert translator.losses == {
-        "schema-guessed": 3,
+        "schema-inferred": 3,
         "type-parameters": 3,
         "snapshot": 1,
         "event-time": 1,
@@ -219,7 +219,7 @@ def ticdc_row(canal: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("is_known", [True, False], ids=["types known", "types guessed"])
+@pytest.mark.parametrize("is_known", [True, False], ids=["types known", "types inferred"])
 def test_rows_of_the_page_become_ticdcs(is_known: bool) -> None:
     out = translate(CKAFKA, TICDC, page_records(*[CREATE_INVENTORY] * is_known, *ROWS))
     assert out[is_known:] == [ticdc_row(message) for message in canal_rows(is_known=is_known)]

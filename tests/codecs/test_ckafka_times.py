@@ -136,12 +136,12 @@ def test_a_time_without_a_type_may_be_of_any_zone(text: str, zone: str, count: i
     """TIMESTAMP or DATETIME, only the DDL tells: until then `timezone` cannot be applied, and that is counted."""
     translator = Translator("ckafka-json", "canal-json", {"timezone": zone})
     translated_records(translator, records(row({"id": "1", "at": text})))
-    assert translator.losses[Loss.VALUE_GUESSED] == count
+    assert translator.losses[Loss.VALUE_INFERRED] == count
 
 
 def test_a_time_without_a_type_is_refused_by_strict() -> None:
     strict = Translator(CKAFKA, CANAL, {"timezone": "Asia/Shanghai"}, {"strict": "true"})
-    with pytest.raises(NotRepresentable, match="value-guessed"):
+    with pytest.raises(NotRepresentable, match="value-inferred"):
         translated_records(strict, records(row({"id": "1", "at": "2024-01-01 12:00:00"})))
 
 
@@ -152,4 +152,4 @@ def test_a_time_with_a_type_is_of_the_zone() -> None:
     *_, out = translated_records(translator, records(create, row(cells)))
     (found,) = json.loads(out.value or b"")["data"]
     assert (found["at"], found["day"]) == ("2024-01-01 04:00:00", "2024-01-01 12:00:00")
-    assert Loss.VALUE_GUESSED not in translator.losses
+    assert Loss.VALUE_INFERRED not in translator.losses

@@ -128,7 +128,7 @@ def test_labels_that_the_definition_lacks_stay_and_are_counted(
     changes = [event for event in found if isinstance(event, RowChange)]
     assert [change.after for change in changes] == [(1, Decimal("1.50")), (expected, Decimal("1.50"))] * 2
     assert [change.schema.complete for change in changes] == [True, False] * 2
-    assert translator.losses == {Loss.SCHEMA_GUESSED: 2}
+    assert translator.losses == {Loss.SCHEMA_INFERRED: 2}
     (out,) = translator.translate(record(given[1], 9))
     assert json.loads(out.value or b"")["NEW_VALUES"] == given[1]["NEW_VALUES"]
 

@@ -136,7 +136,7 @@ def test_schemas_without_connects_names_are_read_by_the_definition(file: str) ->
                 assert (two, two.schema) == (one, one.schema)
                 rows += 1
     assert rows
-    assert nameless.losses[Loss.SCHEMA_GUESSED] == 0
+    assert nameless.losses[Loss.SCHEMA_INFERRED] == 0
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -394,7 +394,7 @@ def test_a_column_that_has_another_name_in_avro_is_counted(name: str, losses: in
     wire = Wire("canal-json", AVRO, None, None)
     for at in range(2):
         wire.write(canal_record(row_message({"id": "int", name: "int"}, {"id": "1", name: "2"}), offset=at))
-    assert wire.translator.losses[Loss.NAMES] == losses
+    assert wire.translator.losses[Loss.COLUMN_NAMES] == losses
 
 
 def test_errors_of_the_json_inside_are_errors_of_avro() -> None:

@@ -162,7 +162,7 @@ def test_a_delete_without_its_row_has_the_columns_of_its_key() -> None:
 def test_an_update_without_its_old_row_is_counted() -> None:
     events, counted = decoded(CREATED, record(row("u", None, {"id": 1, "v": "b"}), {"id": 1}))
     assert isinstance(events[-1], RowChange)
-    assert (events[-1].before, counted) == (None, {"before-unknown": 1})
+    assert (events[-1].before, counted) == (None, {"before-missing": 1})
 
 
 def test_a_virtual_generated_column_has_a_value() -> None:
@@ -231,7 +231,7 @@ def test_rows_behind_all_ddl_have_the_definitions_of_their_time(file: str) -> No
     for order in (records, sorted(records, key=lambda each: "." in each.topic)):
         translator = Translator("debezium-json", "canal-json")
         translated.append({each.place: translator.translate(each) for each in order})
-        assert not translator.guessed_tables
+        assert not translator.inferred_tables
     assert translated[0] == translated[1]
 
 
@@ -242,7 +242,7 @@ def test_a_statement_that_comes_twice_is_learned_once() -> None:
     swaps = [record(swap, offset=at, topic=DDL_TOPIC) for at in (2, 3)]
     events, counted = decoded(CREATED, other, *swaps, record(row(after={"id": 1, "w": 2}), {"id": 1}))
     assert image(events[-1]) == {"id": 1, "w": 2}
-    assert "schema-guessed" not in counted
+    assert "schema-inferred" not in counted
 
 
 LISTED = {

@@ -141,8 +141,8 @@ def test_a_schema_tells_how_a_value_looks(
 ) -> None:
     found, counted = read(definition, value, schema=schema)
     assert (found, type(found)) == (expected, type(expected))
-    assert "schema-guessed" not in counted
-    assert "value-guessed" not in counted
+    assert "schema-inferred" not in counted
+    assert "value-inferred" not in counted
 
 
 @pytest.mark.parametrize(
@@ -213,8 +213,8 @@ def test_without_a_schema_the_definition_and_the_options_tell_it(
 ) -> None:
     found, counted = read(definition, value, options=options)
     assert repr(found) == repr(expected)
-    assert "schema-guessed" not in counted
-    assert "value-guessed" not in counted
+    assert "schema-inferred" not in counted
+    assert "value-inferred" not in counted
 
 
 #: Options of the source, definition, value, Connect type, what it is.
@@ -305,7 +305,7 @@ def test_a_schema_that_no_connector_has_for_a_type_contradicts_the_definition(
     definition: str, value: Any, type_: str
 ) -> None:
     found, counted = read(definition, value, schema=column("c", type_))
-    assert "schema-guessed" in counted
+    assert "schema-inferred" in counted
     assert found in {value, b"\1"}
 
 
@@ -323,9 +323,9 @@ def test_a_timestamp_without_a_zone_is_of_the_zone_that_the_option_names(
 ) -> None:
     digits = len(in_utc) - 20 if "." in in_utc else 0
     definition = f"TIMESTAMP({digits})"
-    assert read(definition, value, schema=schema) == (in_utc, {"zone-guessed": 1})
+    assert read(definition, value, schema=schema) == (in_utc, {"zone-inferred": 1})
     zone = {"timezone": "Asia/Shanghai"}
-    assert read(definition, value, schema=schema, options=zone) == (in_shanghai, {"zone-guessed": 1})
+    assert read(definition, value, schema=schema, options=zone) == (in_shanghai, {"zone-inferred": 1})
     # One that names its zone is not moved.
     assert read("TIMESTAMP", "2026-07-01T08:00:00Z", schema=schema, options=zone) == (
         "2026-07-01 08:00:00",
@@ -343,7 +343,7 @@ def test_a_text_that_is_no_timestamp_is_kept_unless_it_is_of_another_zone(text: 
 
 def test_a_local_time_that_its_zone_has_twice_is_counted() -> None:
     found, counted = read("TIMESTAMP", "2026-10-25 02:30:00", options={"timezone": "Europe/Berlin"})
-    assert (found, counted) == ("2026-10-25 00:30:00", {"zone-guessed": 1, "repeated-hour": 1})
+    assert (found, counted) == ("2026-10-25 00:30:00", {"zone-inferred": 1, "repeated-hour": 1})
 
 
 @pytest.mark.parametrize("text", ["2026-07-01 08:00:0{}", "2026-07-01T08:00:0{}Z"])
@@ -358,11 +358,11 @@ def test_a_timestamp_without_a_zone_is_counted_in_every_row(text: str) -> None:
         for at in range(40)
     ]
     expected = 0 if text.endswith("Z") else 80
-    assert decoded(created, *rows)[1].get("zone-guessed", 0) == expected
+    assert decoded(created, *rows)[1].get("zone-inferred", 0) == expected
     translator = Translator("debezium-json", "canal-json")
     for one in (created, *rows):
         translator.translate(one)
-    assert translator.losses[Loss.ZONE_GUESSED] == expected
+    assert translator.losses[Loss.ZONE_INFERRED] == expected
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_labels_of_a_set_are_known_in_both_spellings(value: str, expected: int) 
 
 def test_a_binary_column_as_text_tells_its_form_itself_where_the_option_does_not() -> None:
     text = column("c", "string")
-    assert read("VARBINARY(9)", "deadbeef", schema=text) == (b"\xde\xad\xbe\xef", {"value-guessed": 1})
+    assert read("VARBINARY(9)", "deadbeef", schema=text) == (b"\xde\xad\xbe\xef", {"value-inferred": 1})
     assert read("VARBINARY(9)", "3q2-7w==", schema=text)[0] == b"\xde\xad\xbe\xef"
     # Eight digits are no BINARY(6) in hexadecimal.
     assert read("BINARY(6)", "deadbeef", schema=text)[0] == bytes.fromhex("75e69d6de79f")
@@ -461,14 +461,14 @@ def test_without_a_definition_the_schema_tells_the_type(
     assert isinstance(change, RowChange)
     assert (image(change)["c"], change.schema.columns[1].type.base) == (expected, base)
     assert change.schema.primary_key == ("id",)
-    assert counted["schema-guessed"] == 1
+    assert counted["schema-inferred"] == 1
 
 
 @pytest.mark.parametrize(("value", "expected"), [(5, 5), ("x", "x"), (1.5, 1.5), (True, 1), (None, None)])
 def test_without_both_a_value_is_taken_for_what_it_looks_like(value: Any, expected: Any) -> None:
     found, counted = read(None, value)
     assert found == expected
-    assert (counted["schema-guessed"], counted["value-guessed"]) == (1, 1)
+    assert (counted["schema-inferred"], counted["value-inferred"]) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -484,7 +484,7 @@ def test_labels_that_the_definition_lacks_are_those_of_the_message(
 ) -> None:
     """The statement that added them has not been seen, or another one, shown later, lacks them."""
     schema = column("c", "string", f"{DATA}.{semantic}", parameters={"allowed": allowed})
-    assert read(definition, value, schema=schema) == (expected, {"schema-guessed": 1})
+    assert read(definition, value, schema=schema) == (expected, {"schema-inferred": 1})
 
 
 @pytest.mark.parametrize(
@@ -505,7 +505,7 @@ def test_other_spellings_of_known_labels_contradict_no_definition(definition: st
 def test_a_message_that_contradicts_the_definition_is_believed() -> None:
     found, counted = read("INT", "text", schema=column("c", "string"))
     assert found == "text"
-    assert counted["schema-guessed"] == 1
+    assert counted["schema-inferred"] == 1
 
 
 # ---------------------------------------------------------------- what the connector has lost
@@ -777,7 +777,7 @@ def test_objects_and_arrays_of_an_unknown_table_are_what_only_looks_so(
     (event,) = events
     assert isinstance(event, RowChange)
     assert (event.schema.columns[1].type.base, image(event)["c"]) == (base, cell)
-    assert counted["value-guessed"] == 1
+    assert counted["value-inferred"] == 1
 
 
 def test_an_object_that_no_column_has_is_refused() -> None:
@@ -849,7 +849,7 @@ def test_digits_of_a_second_that_mysql_does_not_have_are_counted(
         payload = row("c", after=after)
         message = payload if schema is None else wrapped(payload, column("id", "int32"), schema)
         translator.translate(record(json.dumps(message, separators=(",", ":")).encode(), {"id": 1}, at))
-    assert translator.ways["template"] or "+" in value  # templates are for UTC alone
+    assert translator.paths["fast"] or "+" in value  # templates are for UTC alone
     assert translator.losses[Loss.TIME_RANGE] == lost
 
 

@@ -272,7 +272,7 @@ def test_an_update_without_its_old_row_is_an_insert_or_refused() -> None:
     (payload,), _ = encoded(unknown, options=BARE)
     assert shown(payload.value)["op"] == "c"
     with pytest.raises(NotRepresentable, match="old row is unknown"):
-        encoded(unknown, options=BARE | {"unknown-before": "refuse"})
+        encoded(unknown, options=BARE | {"missing-before": "refuse"})
 
 
 def test_columns_that_a_row_lacks_are_not_in_its_schema() -> None:
@@ -348,7 +348,7 @@ def test_schema_names_are_the_topics_name() -> None:
     ("mode", "names", "losses"),
     [
         ("none", ["1a", "b-c", "d_e", "名"], []),
-        ("avro", ["_1a", "b_c", "d_e", "_"], [Loss.NAMES]),
+        ("avro", ["_1a", "b_c", "d_e", "_"], [Loss.COLUMN_NAMES]),
         # From which the own names follow.
         ("avro_unicode", ["_u0031a", "b_u002dc", "d_u005fe", "_u540d"], []),
     ],

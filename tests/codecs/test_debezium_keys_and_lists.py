@@ -51,8 +51,8 @@ def test_a_field_that_a_router_adds_to_the_key_is_counted(
     rows = [record(message, key, at) for at in range(40)]
     found, translator = keys(*([KEYED] if is_known else []), *rows, target=target)
     assert found[-40:] == [{"id": 1}] * 40
-    assert translator.losses[Loss.EXTRAS] == 40
-    assert translator.losses[Loss.SCHEMA_GUESSED] == (0 if is_known else 40)
+    assert translator.losses[Loss.UNKNOWN_FIELDS] == 40
+    assert translator.losses[Loss.SCHEMA_INFERRED] == (0 if is_known else 40)
 
 
 def test_a_key_is_looked_at_in_every_row() -> None:
@@ -62,7 +62,7 @@ def test_a_key_is_looked_at_in_every_row() -> None:
     plan = [own] * 40 + [routed] * 3 + [own] * 2 + [routed] * 40
     found, translator = keys(KEYED, *(record(message, key, at) for at, key in enumerate(plan)))
     assert found == [{"id": 1}] * len(plan)
-    assert translator.losses[Loss.EXTRAS] == 43
+    assert translator.losses[Loss.UNKNOWN_FIELDS] == 43
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -72,7 +72,7 @@ def test_a_delete_without_its_row_has_no_column_that_a_router_has_added(name: st
     message = record(wrapped(row("d"), ID, NAME), key, 1)
     events, counted = decoded(*([KEYED] if is_known else []), message)
     assert image(events[-1], is_old=True) == {"id": 7, "name": ABSENT}
-    assert (counted["columns-absent"], counted["extras"]) == (1, 1)
+    assert (counted["columns-absent"], counted["unknown-fields"]) == (1, 1)
 
 
 def test_without_schemas_the_routers_own_field_is_known_by_its_name() -> None:
@@ -92,7 +92,7 @@ def test_a_table_without_a_key_has_the_one_of_its_messages(is_wrapped: bool) -> 
     for target in ("flat-json", DEBEZIUM):
         found, translator = keys(keyless, *rows, target=target)
         assert found[-40:] == [{"id": 1}] * 40
-        assert Loss.SCHEMA_GUESSED not in +translator.losses
+        assert Loss.SCHEMA_INFERRED not in +translator.losses
     # Without one in the message there is none.
     assert keys(keyless, *rows, *(record(message, None, 40 + at) for at in range(3)))[0][-4:] == [
         {"id": 1},

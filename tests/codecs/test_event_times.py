@@ -141,7 +141,7 @@ def test_templates_of_rows_with_a_time_are_not_for_those_without(
     row, offset = rows[-1], rows[-1].offset + 1
     for at in range(USES):
         translator.translate(msgspec.structs.replace(row, offset=offset + at))
-    assert translator.ways["template"]
+    assert translator.paths["fast"]
     assert not translator.losses[Loss.EVENT_TIME]
     part = "key" if protocol == OPEN else "value"
     timeless = re.sub(time, none, getattr(row, part))

@@ -146,7 +146,7 @@ def test_a_bare_word_agrees_with_any_known_digits() -> None:
     row = canal_row({"id": "int(11)", "at": "datetime"}, {"id": "1", "at": "2026-01-15 02:20:30.123"})
     (out,) = translator.translate(record(row, offset=1))
     assert json.loads(out.value or b"")["mysqlType"]["at"] == "datetime(3)"
-    assert not translator.losses[Loss.SCHEMA_GUESSED]
+    assert not translator.losses[Loss.SCHEMA_INFERRED]
 
 
 # ---------------------------------------------------------------- from Debezium

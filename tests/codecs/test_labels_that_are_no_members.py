@@ -56,7 +56,7 @@ def test_the_column_is_named_or_the_text_passed_on(
     if target in PASSED[source]:
         (out,) = made.translate(row)
         assert f'"secret_e":"{label}"'.encode() in (out.value or b"")
-        assert made.losses[Loss.SCHEMA_GUESSED] == (source == CKAFKA)
+        assert made.losses[Loss.SCHEMA_INFERRED] == (source == CKAFKA)
         return
     with pytest.raises(CodecError) as refused:
         made.translate(row)

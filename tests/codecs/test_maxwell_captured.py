@@ -37,8 +37,8 @@ OTHERWISE = {
 #: What Maxwell's form does not tell apart, whoever writes it; nothing else is lost.
 AMBIGUOUS = {
     Loss.TIME_RANGE,
-    Loss.SCHEMA_GUESSED,
-    Loss.VALUE_GUESSED,
+    Loss.SCHEMA_INFERRED,
+    Loss.VALUE_INFERRED,
     Loss.JSON_NULL,
     Loss.ENUM_INDEX,
 }

@@ -174,7 +174,7 @@ def test_a_set_of_which_nothing_else_is_known_is_text(target: str) -> None:
     translator = Translator(MAXWELL, target)
     written = translator.translate(record(row('{"id":1,"flags":["a","b"]}')))
     assert b"a,b" in (written[-1].value or b"")
-    assert translator.losses[Loss.VALUE_GUESSED] == 1
+    assert translator.losses[Loss.VALUE_INFERRED] == 1
 
 
 @pytest.mark.parametrize("other", ["A", ""])

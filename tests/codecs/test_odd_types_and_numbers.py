@@ -45,7 +45,7 @@ def test_a_type_that_no_server_has_leaves_its_table_unknown(declared: str) -> No
         assert translator.translate(debezium_record(create))
         assert translator.losses[Loss.DDL_NOT_UNDERSTOOD] == 1
         assert translator.translate(debezium_record(message(after={"id": 1, "c": value}), offset=1))
-        assert translator.losses[Loss.SCHEMA_GUESSED] == 1
+        assert translator.losses[Loss.SCHEMA_INFERRED] == 1
 
 
 @pytest.mark.parametrize("declared", POSSIBLE)

@@ -294,7 +294,7 @@ def test_an_old_row_that_nobody_can_tell_is_counted(columns: Any, old: str) -> N
     message = row(f'{{"u":{json.dumps(columns)},"p":{old}}}')
     found = change(message)
     assert (found.op, found.before) == (Op.UPDATE, None)
-    assert counted(records(message)) == {"before-unknown": 1}
+    assert counted(records(message)) == {"before-missing": 1}
     assert values(records(message)) == [{"u": columns}]
 
 

@@ -180,7 +180,7 @@ def test_without_any_ddl_rows_have_the_same_columns_values_and_flags(name: str) 
     translator = Translator(OPEN, OPEN)
     for record in only_rows:
         translator.translate(record)
-    assert translator.losses == {Loss.SCHEMA_GUESSED: len(only_rows)}
+    assert translator.losses == {Loss.SCHEMA_INFERRED: len(only_rows)}
 
 
 def test_statements_of_a_partition_are_those_of_every_other() -> None:
@@ -237,7 +237,7 @@ def test_rows_that_are_written_with_claim_checks_are_read_again() -> None:
     stub = {"u": {"id": cell(3, 1, 11, h=True) | {"w": 7}}, "x": 1}
     odd = ConsumerRecord("t", 0, 0, 0, V1 + segment(key), segment(json.dumps(stub).encode()))
     (event,) = translator.inspect(odd)
-    assert event.source.extras == {"value.u.id.w": 7, "value.x": 1}
+    assert event.source.unknown_fields == {"value.u.id.w": 7, "value.x": 1}
 
 
 @pytest.mark.parametrize("path", FILES)

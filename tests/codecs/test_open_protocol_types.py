@@ -73,9 +73,9 @@ def test_every_type_with_and_without_its_definition(
 ) -> None:
     message = row({"u": {"c": cell(code, value, flags)}})
     create = ddl(f"CREATE TABLE t (c {sql})")
-    known, guessed = change(create, message), change(message)
-    assert known.schema.columns[0].type.base == guessed.schema.columns[0].type.base
-    assert repr(known.after) == repr(guessed.after) == repr((canonical,))
+    known, inferred = change(create, message), change(message)
+    assert known.schema.columns[0].type.base == inferred.schema.columns[0].type.base
+    assert repr(known.after) == repr(inferred.after) == repr((canonical,))
     assert known.schema.complete
     assert values(records(create, message))[1] == values(records(message))[0] == message[1]
 

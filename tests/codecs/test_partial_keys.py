@@ -125,4 +125,4 @@ def test_pk_names_are_columns_in_any_letter_case_each_once(
     row["mysqlType"]["no"], row["sqlType"]["no"] = "int(11)", 4
     (out,) = translator.translate(record(row, offset=1))
     assert out.key == key
-    assert translator.losses[Loss.SCHEMA_GUESSED] == (0 if is_known else 1)
+    assert translator.losses[Loss.SCHEMA_INFERRED] == (0 if is_known else 1)

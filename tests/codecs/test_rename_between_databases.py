@@ -38,8 +38,8 @@ def test_readers_of_ticdc_learn_from_where(target: str) -> None:
     values = [(out.value or b"").decode(errors="replace") for out in written]
     assert sum(TICDCS in value for value in values) == 1
     assert not any(TEXT in value for value in values)
-    assert made.losses[Loss.SCHEMA_GUESSED] == made.losses[Loss.TABLE_DEFINITION] == 0
-    assert made.guessed_tables == {}
+    assert made.losses[Loss.SCHEMA_INFERRED] == made.losses[Loss.TABLE_DEFINITION] == 0
+    assert made.inferred_tables == {}
 
 
 def test_the_definition_goes_along() -> None:
@@ -98,7 +98,7 @@ def test_rows_are_not_read_by_a_definition_that_may_be_gone(
     reading = Translator(source, DEBEZIUM, target_options={"debezium-disable-schema": "true"})
     *_, out = translated_records(reading, given)
     assert json.loads(out.value or b"")["payload"]["after"]["x"] == "2020-01-01 00:00:00.123"
-    assert reading.losses[Loss.SCHEMA_GUESSED] == 1
+    assert reading.losses[Loss.SCHEMA_INFERRED] == 1
 
 
 def test_a_table_in_no_database_is_not_written_as_one() -> None:

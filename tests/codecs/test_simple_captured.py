@@ -148,7 +148,7 @@ def test_simple_of_other_formats_is_ticdcs_own(source: str, path: str) -> None:
     assert [told(json.loads(out.value or b"")) for out in outs] == [
         told(message) for message in messages if message["type"] != "BOOTSTRAP"
     ]
-    assert "schema-guessed" not in counted(translator)
+    assert "schema-inferred" not in counted(translator)
 
 
 @pytest.mark.parametrize("path", files_of("canal-json.tidb-extension"))

@@ -115,7 +115,7 @@ def test_native_debezium_is_named() -> None:
 def test_an_update_without_before() -> None:
     (event,), translator = decoded(record(message("u", after={"id": 1})))
     assert row(event).before is None
-    assert translator.losses[Loss.BEFORE_UNKNOWN] == 1
+    assert translator.losses[Loss.BEFORE_MISSING] == 1
 
 
 def test_a_watermark() -> None:
@@ -210,7 +210,7 @@ def test_a_message_that_contradicts_the_catalog_is_believed(after: dict[str, Any
     assert values.keys() == after.keys()
     assert values["v"] == "x"
     assert row(event).schema.primary_key == ("id",)
-    assert translator.losses[Loss.SCHEMA_GUESSED] == 2
+    assert translator.losses[Loss.SCHEMA_INFERRED] == 2
 
 
 SAID = [
@@ -288,8 +288,8 @@ def test_without_a_catalog_the_message_tells_the_types(
     change = row(event)
     assert [column.type.base for column in change.schema.columns] == [base]
     assert canonical is msgspec.UNSET or change.after == (canonical,)
-    by_value = {Loss.VALUE_GUESSED: 1} if said is None or value == "text after all" else {}
-    assert translator.losses == {Loss.SCHEMA_GUESSED: 1} | by_value
+    by_value = {Loss.VALUE_INFERRED: 1} if said is None or value == "text after all" else {}
+    assert translator.losses == {Loss.SCHEMA_INFERRED: 1} | by_value
     out = translator.translate(record(message(after={"c": value}) | {"schema": block(*columns)}))
     assert json.loads(out[0].value or b"")["payload"]["after"] == {"c": value}
 
@@ -384,11 +384,11 @@ def test_a_type_that_only_the_value_tells_is_a_loss() -> None:
     said = block({"type": "int32", "field": "b"})
     events, translator = decoded(*(record(value | {"schema": said}, offset=at) for at in (1, 2)))
     assert [column.type.base for column in row(events[0]).schema.columns] == ["bigint", "int"]
-    assert translator.losses == {Loss.SCHEMA_GUESSED: 2, Loss.VALUE_GUESSED: 2}
+    assert translator.losses == {Loss.SCHEMA_INFERRED: 2, Loss.VALUE_INFERRED: 2}
     strict = Translator(
         DEBEZIUM, "ticdc-canal-json", None, {"strict": "true", "enable-tidb-extension": "true"}
     )
-    with pytest.raises(NotRepresentable, match="value-guessed"):
+    with pytest.raises(NotRepresentable, match="value-inferred"):
         strict.translate(record(value))
 
 
@@ -412,8 +412,8 @@ def test_rows_of_a_dropped_table_that_has_come_back(after: dict[str, Any], is_th
         bases = {column.name: column.type.base for column in change.schema.columns}
         assert bases["id"] == ("int" if is_the_old_one else "bigint")
         assert ("decimal" in bases.values()) is is_the_old_one
-    guessed = {} if is_the_old_one else {Loss.VALUE_GUESSED: 2}
-    assert translator.losses == {Loss.SCHEMA_GUESSED: 2} | guessed
+    inferred = {} if is_the_old_one else {Loss.VALUE_INFERRED: 2}
+    assert translator.losses == {Loss.SCHEMA_INFERRED: 2} | inferred
 
 
 def test_the_present_moment_as_0_is_null() -> None:

@@ -144,14 +144,14 @@ def test_start_ts() -> None:
 def test_what_source_has_no_member_for_is_counted() -> None:
     more: dict[str, Any] = {
         "gtid": "g:1",
-        "extras": {"a": 1},
+        "unknown-fields": {"a": 1},
         "row_key": b"k",
         "binlog_position": 4,
         "snapshot": True,
     }
     *_, losses = encoded(T, None, (1, "x", 2), **more)
     assert sorted(losses) == sorted(
-        [Loss.GTID, Loss.EXTRAS, Loss.ROW_KEY, Loss.BINLOG_POSITION, Loss.SNAPSHOT]
+        [Loss.GTID, Loss.UNKNOWN_FIELDS, Loss.ROW_KEY, Loss.BINLOG_POSITION, Loss.SNAPSHOT]
     )
 
 

@@ -64,7 +64,7 @@ def written(target: str, options: Mapping[str, str]) -> tuple[list[RowChange], T
 
 def test_every_target_with_old_rows_has_the_option() -> None:
     options = {name: codec.options.__struct_fields__ for name, codec in BUILT_IN.items()}
-    assert DEFAULTS.keys() == {name for name, fields in options.items() if "unknown_before" in fields}
+    assert DEFAULTS.keys() == {name for name, fields in options.items() if "missing_before" in fields}
     # They have no old rows, and do not miss them.
     assert options.keys() - DEFAULTS.keys() == {"flat-json", "ticdc-avro"}
 
@@ -74,7 +74,7 @@ def test_the_default_is_never_read_as_an_update_that_changes_nothing(target: str
     changes, translator = written(target, {})
     assert [(change.op, change.before) for change in changes] == [(DEFAULTS[target], None)] * 2
     assert [change.after[1] for change in changes if change.after] == ["x", "y"]
-    assert translator.losses[Loss.BEFORE_UNKNOWN] == 2
+    assert translator.losses[Loss.BEFORE_MISSING] == 2
 
 
 @pytest.mark.parametrize("target", DEFAULTS)
@@ -90,7 +90,7 @@ def test_of_two_rows_each_is_written_and_counted_for_itself(target: str) -> None
         changes = [event for events in read for event in events if isinstance(event, RowChange)]
         expected = [(DEFAULTS[target], False) if one is None else (Op.UPDATE, True) for one in old]
         assert [(change.op, change.before is not None) for change in changes] == expected
-        assert translator.losses[Loss.BEFORE_UNKNOWN] == 1
+        assert translator.losses[Loss.BEFORE_MISSING] == 1
 
 
 @pytest.mark.parametrize("target", DEFAULTS)
@@ -102,25 +102,25 @@ def test_two_rows_of_one_record_are_two_losses_from_other_sources_too(target: st
     value = b"\n".join([msgspec.json.encode(line)] * 2)
     translator = Translator("toy-lines", target)
     Resolver().translate(translator, ConsumerRecord("topic", 0, 0, 3, None, value))
-    assert translator.losses[Loss.BEFORE_UNKNOWN] == 2
+    assert translator.losses[Loss.BEFORE_MISSING] == 2
 
 
 @pytest.mark.parametrize("target", DEFAULTS)
 def test_it_can_be_an_insert(target: str) -> None:
-    changes, translator = written(target, {"unknown-before": "insert"})
+    changes, translator = written(target, {"missing-before": "insert"})
     assert [change.op for change in changes] == [Op.INSERT] * 2
-    assert translator.losses[Loss.BEFORE_UNKNOWN] == 2
+    assert translator.losses[Loss.BEFORE_MISSING] == 2
 
 
 @pytest.mark.parametrize("target", DEFAULTS)
 def test_it_can_be_refused(target: str) -> None:
-    with pytest.raises(EncodeError, match="unknown-before=insert"):
-        written(target, {"unknown-before": "refuse"})
+    with pytest.raises(EncodeError, match="missing-before=insert"):
+        written(target, {"missing-before": "refuse"})
 
 
 @pytest.mark.parametrize("target", ["ticdc-open-protocol", "ticdc-debezium"])
 def test_a_target_without_old_rows_does_not_miss_them(target: str) -> None:
-    changes, _ = written(target, {"unknown-before": "refuse", "output-old-value": "false"})
+    changes, _ = written(target, {"missing-before": "refuse", "output-old-value": "false"})
     assert [change.before for change in changes] == [None, None]
 
 
@@ -130,7 +130,7 @@ def test_an_update_that_changes_nothing_stays_one(target: str) -> None:
     same = UPDATE | {"data": UPDATE["data"][:1], "old": [{}]}
     (out,) = translator.translate(record(same))
     assert json.loads(out.value or b"")["type"] == "UPDATE"
-    assert translator.losses[Loss.BEFORE_UNKNOWN] == 0
+    assert translator.losses[Loss.BEFORE_MISSING] == 0
 
 
 def test_a_row_that_is_reduced_to_its_key_is_an_insert_too() -> None:

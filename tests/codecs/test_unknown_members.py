@@ -80,7 +80,7 @@ def test_unknown_members_are_in_the_events_of_their_message(protocol: str, membe
             for changed, where in with_unknown_members(protocol, record, columns, member):
                 found, losses = peek(wire, changed)
                 assert len(found) == len(events), where
-                unknown = {path for event in found for path in event.source.extras or ()}
+                unknown = {path for event in found for path in event.source.unknown_fields or ()}
                 assert any(map(is_unknown, unknown)) if found else losses, where
                 count += 1
             wire.read(record)
@@ -91,8 +91,8 @@ def test_unknown_members_are_in_the_events_of_their_message(protocol: str, membe
 @pytest.mark.parametrize("event", [insert(), CREATED, *OTHERS], ids=lambda event: type(event).__name__)
 def test_unknown_members_are_counted_with_every_event(protocol: str, event: Event) -> None:
     wire = Wire(PROTOCOLS[protocol], {})
-    records, losses = wire.write(msgspec.structs.replace(event, source=source_with("extras")))
-    assert losses.count(Loss.EXTRAS) == 1 or not records
+    records, losses = wire.write(msgspec.structs.replace(event, source=source_with("unknown_fields")))
+    assert losses.count(Loss.UNKNOWN_FIELDS) == 1 or not records
 
 
 @pytest.mark.parametrize("protocol", [each.values[0] for each in FIRST])

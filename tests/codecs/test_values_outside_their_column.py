@@ -206,7 +206,7 @@ def outcome(source: str, way: str, target: str, options: dict[str, str], case: t
         return "refused" if error.path.rpartition(".")[2] == "c" else f"refused at {error.path!r}"
     except RelayError as error:
         return str(error)
-    lost = set(translator.losses) & {Loss.DECIMAL_DIGITS, Loss.ZERO_DATE, Loss.VALUE_GUESSED}
+    lost = set(translator.losses) & {Loss.DECIMAL_DIGITS, Loss.ZERO_DATE, Loss.VALUE_INFERRED}
     if lost:
         return f"lost {lost}"
     found = values(target, target_statement(target, case[0]), consumed([out, out])[1])

@@ -109,7 +109,7 @@ def test_cells_of_open_protocol(columns: str, part: str, text: str) -> None:
         assert warm == cold
 
 
-@pytest.mark.parametrize("is_known", [True, False], ids=["known", "guessed"])
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "inferred"])
 @pytest.mark.parametrize("part", ["u", "d", "p"])
 @pytest.mark.parametrize(
     ("sql_type", "code", "flags"),
@@ -244,7 +244,7 @@ def test_the_key_of_another_table_adds_no_columns(key: str | None) -> None:
     (out,) = translator.translate(debezium_record(ROW, key))
     assert json.loads(out.value or b"")["data"] == [{"id": "1", "k": "2", "n": "1.50", "f": "0.5", "v": "x"}]
     assert json.loads(out.value or b"")["pkNames"] == ["id"]
-    assert "value-guessed" not in translator.losses
+    assert "value-inferred" not in translator.losses
 
 
 @pytest.mark.parametrize("schema", [False, True])
@@ -296,7 +296,7 @@ def test_a_decimal_may_be_text(text: str, value: str) -> None:
         DEBEZIUM, [statement(TABLE), debezium_record(ROW)], debezium_record(ROW | {"n": text})
     ):
         assert json.loads(found[0].value)["data"][0]["n"].removeprefix("-") == value
-        assert "value-guessed" not in losses
+        assert "value-inferred" not in losses
 
 
 def test_minus_zero_is_an_integer_of_debezium() -> None:
@@ -304,7 +304,7 @@ def test_minus_zero_is_an_integer_of_debezium() -> None:
         DEBEZIUM, [statement(TABLE), debezium_record(ROW)], debezium_record(ROW | {"k": "-0"})
     ):
         assert json.loads(found[0].value)["data"][0]["k"] == "0"
-        assert "value-guessed" not in losses
+        assert "value-inferred" not in losses
 
 
 # ---------------------------------------------------------------- Canal

@@ -286,7 +286,7 @@ def in_own_memory(given: ConsumerRecord) -> ConsumerRecord:
     return msgspec.structs.replace(given, key=key, value=value)
 
 
-@pytest.mark.parametrize("is_known", [True, False], ids=["known", "guessed"])
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "inferred"])
 @pytest.mark.parametrize("target", PROTOCOLS)
 @pytest.mark.parametrize("source", PROTOCOLS)
 def test_a_table_of_200_columns_takes_less_than_half_a_megabyte(
@@ -312,7 +312,7 @@ def held_by_a_table(source: str, target: str, *, is_known: bool) -> int:
     return held_by(rows)
 
 
-@pytest.mark.parametrize("is_known", [True, False], ids=["known", "guessed"])
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "inferred"])
 @pytest.mark.parametrize(
     ("source", "target"),
     [
@@ -411,7 +411,7 @@ def test_long_texts_of_type_numbers_are_not_kept() -> None:
     assert held_by(rows) < 1_000_000
 
 
-@pytest.mark.parametrize("is_known", [True, False], ids=["known", "guessed"])
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "inferred"])
 @pytest.mark.parametrize(("rows", "changed"), [(9999, 1), (9999, 2), (7000, 6)])
 def test_shapes_of_one_message_do_not_read_all_its_types(rows: int, changed: int, is_known: bool) -> None:
     chance = random.Random(1)

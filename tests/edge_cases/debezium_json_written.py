@@ -14,7 +14,7 @@ CASES = EdgeCases("ticdc-debezium", "Debezium JSON, written")
 
 BARE = {"schemas.enable": "false"}
 #: What is counted of the sources of these cases, and is not what they are about.
-_USUAL = frozenset({"binlog-position-synthetic", "value-guessed"})
+_USUAL = frozenset({"binlog-position-synthetic", "value-inferred"})
 
 
 def made(source: str, *records: ConsumerRecord, options: Options | None = None) -> Sent:

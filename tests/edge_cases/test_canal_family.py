@@ -94,9 +94,9 @@ def test_a_row_of_another_partition_at_the_commit_ts_of_a_ddl_is_older_than_it()
 @CASES.covers("70")
 def test_unknown_members_of_tidb_are_kept_in_the_event() -> None:
     message = INSERT | {"_tidb": {"commitTs": TSO, "tableId": 5}}
-    assert change(TICDC, message).source.extras == {"_tidb.tableId": 5}
+    assert change(TICDC, message).source.unknown_fields == {"_tidb.tableId": 5}
     assert sent(TICDC, TICDC, message, writing=EXTENSION)[0]["_tidb"] == {"commitTs": TSO}
-    assert counted(TICDC, TICDC, message, writing=EXTENSION)["extras"] == 1
+    assert counted(TICDC, TICDC, message, writing=EXTENSION)["unknown-fields"] == 1
 
 
 # ---------------------------------------------------------------- DDL and statements

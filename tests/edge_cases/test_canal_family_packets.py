@@ -20,7 +20,7 @@ def test_an_update_from_null_to_a_value() -> None:
     assert change.source == Source(
         "canal", 1_589_373_546_000 * 10**6, binlog_file="mysql-bin.000003", binlog_position=484, server_id=1
     )
-    assert counted == {"schema-guessed": 1}
+    assert counted == {"schema-inferred": 1}
 
 
 @CASES.covers("89")

@@ -91,7 +91,7 @@ def test_old_that_is_shorter_than_data_tells_of_no_row_and_is_counted(target: st
         ("INSERT", [ab(1)], None),
         ("INSERT", [ab(2)], None),
     ]
-    assert counted(CANAL, target, message)["before-unknown"] == 2
+    assert counted(CANAL, target, message)["before-missing"] == 2
 
 
 @CASES.covers("6")
@@ -216,7 +216,7 @@ def test_names_of_columns_are_compared_with_their_case() -> None:
     )
     message = row_message({"ID": "decimal"}, {"ID": "1.000"})
     assert [column.name for column in change(TICDC, create, message).schema.columns] == ["ID"]
-    assert counted(TICDC, CANAL, create, message)["schema-guessed"] == 1
+    assert counted(TICDC, CANAL, create, message)["schema-inferred"] == 1
 
 
 # ---------------------------------------------------------------- incomplete rows

@@ -231,7 +231,7 @@ def test_without_members_an_enum_stays_a_number_and_that_is_counted_where_labels
     assert (found.after, found.schema.columns[0].type.members) == ((2,), None)
     assert {through(source, target, "enum", "2") for target in (TICDC, CANAL)} == {"2"}
     assert sent(source, CKAFKA, bare)[0]["NEW_VALUES"] == {"c": "2"}
-    assert counted(source, CKAFKA, bare)["schema-guessed"] == 1
+    assert counted(source, CKAFKA, bare)["schema-inferred"] == 1
 
 
 # ---------------------------------------------------------------- JSON

@@ -169,7 +169,7 @@ def test_a_row_of_an_unknown_table_is_all_text_and_counted() -> None:
     (out,) = sent(CKAFKA, TICDC, message)
     assert (out["data"], out["pkNames"]) == ([ROW], [])
     assert (out["mysqlType"], out["sqlType"]) == (dict.fromkeys(ROW, "varchar"), dict.fromkeys(ROW, 12))
-    assert counted(CKAFKA, TICDC, message)["schema-guessed"] == 1
+    assert counted(CKAFKA, TICDC, message)["schema-inferred"] == 1
 
 
 @CASES.covers("79")
@@ -177,7 +177,7 @@ def test_an_update_without_its_old_row() -> None:
     message = official(ROW, None, "U")
     found = change(CKAFKA, message)
     assert (found.op, found.before, found.after) == (Op.UPDATE, None, ("1", "1", "x"))
-    assert counted(CKAFKA, TICDC, message)["before-unknown"] == 1
+    assert counted(CKAFKA, TICDC, message)["before-missing"] == 1
 
 
 @CASES.covers("80")

@@ -80,7 +80,7 @@ def test_an_update_without_its_old_row_is_an_insert_or_refused() -> None:
     one = changed({"id": "1", "v": "2"})
     assert ops(made(TICDC, CREATE, one, options=BARE)) == [("c", None, {"id": 1, "v": 2})]
     with pytest.raises(NotRepresentable):
-        made(TICDC, CREATE, one, options=BARE | {"unknown-before": "refuse"})
+        made(TICDC, CREATE, one, options=BARE | {"missing-before": "refuse"})
 
 
 @CASES.covers("84", "85", "86")

@@ -245,7 +245,7 @@ def test_an_update_from_null() -> None:
 def test_an_update_without_old_does_not_tell_the_old_row() -> None:
     events, counted = read(TABLE, row('{"id":1,"a":"x"}', "update"))
     assert isinstance(events[1], RowChange)
-    assert (events[1].before, counted) == (None, {"before-unknown": 1})
+    assert (events[1].before, counted) == (None, {"before-missing": 1})
     (same,) = changes(TABLE, row('{"id":1,"a":"x"}', "update", "{}"))
     assert same.before == same.after
 
@@ -378,10 +378,10 @@ def test_several_objects_in_one_value() -> None:
 @CASES.covers("M29")
 def test_unknown_members_are_counted() -> None:
     (change,) = changes(TABLE, row('{"id":1,"a":"x"}', team="shop"))
-    assert change.source.extras == {"team": "shop"}
+    assert change.source.unknown_fields == {"team": "shop"}
     translator = Translator(MAXWELL, MAXWELL)
     translator.translate(row('{"id":1,"a":"x"}', team="shop"))
-    assert translator.losses[Loss.EXTRAS] == 1
+    assert translator.losses[Loss.UNKNOWN_FIELDS] == 1
 
 
 @CASES.covers("M30")
@@ -417,9 +417,9 @@ def test_names_in_camel_case() -> None:
     (change,) = changes(create, insert, **options)
     assert image(change) == {"user_id": 1, "_tidb": 2, "UserName": 3}
     assert change.source.server_id == 4
-    (guessed,) = changes(insert, **options)
-    assert image(guessed) == {"userId": 1, "tidb": 2, "UserName": 3}
-    assert guessed.schema.primary_key == ("userId",)
+    (inferred,) = changes(insert, **options)
+    assert image(inferred) == {"userId": 1, "tidb": 2, "UserName": 3}
+    assert inferred.schema.primary_key == ("userId",)
     (message,) = written(
         MAXWELL, create, insert, source_options=options, **options, output_primary_key_columns="true"
     )
@@ -455,7 +455,7 @@ def test_a_value_that_contradicts_the_definition_is_guessed() -> None:
     events, counted = read(TABLE, row('{"id":1,"a":[1]}'))
     assert isinstance(events[1], RowChange)
     assert (image(events[1]), events[1].schema.complete) == ({"id": 1, "a": "[1]"}, False)
-    assert counted == {"schema-guessed": 1, "value-guessed": 1}
+    assert counted == {"schema-inferred": 1, "value-inferred": 1}
 
 
 # ---------------------------------------------------------------- keys

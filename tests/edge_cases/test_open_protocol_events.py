@@ -280,7 +280,7 @@ def test_an_update_whose_old_row_nobody_knows() -> None:
     assert values([update], source=CANAL) == [{"u": {"a": cell(3, 1)}}]
     translator = Translator(CANAL, OPEN)
     translator.translate(update)
-    assert translator.losses[Loss.BEFORE_UNKNOWN] == 1
+    assert translator.losses[Loss.BEFORE_MISSING] == 1
 
 
 @CASES.covers("E08")

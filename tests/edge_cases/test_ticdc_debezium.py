@@ -141,7 +141,7 @@ def test_without_a_schema_the_catalog_tells_the_types() -> None:
     assert made.outs[0].key == b'{"payload":{"id":1}}'
     assert str(read("DECIMAL(9,2)", "1.5")) == "1.50"
     assert read(None, "1.5") == 1.5
-    assert counted(None, "1.5") == {"schema-guessed": 1, "value-guessed": 1}
+    assert counted(None, "1.5") == {"schema-inferred": 1, "value-inferred": 1}
 
 
 @CASES.covers("80")

@@ -82,7 +82,7 @@ def test_an_update_without_its_old_row_is_none_that_changes_nothing(before: dict
         assert [(out["type"], out["old"], out["data"]) for out in made.values] == [
             ("INSERT", None, [{"id": "1", "v": "2"}])
         ]
-        assert made.counted == {"before-unknown": 1}
+        assert made.counted == {"before-missing": 1}
 
 
 @CASES.covers("85")
@@ -424,7 +424,7 @@ def test_a_key_that_the_row_does_not_show_is_part_of_it(create: ConsumerRecord |
         [{"id": 7, "v": 3}, None],
     ]
     assert rows[3].schema == rows[0].schema
-    assert translator.losses == ({} if create else {"schema-guessed": 4, "value-guessed": 4})
+    assert translator.losses == ({} if create else {"schema-inferred": 4, "value-inferred": 4})
     for one in (CANAL, TICDC):
         made = sent(DEBEZIUM, one, *([create] if create else []), records[1]).values
         assert [(out["type"], out["pkNames"], out["data"]) for out in made] == [

@@ -376,7 +376,7 @@ def test_without_type_and_catalog_bytes_are_text() -> None:
         == read("BLOB", given, {"type": "string"})
         == b"\xde\xad\xbe\xef"
     )
-    assert counted(None, given, said={"type": "string"}) == {"schema-guessed": 1}
+    assert counted(None, given, said={"type": "string"}) == {"schema-inferred": 1}
     assert counted("BLOB", given, said={"type": "string"}) == {}
 
 
@@ -407,7 +407,7 @@ def test_geometries_which_ticdc_does_not_have_are_bytes_and_counted() -> None:
     made = written("POINT", point.decode("latin-1"), CANAL)
     assert made.cell() == f'"{base64.b64encode(point).decode()}"'
     # The message has no `sqlType`, as that of a look-alike whose binary values may be hex.
-    assert made.counted == {Loss.COLUMN_TYPE: 1, Loss.VALUE_GUESSED: 1}
+    assert made.counted == {Loss.COLUMN_TYPE: 1, Loss.VALUE_INFERRED: 1}
 
 
 @CASES.covers("59")

@@ -204,7 +204,7 @@ def test_a_local_time_of_nowhere_is_in_the_zone_of_the_source() -> None:
     local = {"location": "Local", "value": "2024-02-26 12:34:56"}
     value, translator = value_of(schema, local, {"timezone": "Asia/Shanghai"})
     assert value == "2024-02-26 04:34:56"
-    assert counted(translator) == {"zone-guessed": 1}
+    assert counted(translator) == {"zone-inferred": 1}
     named = {"location": "America/New_York", "value": "2024-02-26 12:34:56.5"}
     value, translator = value_of(schema, named, {"timezone": "Asia/Shanghai"})
     assert (value, counted(translator)) == ("2024-02-26 17:34:56.5", {})

@@ -244,10 +244,10 @@ topic = "{self.target}"
 history_topic = "{self.history}"
 [errors]
 decode = "dead-letter"
-first_failures = 0
+max_initial_failures = 0
 dead_letter_topic = "{self.dead_letters}"
-on_failure_share = "degrade"
-failure_share = 1.0
+on_max_failure_ratio = "degrade"
+max_failure_ratio = 1.0
 [delivery]
 mode = "{mode}"
 processes = {processes}

@@ -25,7 +25,7 @@ from relay.mysql.types import BINARIES, FRACTIONAL, INTEGER_BITS, quoted_table
 VALUES_LOST: Final = frozenset(
     {
         *(
-            Loss.VALUE_GUESSED,
+            Loss.VALUE_INFERRED,
             Loss.INVALID_TEXT,
             Loss.DECIMAL_DIGITS,
             Loss.ZERO_DATE,
@@ -34,7 +34,7 @@ VALUES_LOST: Final = frozenset(
             Loss.YEAR_BELOW_100,
         ),
         *(Loss.ENUM_INDEX, Loss.NULL_REPLACED_BY_DEFAULT, Loss.NULL_OR_DEFAULT, Loss.EPOCH_OR_ZERO_DATE),
-        *(Loss.COLUMN_TYPE, Loss.TYPE_PARAMETERS, Loss.UNTYPED, Loss.SCHEMA_GUESSED, Loss.EMPTY_ROW),
+        *(Loss.COLUMN_TYPE, Loss.TYPE_PARAMETERS, Loss.UNTYPED, Loss.SCHEMA_INFERRED, Loss.EMPTY_ROW),
     }
 )
 #: What cells of a column are, by its base type, as `relay.model.events` says; of others they may be anything.
@@ -46,7 +46,7 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
     "decimal": (Decimal,),
 }
 _BEFORE_LOST: Final = frozenset(
-    {Loss.BEFORE_UNKNOWN, Loss.BEFORE_IMAGE, Loss.COLUMNS_ABSENT, Loss.DELETE_IMAGE}
+    {Loss.BEFORE_MISSING, Loss.BEFORE_IMAGE, Loss.COLUMNS_ABSENT, Loss.DELETE_IMAGE}
 )
 
 
@@ -176,7 +176,7 @@ def _same_change(
     """How many changes that were read stand for one of the source: two if it was split."""
     # Where a target tells whole seconds, a row of the first second of 1970 looks like one of a snapshot.
     ops = [_without_snapshot(each.op) for each in here]
-    if change.table != here[0].table and Loss.NAMES not in losses:
+    if change.table != here[0].table and Loss.COLUMN_NAMES not in losses:
         raise BrokenError("events", "another table", route, f"{change.table} / {here[0].table}")
     if change.op is Op.UPDATE and ops == [Op.DELETE, Op.INSERT]:
         return 2

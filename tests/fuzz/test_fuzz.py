@@ -266,7 +266,7 @@ def test_an_unknown_member_that_is_lost_without_a_word_is_found(monkeypatch: pyt
 
     def fault(translator: Translator, record: ConsumerRecord) -> list[Event]:
         found = inspect(translator, record)
-        sources = [msgspec.structs.replace(event.source, extras=None) for event in found]
+        sources = [msgspec.structs.replace(event.source, unknown_fields=None) for event in found]
         return [
             msgspec.structs.replace(event, source=source)
             for event, source in zip(found, sources, strict=True)

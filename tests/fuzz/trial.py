@@ -68,7 +68,7 @@ _LEFT_OUT: Final = {
 
 
 #: What is counted where a definition is not written, or not with this copy of its statement.
-_UNTOLD: Final = frozenset({Loss.TABLE_DEFINITION, Loss.TABLE_LEFT_OUT, Loss.NO_TOPIC, Loss.DDL_COPIES})
+_UNTOLD: Final = frozenset({Loss.TABLE_DEFINITION, Loss.TABLES_FILTERED, Loss.NO_TOPIC, Loss.DDL_COPIES})
 
 
 class Refused(NamedTuple):
@@ -257,10 +257,10 @@ class Bench:
         if events and not is_carried(events):
             raise BrokenError("unknown member", "not carried", self.setting.source)
         # Of several events, the target may have no place for the one that has the member.
-        if outcome and all(is_carried([event]) for event in events) and not losses[Loss.EXTRAS]:
+        if outcome and all(is_carried([event]) for event in events) and not losses[Loss.UNKNOWN_FIELDS]:
             raise BrokenError("unknown member", "not counted", route)
-        if losses - Counter({Loss.EXTRAS: losses[Loss.EXTRAS]}) != cold.losses:
-            differing = sorted({*(cold.losses - losses), *(losses - cold.losses)} - {Loss.EXTRAS})
+        if losses - Counter({Loss.UNKNOWN_FIELDS: losses[Loss.UNKNOWN_FIELDS]}) != cold.losses:
+            differing = sorted({*(cold.losses - losses), *(losses - cold.losses)} - {Loss.UNKNOWN_FIELDS})
             raise BrokenError("unknown member", f"counts {', '.join(differing)} or not", route)
 
     def _is_repeatable(
@@ -435,7 +435,7 @@ class Bench:
 
     def _knows_other_types(self, given: Sequence[Event]) -> bool:
         """Whether the reader may have a definition of a row's table with other types than the row was read
-        with: it has one, at present or for this place, or the row's types were guessed from what it says.
+        with: it has one, at present or for this place, or the row's types were inferred from what it says.
         """
         for event in given:
             if not isinstance(event, RowChange):

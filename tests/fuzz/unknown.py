@@ -50,7 +50,7 @@ def without_member(record: ConsumerRecord) -> ConsumerRecord | None:
 
 def is_carried(events: Sequence[Event]) -> bool:
     """Whether an event has the unknown member."""
-    return any(is_unknown(path) for event in events for path in event.source.extras or ())
+    return any(is_unknown(path) for event in events for path in event.source.unknown_fields or ())
 
 
 def _columns(sample: Sample) -> list[set[str] | None]:

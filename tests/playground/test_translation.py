@@ -128,7 +128,7 @@ def test_losses_and_assumptions_have_words() -> None:
     assert [(loss["what"], loss["is_note"]) for loss in record["lost"]] == [
         ("commit-ts", False),
         ("type-parameters", False),
-        ("schema-guessed", True),
+        ("schema-inferred", True),
     ]
     assert all(loss["words"] and loss["count"] == 1 for loss in record["lost"])
     assert "watermarks" in asked(TICDC, CANAL, one.message)["cannot_carry"]

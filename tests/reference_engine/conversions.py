@@ -254,7 +254,7 @@ READS: Final[Mapping[str, Callable[..., Read]]] = {
     "base64": _bytes(read_base64),
     "base64-url": _bytes(forms.read_url_safe),
     "plain-hex": _bytes(forms.read_plain_hex),
-    "guessed-binary": lambda length: functools.partial(forms.guess_binary, length),
+    "guessed-binary": lambda length: functools.partial(forms.infer_binary, length),
     "go-quoted": lambda: open_protocol.read_quoted,
     # Text.
     "base64-text": lambda: lambda text: open_protocol.read_text(read_base64(text)),

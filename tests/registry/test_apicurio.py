@@ -37,7 +37,7 @@ def url() -> Iterator[str]:
 
 def client(url: str, cache: Path | None = None, **more: Any) -> SchemaRegistry:
     settings = RegistrySettings(
-        table="target.schema_registry", urls=(url,), cache=str(cache) if cache else "", **more
+        table="target.schema_registry", urls=(url,), cache_dir=str(cache) if cache else "", **more
     )
     return SchemaRegistry(settings, retries=1)
 

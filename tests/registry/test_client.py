@@ -494,7 +494,7 @@ def test_what_is_no_answer_of_a_registry_is_no_reason_to_forget(
 def test_a_registry_that_answers_is_believed_more_than_what_is_kept(
     fake: FakeRegistry, tmp_path: Path
 ) -> None:
-    registry = client(fake.url, cache=str(tmp_path), retries=0)
+    registry = client(fake.url, cache_dir=str(tmp_path), retries=0)
     assert registry.id_of(SUBJECT, record("id")) == 1
     fake.texts.clear()
     fake.subjects.clear()

@@ -277,9 +277,9 @@ class PlainTranslator:
         self.catalog = Catalog()
         self.events: Counter[str] = Counter()
         self.losses: Counter[Loss] = Counter()
-        self.guessed_tables: dict[TableId, int] = {}
+        self.inferred_tables: dict[TableId, int] = {}
         self.unwritten: list[UnwrittenStatement] = []
-        self.ways: Counter[str] = Counter()
+        self.paths: Counter[str] = Counter()
         self.counts_by_table: dict[TableId, Counter[str]] = {}
         self.watermarks_ms: dict[tuple[str, int], int] = {}
         self.restored = 0
@@ -299,8 +299,8 @@ class PlainTranslator:
     def count_tables(self, most: int, /) -> None:
         """It counts nothing."""
 
-    def guessed_after(self, number: int, /) -> list[TableId]:
-        return list(self.guessed_tables)[number:]
+    def inferred_after(self, number: int, /) -> list[TableId]:
+        return list(self.inferred_tables)[number:]
 
     def why_unknown(self, table: TableId, /) -> str:
         return "no DDL"

@@ -193,7 +193,7 @@ async def test_a_defect_of_a_codec_stops_the_relay(kafka: Any, make_config: Any,
     await kafka.produce(source, numbered(1))
     relay = run_relay(make_config(source, target), Broken())
     assert await relay.ended() == 1
-    assert relay.log.named("relay.defect")[0]["kind"] == "KeyError"
+    assert relay.log.named("relay.internal-error")[0]["kind"] == "KeyError"
     assert "secret" not in str(relay.log.events)
 
 

@@ -1,4 +1,4 @@
-"""`wait` in [schema] on a real Apache Kafka: rows of partitions 1 to 3 wait for DDL of partition 0 that was
+"""`wait_for_ddl` in [schema] on a real Apache Kafka: rows of partitions 1 to 3 wait for DDL of partition 0 that was
 sent before them.
 """
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.kafka
 PARTITIONS = 4
 DDL_FILE = "ticdc/canal-json.tidb-extension/10_ddl"
 WAIT = {
-    "schema_wait": True,
+    "schema_wait_for_ddl": True,
     # So small that partition 0 takes many polls to its first DDL, and the others one.
     "source_max_partition_fetch_bytes": 20_000,
     "delivery_commit_interval_seconds": 0.05,
@@ -139,7 +139,7 @@ async def test_without_wait_rows_outrun_their_ddl(
     tables.
     """
     source, records = late_ddl
-    config = make_config(source, await kafka.topic(PARTITIONS), **WAIT | {"schema_wait": False})
+    config = make_config(source, await kafka.topic(PARTITIONS), **WAIT | {"schema_wait_for_ddl": False})
     relay = run_relay(config, None)
     found = outputs(await relayed(kafka, [relay], records))
     expected = ddl_first(records)
@@ -147,11 +147,11 @@ async def test_without_wait_rows_outrun_their_ddl(
     assert untyped(found) > 20
     assert untyped(expected) == 0
     # It is logged, once per table.
-    tables = [each["table"] for each in relay.log.named("table.guessed")]
+    tables = [each["table"] for each in relay.log.named("schema.inferred")]
     assert "ddl_db.users" in tables
     assert len(tables) == len(set(tables))
     (stopped,) = relay.log.named("relay.stopped")
-    assert list(stopped["guessed_tables"]) == tables == list(relay.status.guessed_tables)
+    assert list(stopped["inferred_tables"]) == tables == list(relay.status.inferred_tables)
 
 
 @pytest.mark.parametrize("mode", [{}, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
@@ -159,15 +159,15 @@ async def test_by_default_every_row_knows_its_table(
     kafka: Any, make_config: Any, run_relay: Any, late_ddl: Any, mode: dict[str, Any]
 ) -> None:
     source, records = late_ddl
-    settings = {name: value for name, value in WAIT.items() if name != "schema_wait"}
+    settings = {name: value for name, value in WAIT.items() if name != "schema_wait_for_ddl"}
     config = make_config(source, await kafka.topic(PARTITIONS), **settings | mode)
     relay = run_relay(config, None)
     found = await relayed(kafka, [relay], records)
     assert outputs(found) == ddl_first(records)
     assert len(found) == len(ddl_first(records)), "nothing twice"
     assert not relay.log.named("poll.failed")
-    assert not relay.log.named("table.guessed")
-    assert "guessed_tables" not in relay.log.named("relay.stopped")[0]
+    assert not relay.log.named("schema.inferred")
+    assert "inferred_tables" not in relay.log.named("relay.stopped")[0]
     # The DDL was learned out of turn, and is in the history all the same.
     assert await remembered(kafka, config) == teaching(records)
 
@@ -300,7 +300,7 @@ async def connector(kafka: Any) -> dict[str, list[ConsumerRecord]]:
 def of_a_connector(make_config: Any, topics: Iterable[str], target: str, **settings: Any) -> Any:
     """The route from such topics."""
     route = {"route_from": "debezium-json", "source_topics": list(topics)[::-1]}
-    wait = {name: value for name, value in WAIT.items() if name != "schema_wait"}
+    wait = {name: value for name, value in WAIT.items() if name != "schema_wait_for_ddl"}
     return make_config("", target, **wait | route | settings)
 
 
@@ -314,14 +314,14 @@ def ddl_topic_first(topics: dict[str, list[ConsumerRecord]]) -> Outputs:
 async def test_rows_wait_for_a_connectors_topic_of_ddl(
     kafka: Any, make_config: Any, run_relay: Any, connector: dict[str, list[ConsumerRecord]], wait: bool
 ) -> None:
-    settings = {} if wait else {"schema_wait": False}
+    settings = {} if wait else {"schema_wait_for_ddl": False}
     config = of_a_connector(make_config, connector, await kafka.topic(2), **settings)
     relay = run_relay(config, None)
     every = [record for records in connector.values() for record in records]
     found, expected = outputs(await relayed(kafka, [relay], every)), ddl_topic_first(connector)
     assert found.keys() == expected.keys()
     assert (found == expected) == wait
-    assert bool(relay.log.named("table.guessed")) != wait
+    assert bool(relay.log.named("schema.inferred")) != wait
 
 
 async def test_several_instances_of_a_connectors_topics(

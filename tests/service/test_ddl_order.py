@@ -1,4 +1,4 @@
-"""Rows wait for partition 0 that the loop reads itself (`wait` in [schema]), whatever polls return and fail."""
+"""Rows wait for partition 0 that the loop reads itself (`wait_for_ddl` in [schema]), whatever polls return and fail."""
 
 from __future__ import annotations
 
@@ -414,4 +414,4 @@ async def test_a_partition_0_that_passes_over_what_is_no_record_is_not_stalled(l
     await until(lambda: source.committed == {A: 200, B: 5})
     bench.relay.request_stop()
     await running
-    assert not list_log.named("source.silent")
+    assert not list_log.named("consumer.stalled")

@@ -43,7 +43,7 @@ partitions = {spread}
 [errors]
 decode = "dead-letter"
 dead_letter_topic = "dead-{topic}"
-first_failures = 0
+max_initial_failures = 0
 [delivery]
 mode = "{mode}"
 commit_interval_seconds = 0.2

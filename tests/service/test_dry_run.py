@@ -84,7 +84,7 @@ async def test_it_begins_where_the_group_has_committed_and_keeps_its_history(
     (stopped,) = log.named("relay.stopped")
     assert stopped["records_read"] == len(later)
     assert log.named("schemas.loaded")[0]["records"] > 0
-    assert "guessed_tables" not in stopped
+    assert "inferred_tables" not in stopped
     assert (await kafka.length(target), await kafka.length(config.history_topic)) == (written, kept)
     assert await _has_committed(kafka, config, source, half)
 

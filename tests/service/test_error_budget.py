@@ -76,7 +76,7 @@ def test_a_topic_of_another_format_ends_the_run() -> None:
 
 
 def test_on_request_such_a_run_goes_on_and_says_so() -> None:
-    trial = Trial(on_first_failures="degrade")
+    trial = Trial(on_max_initial_failures="degrade")
     assert trial.fails(54) is None
     assert trial.check == (
         "failing: nothing was relayed since the start: 54 of 54 records failed (decode.malformed)"
@@ -87,12 +87,12 @@ def test_on_request_such_a_run_goes_on_and_says_so() -> None:
     assert trial.fails(5_000) is None
 
 
-@pytest.mark.parametrize("first_failures", [0, 100])
-def test_as_many_may_fail_as_is_configured(first_failures: int) -> None:
-    trial = Trial(first_failures=first_failures)
+@pytest.mark.parametrize("max_initial_failures", [0, 100])
+def test_as_many_may_fail_as_is_configured(max_initial_failures: int) -> None:
+    trial = Trial(max_initial_failures=max_initial_failures)
     assert trial.fails(100) is None
     assert trial.check.startswith("failing: nothing was relayed since the start: 100 of 100")
-    assert (trial.fails() is None) == (first_failures == 0)
+    assert (trial.fails() is None) == (max_initial_failures == 0)
 
 
 def test_the_first_failure_is_no_good_start_either_until_something_gets_through() -> None:
@@ -128,7 +128,7 @@ def test_a_share_that_fails_degrades_until_it_is_small_again() -> None:
     trial.fails()
     assert trial.check == (
         "failing: 20 of 60 records, rows and statements failed within 60 s (decode.malformed), more than the "
-        "share of 0.1"
+        "ratio of 0.1"
     )
     assert trial.fails(100) is None
     trial.reads(120)
@@ -144,7 +144,9 @@ def test_few_failures_among_many_are_within_the_budget() -> None:
 
 
 def test_a_share_that_fails_ends_the_run_on_request() -> None:
-    trial = Trial(on_failure_share="stop", failure_window_seconds=60, least_failures=3, failure_share=0.5)
+    trial = Trial(
+        on_max_failure_ratio="stop", failure_window_seconds=60, min_failures=3, max_failure_ratio=0.5
+    )
     trial.reads(2)
     assert trial.fails(3) is None
     found = trial.fails()
@@ -154,7 +156,7 @@ def test_a_share_that_fails_ends_the_run_on_request() -> None:
 
 
 def test_a_share_of_one_is_never_exceeded() -> None:
-    trial = Trial(failure_share=1.0, on_failure_share=OverBudget.STOP)
+    trial = Trial(max_failure_ratio=1.0, on_max_failure_ratio=OverBudget.STOP)
     trial.reads()
     assert trial.fails(1000) is None
     assert trial.check == "ok"
@@ -173,7 +175,7 @@ async def test_the_loop_ends_before_the_record_that_is_too_much(policy: Policy, 
         list_log,
         status,
         errors=ErrorPolicies({"decode": policy}, "dead"),
-        budget=ErrorBudget(Errors(first_failures=3), CANAL, translator, status),
+        budget=ErrorBudget(Errors(max_initial_failures=3), CANAL, translator, status),
     )
     builder = intake.builder(current, sink, lambda: False)
     records = [record({"id": 1}, offset=offset) for offset in range(10)]
@@ -196,7 +198,7 @@ async def test_a_row_before_them_makes_them_no_wrong_format(list_log: Any) -> No
         list_log,
         status,
         errors=ErrorPolicies({"decode": Policy.SKIP}),
-        budget=ErrorBudget(Errors(first_failures=3), CANAL, translator, status),
+        budget=ErrorBudget(Errors(max_initial_failures=3), CANAL, translator, status),
     )
     rows = [record(row_message({"id": "varchar(9)"}, {"id": "1"}), offset=0)]
     builder = intake.builder(current, Target().sink(), lambda: False)

@@ -174,4 +174,4 @@ async def test_full_memory_while_writing_is_the_environment_and_no_bug(
     relay = run_relay(make_config(source, target), echo(target))
     assert await relay.ended() == 3
     (failed,) = relay.log.named("relay.failed")
-    assert (failed["code"], relay.log.named("relay.defect")) == ("service.out-of-memory", [])
+    assert (failed["code"], relay.log.named("relay.internal-error")) == ("service.out-of-memory", [])

@@ -43,9 +43,9 @@ async def test_a_guessed_table_is_told_once_and_what_may_become_of_its_keys(
 ) -> None:
     route = PLAIN.route.model_copy(update={"to": target})
     bench = Bench(list_log, A, config=PLAIN.model_copy(update={"route": route}))
-    bench.copy.guessed_tables[TableId("shop", "orders")] = 1
+    bench.copy.inferred_tables[TableId("shop", "orders")] = 1
     await bench.run_to_the_end()
-    (said,) = list_log.named("table.guessed")
+    (said,) = list_log.named("schema.inferred")
     assert (said["table"], said["reason"]) == ("shop.orders", "no DDL")
     assert ("keys of its rows" in said["message"]) == is_keyed
 
@@ -348,7 +348,7 @@ async def test_a_commit_without_answer_is_repeated(bench: Bench) -> None:
     await bench.run_to_the_end()
     bench.check_complete()
     assert len(bench.target.records) == 40
-    assert len(bench.log.named("commit.unanswered")) == 2
+    assert len(bench.log.named("commit.timeout")) == 2
 
 
 async def test_an_error_of_the_environment_still_commits_what_is_written(bench: Bench) -> None:

@@ -69,7 +69,7 @@ def documented() -> dict[str, tuple[str, set[str]]]:
 
 def test_the_documentation_has_all_metrics_with_type_and_labels() -> None:
     clock, translated = Clock(), Translated()
-    translated.ways = Counter(template=1, straight=1)
+    translated.paths = Counter(fast=1, slow=1)
     translated.counts_by_table = {TableId("shop", "orders"): Counter(insert=1)}
     status = running_status(clock, translated)
     status.database_times(ORDERS_0, row_ms=1, watermark_ms=1)
@@ -171,8 +171,8 @@ def test_all_known_label_sets_show_0_from_the_start() -> None:
     }
     assert {value(status, "relay_dead_letters_total", code=code) for code in series.dead_letters} == {0}
     assert {value(status, "relay_skipped_records_total", code=code) for code in series.skipped} == {0}
-    losses = [sample.labels for sample in families(status)["relay_lossy_conversions"].samples]
-    assert sorted(labels["what"] for labels in losses) == sorted(Loss)
+    losses = [sample.labels for sample in families(status)["relay_conversion_losses"].samples]
+    assert sorted(labels["loss"] for labels in losses) == sorted(Loss)
     assert {value(status, "relay_stage_duration_seconds_count", stage=stage) for stage in STAGES} == {0}
     for name in (
         "relay_batch_records_count",
@@ -206,7 +206,7 @@ def test_metrics_say_what_happened() -> None:
     assert value(status, "relay_produced_bytes_total", topic="orders.canal-json") == 700
     assert value(status, "relay_events_total", kind="row-change", op="update") == 4
     assert value(status, "relay_events_total", kind="schema-change", op="") == 2
-    assert value(status, "relay_lossy_conversions_total", kind="loss", what="gtid") == 3
+    assert value(status, "relay_conversion_losses_total", loss="gtid", **{"class": "loss"}) == 3
     assert value(status, "relay_errors_total", stage="translate", code="decode.malformed") == 1
     assert value(status, "relay_dead_letters_total", code="decode.malformed") == 1
     assert value(status, "relay_skipped_records_total", code="encode.too-large") == 1
@@ -278,10 +278,13 @@ def test_tables_are_metrics_only_on_request() -> None:
     assert "relay_table_events" not in families(status)
 
 
-def test_losses_that_follow_from_the_formats_and_notes_have_a_kind_of_their_own() -> None:
+def test_losses_have_a_class() -> None:
     status = worked_status()
-    for kind, what in (("expected", "commit-ts"), ("note", "schema-guessed"), ("loss", "decimal-digits")):
-        assert value(status, "relay_lossy_conversions_total", kind=kind, what=what) == 0
+    classes = {
+        "commit-ts": "note", "tables-filtered": "note", "schema-inferred": "inferred", "decimal-digits": "loss",
+    }  # fmt: skip
+    for loss, name in classes.items():
+        assert value(status, "relay_conversion_losses_total", loss=loss, **{"class": name}) == 0
 
 
 def test_what_nobody_knew_of_comes_with_its_first_count() -> None:

@@ -158,7 +158,7 @@ async def test_a_beginning_that_retention_may_have_cut_is_told(
     topic = await filled(kafka, [0, 1, 4, 5], [4])
     await kafka.delete_before(topic, 2)
     assert await begin(kafka, consumer, topic, list_log, **settings) == [2, 0]
-    assert [each["event"] for each in list_log.events] == ["start.incomplete"] * told
+    assert [each["event"] for each in list_log.events] == ["start.truncated"] * told
     assert all(
         f"{topic}/0 begins at offset 2, 60000 ms after the start" in each["message"]
         for each in list_log.events

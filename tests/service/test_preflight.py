@@ -208,7 +208,7 @@ async def test_rows_that_may_overtake_the_ddl_of_another_topic_are_noted(secured
     found = await probed(config.model_copy(update={"source": topics}))
     (note,) = [each for each in found if each.state is State.NOTE and "DDL" in each.said]
     assert note.subject == f"source topic {rows}"
-    assert note.said.startswith(f"DDL is in {first}, and rows do not wait for it (wait = ")
+    assert note.said.startswith(f"DDL is in {first}, and rows do not wait for it (wait_for_ddl = ")
 
 
 async def test_a_transactional_id_is_tried_without_disturbing_its_owner(secured: Secured) -> None:

@@ -231,7 +231,7 @@ async def test_they_stop_by_themselves_if_their_supervisor_is_killed(
     out, _ = await relay.process.communicate()
     await kafka.until(lambda: are_gone(pids))
     events = [json.loads(line) for line in out.splitlines()]
-    assert {each["process"] for each in events if each["event"] == "supervisor.gone"} == {0, 1}
+    assert {each["process"] for each in events if each["event"] == "supervisor.lost"} == {0, 1}
     # They have ended as if they were asked to.
     written = len(await kafka.read(target))
     assert sum((await kafka.committed(config.source.group_id)).values()) == written

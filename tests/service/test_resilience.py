@@ -184,7 +184,7 @@ async def test_an_outage_longer_than_every_timeout(
             assert not outage.stalls
         assert not [case for case in CASES if (await outage.health(case))["degraded"]]
         for case, checks in failed.items():
-            over = outage.relays[case].log.named("outage.over")
+            over = outage.relays[case].log.named("connection.recovered")
             assert {each["check"] for each in over} >= checks
             assert all(each["seconds"] > 0 for each in over)
         await asyncio.gather(*map(outage.stop, CASES))

@@ -165,7 +165,7 @@ async def test_a_deleted_history_is_created_anew_at_the_start(
     assert await relay.stop() == 0
     assert relay.log.named("topics.created")[0]["topics"] == [config.history_topic]
     assert types_of(await kafka.read(target)) == {1: "varchar"}
-    assert relay.status.translator.losses["schema-guessed"] == 1
+    assert relay.status.translator.losses["schema-inferred"] == 1
 
 
 @pytest.mark.parametrize("running", [False, True], ids=["stopped", "running"])

@@ -91,7 +91,7 @@ async def test_a_stop_while_brokers_are_silent(
                     "source_bootstrap_servers": servers,
                     "source_max_partition_fetch_bytes": 5_000,
                     # A turn whose rows all wait has nothing on its way, and may well be stopped.
-                    "schema_wait": group is not busy,
+                    "schema_wait_for_ddl": group is not busy,
                 }
                 group[mode] = run_relay(make_config(source, target, **more), Echo(target))
                 await kafka.produce(source, numbered(10))

@@ -89,7 +89,7 @@ def test_watermarks_that_are_left_out_on_request_are_expected_to_be_lost(tmp_pat
 def test_what_rows_lose_is_expected_of_no_route() -> None:
     of_rows = {
         *(Loss.DELETE, Loss.DECIMAL_DIGITS, Loss.ZERO_DATE, Loss.YEAR_BELOW_100, Loss.TIME_RANGE),
-        *(Loss.NULL_REPLACED_BY_DEFAULT, Loss.INVALID_TEXT, Loss.BEFORE_UNKNOWN, Loss.EXTRAS),
+        *(Loss.NULL_REPLACED_BY_DEFAULT, Loss.INVALID_TEXT, Loss.BEFORE_MISSING, Loss.UNKNOWN_FIELDS),
     }
     for source in PROTOCOLS.values():
         for target in PROTOCOLS.values():

@@ -371,12 +371,12 @@ def test_losses_and_notes_are_told_apart(clock: Clock) -> None:
     translated = Translated()
     status = running_status(clock, translated)
     translated.events = Counter({"insert": 3})
-    translated.losses = Counter({Loss.GTID: 2, Loss.SCHEMA_GUESSED: 1})
+    translated.losses = Counter({Loss.GTID: 2, Loss.SCHEMA_INFERRED: 1})
     body = report.details(status)
     assert (body["events"], body["losses"], body["notes"]) == (
         {"insert": 3},
         {"gtid": 2},
-        {"schema-guessed": 1},
+        {"schema-inferred": 1},
     )
     assert body["expected_losses"] == []
     translated.losses[Loss.COMMIT_TS] = 3
@@ -398,9 +398,9 @@ def test_rows_are_counted_by_table_and_those_of_too_many_together(clock: Clock) 
 def test_tables_without_ddl_are_named(clock: Clock) -> None:
     translated = Translated()
     status = running_status(clock, translated)
-    assert report.details(status)["guessed_tables"] == {}
-    translated.guessed_tables = {TableId("shop", "orders"): 7, TableId("shop", "x" * LONGEST_TEXT): 1}
-    orders, long = report.details(status)["guessed_tables"].items()
+    assert report.details(status)["inferred_tables"] == {}
+    translated.inferred_tables = {TableId("shop", "orders"): 7, TableId("shop", "x" * LONGEST_TEXT): 1}
+    orders, long = report.details(status)["inferred_tables"].items()
     assert orders == ("shop.orders", 7)
     assert len(long[0]) == LONGEST_TEXT
 

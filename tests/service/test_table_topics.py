@@ -257,7 +257,7 @@ async def test_a_replay_makes_the_topics_that_it_needs(kafka: Any, run_relay: An
     decode = "dead-letter"
     dead_letter_topic = "dead-{source}"
     [schema]
-    wait = false
+    wait_for_ddl = false
     """
     path.write_text(f"{text}[limits]\nddl_bytes = 1\n")
     statement = rows("t")[0]

@@ -27,7 +27,7 @@ async def test_the_end_of_an_outage_is_logged_with_its_length(list_log: Any) -> 
     status.set_check("source", ok=True)
     told = [
         (each["check"], each["level"], each["seconds"], each["message"])
-        for each in list_log.named("outage.over")
+        for each in list_log.named("connection.recovered")
     ]
     assert told == [
         ("source", "info", 200.0, "the brokers of the source answer again, after 3 min 20 s"),

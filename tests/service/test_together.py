@@ -41,8 +41,8 @@ def busy_status(clock: Clock) -> Status:
     """A status in which nothing is as it was at first."""
     translated = Translated()
     translated.events["insert"] = 3
-    translated.losses[Loss.SCHEMA_GUESSED] = 2
-    translated.guessed_tables[TableId("shop", "orders")] = 4
+    translated.losses[Loss.SCHEMA_INFERRED] = 2
+    translated.inferred_tables[TableId("shop", "orders")] = 4
     translated.counts_by_table = {TableId("shop", "orders"): Counter(insert=3)}
     status = running_status(clock, translated)
     status.consumed(ORDERS, 10, 100)

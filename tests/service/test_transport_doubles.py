@@ -52,7 +52,7 @@ async def test_a_silent_source_is_replaced_when_records_wait(bench: Bench) -> No
     bench.check_complete()
     assert calls == ["start", "stop", "start", "stop"]
     assert bench.relay.counts.sources == 1
-    assert len(bench.log.named("source.silent")) == 1
+    assert len(bench.log.named("consumer.stalled")) == 1
 
 
 async def test_a_source_without_records_is_left_alone(bench: Bench) -> None:

@@ -310,11 +310,11 @@ async def test_a_consumer_that_hears_nothing_is_replaced(
     relay = route.start()
     await route.until_logged(relay, "partitions.opened")
     await asyncio.sleep(1)
-    assert relay.log.named("source.silent") == [], "nothing waits yet"
+    assert relay.log.named("consumer.stalled") == [], "nothing waits yet"
     await route.produce(200)
     await route.until_committed(200, relay)
     assert await relay.stop() == 0
-    assert len(relay.log.named("source.silent")) == 1
+    assert len(relay.log.named("consumer.stalled")) == 1
     assert len(route.clients.sources) == 2
     await route.check(200, once=True)
 

@@ -238,7 +238,7 @@ def test_what_the_policy_lets_pass_is_counted(run: Any, tmp_path: Path, capsys: 
         ),
         (("backfill.schema_input=/nowhere",), "error: backfill.schema_input: there is no file to read"),
         (("backfill.checkpoint=/kept",), "backfill.checkpoint: files are read in one go"),
-        (("backfill.nothing=1",), "backfill.nothing: there is no such key"),
+        (("backfill.nothing=1",), "backfill.nothing: unknown key"),
     ],
 )
 def test_what_is_wrong_with_the_configuration_is_told(

@@ -75,13 +75,13 @@ def test_tables_whose_ddl_is_not_there_are_named(spark: Any, tmp_path: Path) -> 
     (tmp_path / "rows.jsonl").write_text("\n".join(rows))
     route = {"from": TICDC, "to": CANAL}
     counts = from_files(spark, config_for(str(tmp_path / "rows.jsonl"), str(tmp_path / "out"), route=route))
-    assert counts.guessed["dml_db.accounts"] > 0
-    assert counts.guessed.total() == counts.lost["schema-guessed"]
-    assert as_document(counts, 0)["guessed_tables"] == dict(sorted(counts.guessed.items()))
-    reason = f"    dml_db.accounts {counts.guessed['dml_db.accounts']}: {Unknown.NO_DDL}"
+    assert counts.inferred["dml_db.accounts"] > 0
+    assert counts.inferred.total() == counts.lost["schema-inferred"]
+    assert as_document(counts, 0)["inferred_tables"] == dict(sorted(counts.inferred.items()))
+    reason = f"    dml_db.accounts {counts.inferred['dml_db.accounts']}: {Unknown.NO_DDL}"
     assert reason in as_text(counts, 0)
-    assert as_document(counts, 0)["guess_reasons"]["dml_db.accounts"] == Unknown.NO_DDL
-    assert not from_files(spark, config_for(str(file), str(tmp_path / "known"), route=route)).guessed
+    assert as_document(counts, 0)["inferred_reasons"]["dml_db.accounts"] == Unknown.NO_DDL
+    assert not from_files(spark, config_for(str(file), str(tmp_path / "known"), route=route)).inferred
 
 
 def test_statements_that_remove_rows_and_are_not_written_are_named(spark: Any, tmp_path: Path) -> None:

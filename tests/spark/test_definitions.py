@@ -52,13 +52,13 @@ def test_what_is_defined_is_told_before_spark_starts(
     broken.write_text("CREATE TABLE d.t (;")
     _tell_definitions(config_for("x", "y", route=route, schema={"bootstrap": [DUMP, str(broken)]}))
     told = capsys.readouterr().err
-    assert "bootstrap: files read: 2, tables defined: 2" in told
+    assert "schema_dumps: files read: 2, tables defined: 2" in told
     assert f"warning: bootstrap: {broken} line 1: not understood" in told
     assert "warning: bootstrap defines no table of include_tables crm.*" in told
 
 
 def test_a_checkpoint_knows_its_dumps() -> None:
     plain = described(config_for("x", "y"), "", "")
-    assert not [key for key in plain if key.startswith("schema.bootstrap")]
+    assert not [key for key in plain if key.startswith("schema.schema_dumps")]
     found = described(config_for("x", "y", schema={"bootstrap": [DUMP]}), "", "")
-    assert found == plain | {"schema.bootstrap": [DUMP]}
+    assert found == plain | {"schema.schema_dumps": [DUMP]}

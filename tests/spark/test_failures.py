@@ -12,7 +12,7 @@ from support import DATA
 
 from relay.model.errors import TooManyFailures
 from spark_backfill.counts import Counts, as_document
-from spark_backfill.first_records import share_exceeded
+from spark_backfill.first_records import ratio_exceeded
 from spark_backfill.job import from_files
 
 DML = "ticdc/canal-json.tidb-extension/09_dml.jsonl"
@@ -32,14 +32,14 @@ def test_a_wrong_source_protocol_ends_a_run_before_it_writes(spark: Any, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("errors", [{"first_failures": 0}, {"on_first_failures": "degrade"}])
+@pytest.mark.parametrize("errors", [{"max_initial_failures": 0}, {"on_max_initial_failures": "degrade"}])
 def test_a_wrong_source_protocol_ends_no_run_when_the_check_is_off(
     spark: Any, tmp_path: Path, errors: dict[str, Any]
 ) -> None:
     counts = from_files(spark, config(tmp_path, DATA / OPEN, **errors))
     assert counts.failed["skipped"].total() == counts.read > 21
-    assert share_exceeded(config(tmp_path, DATA / OPEN), counts).startswith(
-        f"{counts.read} of {counts.read} records, rows and statements failed, more than the share"
+    assert ratio_exceeded(config(tmp_path, DATA / OPEN), counts).startswith(
+        f"{counts.read} of {counts.read} records, rows and statements failed, more than the ratio"
     )
 
 
@@ -54,10 +54,10 @@ def half_wrong(folder: Path) -> Path:
 
 
 def test_a_step_with_too_many_failures_is_not_written(spark: Any, tmp_path: Path) -> None:
-    with pytest.raises(TooManyFailures, match=r"more than the share of 0\.1; the step was not written"):
-        from_files(spark, config(tmp_path, half_wrong(tmp_path), on_failure_share="stop"))
+    with pytest.raises(TooManyFailures, match=r"more than the ratio of 0\.1; the step was not written"):
+        from_files(spark, config(tmp_path, half_wrong(tmp_path), on_max_failure_ratio="stop"))
     assert not (tmp_path / "out").exists()
-    counts = from_files(spark, config(tmp_path, half_wrong(tmp_path), on_failure_share="degrade"))
+    counts = from_files(spark, config(tmp_path, half_wrong(tmp_path), on_max_failure_ratio="degrade"))
     assert counts.read == 2 * counts.failed["skipped"].total()
     assert lines_in(tmp_path / "out")
 
@@ -72,4 +72,4 @@ def test_few_failures_are_no_share() -> None:
     counts = Counts()
     for _ in range(19):
         counts.count_failed("skipped", "decode.malformed")
-    assert share_exceeded(config_for("in", "out", errors=SKIP), counts) == ""
+    assert ratio_exceeded(config_for("in", "out", errors=SKIP), counts) == ""

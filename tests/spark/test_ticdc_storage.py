@@ -203,7 +203,7 @@ def test_a_table_that_was_there_before_has_the_columns_of_its_schema_file(spark:
     config = storage_config(tmp_path / "in", tmp_path / "out", "ticdc-open-protocol")
     counts = from_files(spark, config)
     assert counts.events == {"insert": 3}
-    assert "schema-guessed" not in counts.lost
+    assert "schema-inferred" not in counts.lost
     lines = [json.loads(line) for line in lines_in(tmp_path / "out")["t/0"]]
     assert [line["timestamp"] - 1700000000123 for line in lines] == [1, 2, 3]
     assert [

@@ -129,7 +129,7 @@ async def topic_of_the_relay(
         [target]
         topic = "{target}"
         [schema]
-        wait = {json.dumps(config.schema.wait)}
+        wait_for_ddl = {json.dumps(config.schema.wait_for_ddl)}
         """
     )
     with (folder / "relay.log").open("wb") as log:

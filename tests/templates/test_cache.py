@@ -52,10 +52,10 @@ def change_table(translator: Translator, number: int, ddl: bytes) -> None:
 
 def fitting(translator: Translator, record: ConsumerRecord, times: int) -> int:
     """How often a record has fitted a template."""
-    before = translator.ways["template"]
+    before = translator.paths["fast"]
     for _ in range(times):
         translator.translate(record)
-    return translator.ways["template"] - before
+    return translator.paths["fast"] - before
 
 
 def test_every_table_has_templates_where_there_is_room() -> None:
@@ -189,7 +189,7 @@ def test_rows_whose_topic_templates_cannot_say_are_learned_once(
     resolver = Resolver(registries={"target": MemoryRegistry()})
     for record in wide.of_tables(1, COLUMNS, 100):
         resolver.translate(translator, record)
-    assert translator.ways["template"] == 0
+    assert translator.paths["fast"] == 0
     assert 0 < len(derived) <= 8
 
 
@@ -203,7 +203,7 @@ def test_what_cannot_be_derived_is_hardly_tried_where_definitions_change(
         for row in (*rows[1:3], *[untraceable(rows[3])] * 3):
             translator.translate(row)
     assert len(derived) < 10
-    assert translator.ways["template"] >= 390
+    assert translator.paths["fast"] >= 390
 
 
 def test_what_is_kept_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

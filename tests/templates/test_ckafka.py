@@ -182,4 +182,4 @@ def test_captured_rows_become_the_same(engine: type[Engine]) -> None:
                 assert outcome(pair.templated, each) == outcome(pair.plain, each)
             assert pair.templated.losses == pair.plain.losses
             assert pair.templated.events == pair.plain.events
-            assert (pair.templated.ways["template"] > 0) == (target in WITH_TEMPLATES)
+            assert (pair.templated.paths["fast"] > 0) == (target in WITH_TEMPLATES)

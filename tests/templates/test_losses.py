@@ -107,7 +107,7 @@ def test_each_loss_is_counted(make: type[Engine]) -> None:
     translator = Translator(OPEN, "ticdc-debezium", engine=make)
     for message in (framed(TABLE), insert(), insert(), insert(**LOSING), insert(**LOSING), insert()):
         translator.translate(message)
-    assert translator.ways["template"] == 3
+    assert translator.paths["fast"] == 3
     counted = (Loss.DECIMAL_DIGITS, Loss.ZERO_DATE, Loss.NULL_REPLACED_BY_DEFAULT)
     assert [translator.losses[word] for word in counted] == [2, 4, 4]
 
@@ -126,11 +126,11 @@ def test_losses_are_counted_once_when_their_template_makes_room(
     )
 
     def fitting(*messages: ConsumerRecord) -> int:
-        before = translator.ways["template"]
+        before = translator.paths["fast"]
         for message in messages:
             assert translator.translate(message) == plain.translate(message)
         assert (translator.losses, translator.events) == (plain.losses, plain.events)
-        return translator.ways["template"] - before
+        return translator.paths["fast"] - before
 
     assert fitting(framed(TABLE), insert(), insert(), insert(**LOSING), insert(day="0000-00-00")) == 2
     assert fitting(*[update(PLAIN, PLAIN)] * 60) > 20

@@ -118,7 +118,7 @@ class TestRowsThatAreRead:
         both = Pair(engine)
         assert both.learns(row(FIRST, kind="update"))
         assert both.fits(row({"id": 2, "v": None}, kind="update"))
-        assert both.templated.losses[Loss.BEFORE_UNKNOWN] == 4
+        assert both.templated.losses[Loss.BEFORE_MISSING] == 4
 
     def test_updates_of_keys(self, engine: type[Engine]) -> None:
         both = Pair(engine, target=DEBEZIUM)
@@ -211,7 +211,7 @@ class TestRowsThatAreRead:
         assert both.templated.losses[Loss.TIME_RANGE], "what a TIME may have lost is counted"
 
     def test_tables_without_definitions(self, engine: type[Engine]) -> None:
-        """What a value is guessed to be is so in all messages."""
+        """What a value is inferred to be is so in all messages."""
         both = Pair(engine, "")
         data = {"id": 1, "v": "a", "d": 1.50, "n": None}
         assert both.learns(row(data))
@@ -229,7 +229,7 @@ class TestRowsThatAreRead:
         for other in others:
             assert not both.fits(row(data | other)), other
         assert not both.fits(row(data, key={"database": "shop", "table": "t", "pk.v": 1})), "another key"
-        assert both.templated.losses[Loss.VALUE_GUESSED]
+        assert both.templated.losses[Loss.VALUE_INFERRED]
 
     def test_rows_with_their_statement(self, engine: type[Engine]) -> None:
         both = Pair(engine)
@@ -242,7 +242,7 @@ class TestRowsThatAreRead:
         for one in (ddl("v VARCHAR(9)"), row(FIRST), row(FIRST), row(FIRST)):
             both.fits(one)
             without.translate(one)
-        assert without.ways["template"] == 0
+        assert without.paths["fast"] == 0
 
 
 class TestRowsThatAreWritten:
@@ -253,14 +253,14 @@ class TestRowsThatAreWritten:
         records = captured(f"{folder}/01_all_types")
         for each in (*records, *[each for each in records if b'"isDdl":false' in (each.value or b"")] * 3):
             both.fits(each)
-        assert both.templated.ways["template"] > 25
+        assert both.templated.paths["fast"] > 25
 
     def test_rows_of_one_message(self, engine: type[Engine]) -> None:
         both = Both(CANAL, target=MAXWELL, engine=engine)
         records = captured("mysql/canal-json/12_bulk")
         for each in (*records, *[each for each in records if b'"isDdl":false' in (each.value or b"")]):
             both.fits(each)
-        assert both.templated.ways["template"] > 380
+        assert both.templated.paths["fast"] > 380
 
     def test_places_in_transactions(self, engine: type[Engine]) -> None:
         both = Pair(engine, target=MAXWELL, target_options={"output_gtid_position": "true"})

@@ -92,7 +92,7 @@ def test_losses_are_counted_however_many_values_lose_something(
     for at in range(1, 200):
         cells = {name: None if at >> bit & 1 else "7" for bit, name in enumerate(names)}
         both.fits(compact(row_message(types, {"id": str(at)} | cells, pkNames=["id"]), at))
-    assert both.templated.ways["template"] > 100
+    assert both.templated.paths["fast"] > 100
     assert both.templated.losses[Loss.NULL_REPLACED_BY_DEFAULT] > 100
     (topic,) = both.templated._fast.templates._topics.values()  # type: ignore[union-attr]  # the route has a fast path
     assert len(topic.known) < 10

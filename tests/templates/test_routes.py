@@ -66,7 +66,7 @@ def test_the_same_comes_out(folder: str, target: str, options: str) -> None:
         assert told(templated, records) == told(plain, records)
         assert templated.losses == plain.losses
         assert templated.events == plain.events
-        assert templated.guessed_tables == plain.guessed_tables
+        assert templated.inferred_tables == plain.inferred_tables
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

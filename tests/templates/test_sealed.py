@@ -77,8 +77,8 @@ def test_the_same_comes_out(source: str, target: str, settings: dict[str, Any]) 
             assert templated.outcome(record) == plain.outcome(record)
     assert templated.translator.losses == plain.translator.losses
     assert templated.translator.events == plain.translator.events
-    ways = templated.translator.ways
-    assert ways["template"] > ways["straight"]
+    paths = templated.translator.paths
+    assert paths["fast"] > paths["slow"]
 
 
 def test_the_same_comes_out_where_tables_share_a_topic() -> None:
@@ -118,7 +118,7 @@ def test_what_cannot_be_sealed_is_an_error_of_the_pipeline() -> None:
     resolver = Resolver(registries={"target": registry})
     for record in records * _ROUNDS:
         resolver.translate(translator, record)
-    uses = translator.ways["template"]
+    uses = translator.paths["fast"]
     moved = [
         ConsumerRecord("elsewhere", 0, 1_000_000, record.timestamp_ms, record.key, record.value)
         for record in records
@@ -126,7 +126,7 @@ def test_what_cannot_be_sealed_is_an_error_of_the_pipeline() -> None:
     ]
     with pytest.raises(Need):
         translator.translate(moved[-1])
-    assert translator.ways["template"] == uses
+    assert translator.paths["fast"] == uses
 
 
 _STRING = RegisteredSchema('"string"')

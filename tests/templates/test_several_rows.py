@@ -35,7 +35,7 @@ def test_templates_are_learned_from_messages_of_several_rows() -> None:
     met = [both.fits(framed(*BATCH, offset=at)) for at in range(6)]
     assert not any(met[:3])
     assert met[-1]
-    assert both.templated.ways["template"] % len(BATCH) == 0
+    assert both.templated.paths["fast"] % len(BATCH) == 0
     assert both.fits(framed(INSERT))
     assert both.fits(framed(*[INSERT] * 50))
 

@@ -105,7 +105,7 @@ def test_updates_and_deletes(engine: type[Engine]) -> None:
     assert both.fits(row(None, {"id": "5", "v": None}, "DELETE"))
     both = Pair(engine, DEBEZIUM)
     assert both.learns(row(FIRST, kind="UPDATE")), "without its old row"
-    assert both.templated.losses[Loss.BEFORE_UNKNOWN] == 3
+    assert both.templated.losses[Loss.BEFORE_MISSING] == 3
 
 
 def test_times_with_their_zone(engine: type[Engine]) -> None:
@@ -149,7 +149,7 @@ def test_rows_that_are_written(engine: type[Engine]) -> None:
     records = captured("ticdc/canal-json.tidb-extension/01_all_types")
     for each in (*records, *[each for each in records if b'"isDdl":false' in (each.value or b"")] * 3):
         both.fits(each)
-    assert both.templated.ways["template"] > 25
+    assert both.templated.paths["fast"] > 25
 
 
 def test_text_as_go_prints_it(engine: type[Engine]) -> None:

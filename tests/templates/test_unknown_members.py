@@ -66,23 +66,23 @@ def test_templates_count_unknown_members_and_write_the_same(protocol: str, engin
         others = [*with_unknown_members(protocol, record, columns, Member(b"7", is_first=True))]
         assert len(places) == len(others) > 0
         for (same, _), (other, _) in zip(places, others, strict=True):
-            before, counted = made.ways["template"], made.losses[Loss.EXTRAS]
+            before, counted = made.paths["fast"], made.losses[Loss.UNKNOWN_FIELDS]
             for offset, each in enumerate((same, same, same, other, other, same)):
                 Resolver().translate(made, at(each, offset))
-            assert made.losses[Loss.EXTRAS] == counted + 6
-            used += made.ways["template"] - before
+            assert made.losses[Loss.UNKNOWN_FIELDS] == counted + 6
+            used += made.paths["fast"] - before
             Resolver().translate(made, at(record, 6))
-            assert made.losses[Loss.EXTRAS] == counted + 6
+            assert made.losses[Loss.UNKNOWN_FIELDS] == counted + 6
     assert (used > 0) is (protocol not in WITHOUT_TEMPLATES)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("protocol", ROWS)
 def test_strict_refuses_each_row_with_an_unknown_member(protocol: str, engine: type[Engine]) -> None:
-    made = primed(protocol, engine, strict="extras")
+    made = primed(protocol, engine, strict="unknown-fields")
     record, columns = rows(protocol, primed(protocol, engine))[0]
     changed = next(iter(with_unknown_members(protocol, record, columns))).record
     for offset in range(4):
-        with pytest.raises(NotRepresentable, match="extras"):
+        with pytest.raises(NotRepresentable, match="unknown-fields"):
             Resolver().translate(made, at(changed, offset))
         assert Resolver().translate(made, at(record, offset))

@@ -140,7 +140,7 @@ class Decoder:
             if isinstance(event, Bootstrap):
                 catalog = define(catalog, event, _position(event.source, record))
             elif isinstance(event, RowChange) and event.op is Op.UPDATE and event.before is None:
-                losses.append(Loss.BEFORE_UNKNOWN)
+                losses.append(Loss.BEFORE_MISSING)
         return events, catalog
 
     def _event(self, line: _Line, record: ConsumerRecord) -> Event:

@@ -144,12 +144,12 @@ ExcludeTables = Annotated[
 
 
 class DumpOptions(Options, frozen=True, kw_only=True):
-    """`--bootstrap`: dumps with table definitions, and the moment from which they hold."""
+    """`--schema-dump`: dumps with table definitions, and the moment from which they hold."""
 
     files: Annotated[
         tuple[str, ...],
         typer.Option(
-            "--bootstrap",
+            "--schema-dump",
             metavar="FILE|FOLDER",
             help="Definitions of tables that the input has no DDL of: a dump, or SHOW CREATE TABLE. May be "
             "repeated.",
@@ -158,13 +158,15 @@ class DumpOptions(Options, frozen=True, kw_only=True):
     database: Annotated[
         str | None,
         typer.Option(
-            "--bootstrap-database", metavar="NAME", help="Database of tables that the dump names without one."
+            "--schema-dump-database",
+            metavar="NAME",
+            help="Database of tables that the dump names without one.",
         ),
     ] = None
     as_of: Annotated[
         str,
         typer.Option(
-            "--bootstrap-as-of",
+            "--schema-dump-as-of",
             metavar="WHEN",
             help="Since when it holds: start (before everything), a commit ts, or a time with its zone.",
         ),

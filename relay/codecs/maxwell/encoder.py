@@ -194,7 +194,7 @@ class Encoder:
         plan, before, after, row_losses = self._rows.write(change)
         op, row = change.op, before if after is None else after
         if op is _UPDATE and before is None:
-            op = op_without_before(options.unknown_before, NAME)
+            op = op_without_before(options.missing_before, NAME)
         if change.source.snapshot is not None and op is Op.INSERT:
             op = _READ
         parts = [plan.head, *self._facts(op, change, losses, is_last=is_last)]

@@ -207,7 +207,7 @@ def source_of(message: Message, event_time_ns: int, *, is_read: bool = False) ->
         thread_id=message.thread_id,
         snapshot=Snapshot.TRUE if is_read else None,
         query=message.query,
-        extras=message.unknown,
+        unknown_fields=message.unknown,
         schema_id=message.schema_id,
     )
 

@@ -92,7 +92,7 @@ class MaxwellOptions(Options, frozen=True):
         str,
         Meta(description="the topic that has DDL, if it is another than rows have", extra={"side": "source"}),
     ] = msgspec.field(name="ddl_kafka_topic", default="")
-    unknown_before: KeepUnknownBefore = "update"
+    missing_before: KeepUnknownBefore = "update"
     key: Key = "producer"
     tombstones: Tombstones = False
 

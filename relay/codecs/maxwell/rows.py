@@ -46,22 +46,22 @@ _NULL: Final = b"null"
 
 class Layout:
     """Rows with exactly these columns of one table version. `types`: the parser's types, in table order;
-    `guessed`: the types inferred from values.
+    `inferred`: the types inferred from values.
     """
 
     def __init__(
         self,
         reader: TypedReader,
         names: Sequence[str],
-        guessed: Mapping[str, ColumnType],
+        inferred: Mapping[str, ColumnType],
         *,
         is_known: bool,
         has_nulls: bool,
     ) -> None:
-        self.reader, self.names, self.guessed = reader, tuple(names), dict(guessed)
+        self.reader, self.names, self.inferred = reader, tuple(names), dict(inferred)
         self.has_nulls = has_nulls
         columns = [reader.schema.columns[at] for at in reader.places]
-        types = [guessed.get(name, column.type) for name, column in zip(names, columns, strict=True)]
+        types = [inferred.get(name, column.type) for name, column in zip(names, columns, strict=True)]
         self.types = list(map(values.wire_type, types))
         #: Indexes of integers that no parser can bound: unsigned 64-bit ones.
         self._unbounded = [at for at, each in enumerate(self.types) if each is int]
@@ -88,7 +88,7 @@ class Layout:
         """Count a row that was read on the general path; compile after some, if a struct can hold it."""
         self._uses += 1
         is_nameable = 0 < len(self.names) <= MAX_COLUMNS and not any(map(UNNAMEABLE, self.names))
-        if not is_due(self._uses) or self.guessed or not is_nameable:
+        if not is_due(self._uses) or self.inferred or not is_nameable:
             return
         fields = [f"f{at}" for at in range(len(self.names))]
         renamed = dict(zip(fields, self.names, strict=True))
@@ -271,17 +271,17 @@ class RowDecoder:
             fitting = None
         if fitting is not None and (not new or not self._has_nulls):
             names = tuple(places)
-        guessed = _guesses(fitting, places, names, (new, old))
+        inferred = _inferred_types(fitting, places, names, (new, old))
         named = None
         if fitting is None or fitting.primary_key is None:
             named = key_columns(message, key, names)
         for layout in table.kept:
             reader = layout.reader
-            if reader.known is not known or layout.guessed != guessed or set(layout.names) != set(names):
+            if reader.known is not known or layout.inferred != inferred or set(layout.names) != set(names):
                 continue
             if fitting is not None or (layout.names == names and reader.schema.primary_key == named):
                 return layout
-        made = self._made(table, known, fitting, names, guessed, named)
+        made = self._made(table, known, fitting, names, inferred, named)
         size = _LAYOUT_BYTES + columns_bytes(
             [made.reader.schema.columns[at] for at in made.reader.places], _COLUMN_BYTES
         )
@@ -294,11 +294,11 @@ class RowDecoder:
         known: TableSchema | None,
         fitting: TableSchema | None,
         names: tuple[str, ...],
-        guessed: dict[str, ColumnType],
+        inferred: dict[str, ColumnType],
         named: tuple[str, ...] | None,
     ) -> Layout:
         if fitting is None:
-            columns = tuple([Column(name, values.shown_type(guessed[name])) for name in names])
+            columns = tuple([Column(name, values.shown_type(inferred[name])) for name in names])
             schema = TableSchema(table.id, columns, primary_key=named, complete=False)
             ordered = list(names)
             places = list(range(len(names)))
@@ -306,12 +306,14 @@ class RowDecoder:
             place_of = self._places(fitting)
             ordered = sorted(names, key=place_of.__getitem__)
             places = [place_of[name] for name in ordered]
-            guesses = {place_of[name]: values.shown_type(each) for name, each in guessed.items()}
-            schema = _with_guesses(fitting, guesses)
-        types = [guessed.get(name, schema.columns[at].type) for name, at in zip(ordered, places, strict=True)]
+            by_place = {place_of[name]: values.shown_type(each) for name, each in inferred.items()}
+            schema = _with_inferred_types(fitting, by_place)
+        types = [
+            inferred.get(name, schema.columns[at].type) for name, at in zip(ordered, places, strict=True)
+        ]
         reads = list(map(values.read_of, types))
         reader = TypedReader(NAME, schema, places, reads, _PARTS, known=known, tells_types=False)
-        return Layout(reader, ordered, guessed, is_known=fitting is not None, has_nulls=self._has_nulls)
+        return Layout(reader, ordered, inferred, is_known=fitting is not None, has_nulls=self._has_nulls)
 
     def _images(
         self,
@@ -322,8 +324,8 @@ class RowDecoder:
         losses: list[Loss],
     ) -> tuple[TableSchema, Images]:
         reader = layout.reader
-        if reader.is_guessed:
-            losses += [Loss.SCHEMA_GUESSED, Loss.VALUE_GUESSED]
+        if reader.is_inferred:
+            losses += [Loss.SCHEMA_INFERRED, Loss.VALUE_INFERRED]
         if layout.times and any(isinstance(new[at], str) for at in layout.times):
             losses.append(Loss.TIME_RANGE)
         before: Sequence[Any] | None = None
@@ -331,7 +333,7 @@ class RowDecoder:
         if op is _DELETE:
             before, after = new, None
         elif op is _UPDATE and old is None:
-            losses.append(Loss.BEFORE_UNKNOWN)
+            losses.append(Loss.BEFORE_MISSING)
         elif op is _UPDATE and old is not None:
             before = [now if was is ABSENT else was for was, now in zip(old, new, strict=True)]
         is_partial = ABSENT in new or (before is not None and ABSENT in before)
@@ -359,7 +361,7 @@ def _members(row: msgspec.Raw | None, part: str) -> Members | None:
     return found
 
 
-def _guesses(
+def _inferred_types(
     known: TableSchema | None, places: Mapping[str, int], names: Sequence[str], rows: Sequence[Members]
 ) -> dict[str, ColumnType]:
     """Return the types of columns without a usable definition: all, or those whose values contradict it."""
@@ -368,13 +370,13 @@ def _guesses(
         cells = [row[name] for row in rows if name in row]
         if known is not None and all(values.fits(known.columns[places[name]].type, cell) for cell in cells):
             continue
-        types = [each for cell in cells if (each := values.guessed_type(cell)) is not None]
+        types = [each for cell in cells if (each := values.inferred_type(cell)) is not None]
         if not types:
             types = [_UNKNOWN]
-        guess = types[0]
+        common = types[0]
         for each in types[1:]:
-            guess = values.common_type(guess, each)
-        found[name] = guess
+            common = values.common_type(common, each)
+        found[name] = common
     return found
 
 
@@ -382,11 +384,11 @@ def _guesses(
 _UNKNOWN: Final = ColumnType("varchar")
 
 
-def _with_guesses(schema: TableSchema, guesses: Mapping[int, ColumnType]) -> TableSchema:
+def _with_inferred_types(schema: TableSchema, inferred: Mapping[int, ColumnType]) -> TableSchema:
     """Return a definition with other types where values contradict it."""
-    if not guesses:
+    if not inferred:
         return schema
     columns = list(schema.columns)
-    for at, column_type in guesses.items():
+    for at, column_type in inferred.items():
         columns[at] = Column(columns[at].name, column_type)
     return msgspec.structs.replace(schema, columns=tuple(columns), complete=False)

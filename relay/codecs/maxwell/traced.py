@@ -260,10 +260,10 @@ class _RowMessage:
         schema = layout.reader.schema
         columns = [schema.columns[at] for at in layout.reader.places]
         kinds = [_kind_of(data, name) for name in layout.names]
-        if layout.guessed:
-            if layout.reader.known is not None or layout.guessed.keys() != set(layout.names):
+        if layout.inferred:
+            if layout.reader.known is not None or layout.inferred.keys() != set(layout.names):
                 raise NotTemplatable
-            return [_guessed_cell(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+            return [_inferred_cell(column, kind) for column, kind in zip(columns, kinds, strict=True)]
         cells = [self._known_cell(at, column) for at, column in enumerate(columns)]
         # The loss of TIME is counted once per row.
         found = [at for at in layout.times if kinds[at] == "string"]
@@ -354,7 +354,7 @@ def _kind_of(row: Token, name: str) -> Kind | None:
     return None if token is None else token.kind
 
 
-def _guessed_cell(column: Column, kind: Kind | None) -> _Cell:
+def _inferred_cell(column: Column, kind: Kind | None) -> _Cell:
     """Return the possible values of a column with an inferred type: all that lead to the same type."""
     base = column.type.base
     if base == "varchar" and kind in ("string", "null"):

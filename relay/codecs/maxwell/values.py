@@ -117,7 +117,7 @@ def _has_64_bits(column_type: ColumnType, digits: bytes) -> bool:
 _LONGEST: Final = 20
 
 
-def guessed_type(value: msgspec.Raw) -> ColumnType | None:
+def inferred_type(value: msgspec.Raw) -> ColumnType | None:
     """Return the type of a column of which only a value is known; None if that is NULL.
 
     A number that neither a DECIMAL nor a DOUBLE holds is a JSON document. Text may be any text of Maxwell's,
@@ -133,9 +133,9 @@ def guessed_type(value: msgspec.Raw) -> ColumnType | None:
     return _SET if kind is ARRAY and _is_set(value) else _JSON
 
 
-def shown_type(guessed: ColumnType) -> ColumnType:
+def shown_type(inferred: ColumnType) -> ColumnType:
     """Return the declared type for an inferred one: text for a SET, whose members are unknown."""
-    return _VARCHAR if guessed == _SET else guessed
+    return _VARCHAR if inferred == _SET else inferred
 
 
 _VARCHAR, _SET, _JSON = ColumnType("varchar"), ColumnType("set"), ColumnType("json")

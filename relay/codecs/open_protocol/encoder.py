@@ -280,7 +280,7 @@ class Encoder:
         if old is not None:
             losses.append(Loss.BEFORE_IMAGE)
         elif self._options.output_old_value:
-            op_without_before(self._options.unknown_before, NAME)
+            op_without_before(self._options.missing_before, NAME)
 
     def _reduced(
         self, change: RowChange, payload: EncodedRecord, source_record: ConsumerRecord, losses: list[Loss]

@@ -31,14 +31,14 @@ class OpenOptions(LargeMessageOptions, frozen=True):
     output_old_value: Annotated[
         bool, Meta(description="false: an UPDATE has no `p`, and so reads as an INSERT")
     ] = True
-    unknown_before: InsertUnknownBefore = "insert"
+    missing_before: InsertUnknownBefore = "insert"
     output_raw_change_event: RawChangeEvent = False
 
     def without_effect(self) -> dict[str, str]:
         """Report options of old rows if none is written."""
         found = super().without_effect()
         if not self.output_old_value:
-            options = ("only-output-updated-columns", "unknown-before")
+            options = ("only-output-updated-columns", "missing-before")
             found |= dict.fromkeys(options, "output-old-value=false leaves old rows out")
         return found
 

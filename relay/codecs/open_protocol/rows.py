@@ -105,7 +105,7 @@ class _Layout:
         #: Bytes that show the order of columns if nothing else does: no text contains them, because its
         #: quotes are escaped.
         self._marks = (
-            [msgspec.json.encode(name) + b':{"t":' for name in self.names] if reader.is_guessed else ()
+            [msgspec.json.encode(name) + b':{"t":' for name in self.names] if reader.is_inferred else ()
         )
         self._has_floats = any(wire_type(column.type) is float for column in columns)
         self._full: Callable[[bytes], Any] | None = None
@@ -278,7 +278,7 @@ class RowDecoder:
             if reader.known is known:
                 row = layout.read(data)
                 if row is not None:
-                    if reader.is_guessed or reader.is_partial:
+                    if reader.is_inferred or reader.is_partial:
                         _count(reader, losses)
                     return row
         return _GeneralRow(self._tables, table, known, self._zone, losses, self._limits).read(data)
@@ -319,8 +319,8 @@ class ZonedRowDecoder(RowDecoder):
 
 
 def _count(reader: TypedReader, losses: list[Loss]) -> None:
-    if reader.is_guessed:
-        losses.append(Loss.SCHEMA_GUESSED)
+    if reader.is_inferred:
+        losses.append(Loss.SCHEMA_INFERRED)
     if reader.is_partial:
         losses.append(Loss.COLUMNS_ABSENT)
 
@@ -398,7 +398,7 @@ class _GeneralRow:
             except (ValueError, *REFUSED):
                 raise _malformed(text, error) from None
             if old.p is None:
-                self._losses.append(Loss.BEFORE_UNKNOWN)
+                self._losses.append(Loss.BEFORE_MISSING)
         return old.p, old.unknown
 
     def _layout(self, declared: dict[str, DeclaredColumn]) -> _Layout:
@@ -406,7 +406,7 @@ class _GeneralRow:
         for layout in table.kept:
             if layout.reader.known is not known or layout.declared != declared:
                 continue
-            if not layout.reader.is_guessed or [*layout.declared] == [*declared]:
+            if not layout.reader.is_inferred or [*layout.declared] == [*declared]:
                 layout.count_use()
                 return layout
         schema = resolved(table, declared, known)

@@ -42,7 +42,7 @@ class TypedReader:
 
     `places`: the cells' column indexes in the table, ascending. `reads`: the function from each cell to its
     canonical value, None if they are the same. `known`: the catalog's definition that this was made for.
-    `is_guessed`: the schema comes from a message and not from the table's DDL. `is_partial`: the table has
+    `is_inferred`: the schema comes from a message and not from the table's DDL. `is_partial`: the table has
     columns that the cells lack. `tells_types`: the messages themselves have the types. `wire`: the message's
     facts of each column besides its type, for an encoder of the same wire. `hidden`: the indexes of virtual
     generated columns, if known. `key_cell`: converts a cell of a key for `Images.raw_key`, None if canonical
@@ -65,7 +65,7 @@ class TypedReader:
     ) -> None:
         self.protocol, self.schema, self.known, self.parts = protocol, schema, known, parts
         self.places, self.reads, self.wire = tuple(places), tuple(reads), wire
-        self.is_guessed = not schema.complete
+        self.is_inferred = not schema.complete
         hidden = schema.hidden_places if hidden is None else hidden
         shown = sum([at not in hidden for at in self.places])
         self.is_partial = shown < len(schema.columns) - len(hidden) or schema.lacks_key_columns

@@ -102,6 +102,6 @@ def column_styles(schema: TableSchema, style: TextStyle) -> list[TextStyle]:
 def op_without_before(wanted: str, protocol: str) -> Op:
     """Return the operation for an UPDATE without its old row. Raises NotRepresentable if it is refused."""
     if wanted == "refuse":
-        reason = "an UPDATE whose old row is unknown; the target option unknown-before=insert writes it"
+        reason = "an UPDATE whose old row is unknown; the target option missing-before=insert writes it"
         raise NotRepresentable(protocol, "", reason)
     return _INSERT if wanted == "insert" else _UPDATE

@@ -2,8 +2,8 @@
 
 A codec declares its messages as structs and parses them with a `MessageParser`. It refuses other members in
 every object of a message, at no cost. A message that has some is parsed again without them, and carries them
-in `unknown`, by path, for `Source.extras`. A member that a producer sends and relay does not use is declared
-as `Any`.
+in `unknown`, by path, for `Source.unknown_fields`. A member that a producer sends and relay does not use is
+declared as `Any`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def with_unknown(source: Source, unknown: Unknown | None) -> Source:
     """Return a source that has these unknown members besides its own."""
     if unknown is None:
         return source
-    return msgspec.structs.replace(source, extras=merged(source.extras, unknown))
+    return msgspec.structs.replace(source, unknown_fields=merged(source.unknown_fields, unknown))
 
 
 def below(path: str, found: Unknown | None) -> Unknown | None:

@@ -118,16 +118,16 @@ class SimpleDecoder:
             raise Malformed(self._name, path, "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
 
     def _source(self, message: Message, record: ConsumerRecord, losses: list[Loss]) -> Source:
-        commit_ts, start_ts, extras = message.commit_ts, message.start_ts or None, message.unknown
+        commit_ts, start_ts, unknown = message.commit_ts, message.start_ts or None, message.unknown
         if message.type == BOOTSTRAP:
-            return Source(CONNECTOR, _emitted_at_ns(message, record), extras=extras)
+            return Source(CONNECTOR, _emitted_at_ns(message, record), unknown_fields=unknown)
         if not commit_ts and message.type != WATERMARK:
             time_ns = event_time_ns(None, message.build_ts * _NS_PER_MS, record, losses)
-            return Source(CONNECTOR, time_ns, None, start_ts, extras=extras)
+            return Source(CONNECTOR, time_ns, None, start_ts, unknown_fields=unknown)
         time_ns = (commit_ts >> TSO_LOGICAL_BITS) * _NS_PER_MS
-        if extras is None:
+        if unknown is None:
             return Source(CONNECTOR, time_ns, commit_ts, start_ts)
-        return Source(CONNECTOR, time_ns, commit_ts, start_ts, extras=extras)
+        return Source(CONNECTOR, time_ns, commit_ts, start_ts, unknown_fields=unknown)
 
     # ------------------------------------------------------------ rows
 
@@ -142,7 +142,7 @@ class SimpleDecoder:
             raise Malformed(self._name, path, "a row message without its row")
         schema, images = self._rows.read(message, op, catalog, losses)
         if op is Op.UPDATE and message.old is None:
-            losses.append(Loss.BEFORE_UNKNOWN)
+            losses.append(Loss.BEFORE_MISSING)
         source = self._source(message, record, losses)
         if message.table_id and _is_of_partition(message, schema):
             source = msgspec.structs.replace(source, physical_partition=message.table_id)

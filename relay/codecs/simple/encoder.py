@@ -188,7 +188,7 @@ class SimpleEncoder:
         if op is _READ and not change.source.snapshot:
             losses.append(Loss.SNAPSHOT)
         if op is _UPDATE and before is None:
-            return op_without_before(self._options.unknown_before, self._wire.name)
+            return op_without_before(self._options.missing_before, self._wire.name)
         return op
 
     def _checksum(self, change: RowChange) -> Checksum | None:

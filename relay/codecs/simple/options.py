@@ -39,7 +39,7 @@ class SimpleOptions(LargeMessageOptions, frozen=True):
         ),
     ] = "keep"
     output_raw_change_event: RawChangeEvent = False
-    unknown_before: InsertUnknownBefore = "insert"
+    missing_before: InsertUnknownBefore = "insert"
     send_bootstrap_in_msg_count: Annotated[
         int,
         Meta(

@@ -123,7 +123,7 @@ class RowDecoder:
             except ValueError:
                 continue  # the reader refuses it
             if zone is None:
-                losses.append(Loss.ZONE_GUESSED)
+                losses.append(Loss.ZONE_INFERRED)
                 zone = self._zone
             if zone is not UTC:
                 times = self._local_times.get(location)

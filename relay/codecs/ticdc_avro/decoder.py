@@ -134,7 +134,7 @@ class Decoder:
             old = added.get(BEFORE)
             if not isinstance(old, dict):
                 old = None
-                losses.append(Loss.BEFORE_UNKNOWN)
+                losses.append(Loss.BEFORE_MISSING)
             images = layout.images(old, row)
         else:
             images = layout.images(None, row)
@@ -190,8 +190,8 @@ class Decoder:
 
     def _count(self, layout: Layout, images: TypedRows | PartialRows, losses: list[Loss]) -> None:
         """Count facts missing from a row's definition, and local times that do not exist or are ambiguous."""
-        if layout.reader.is_guessed:
-            losses.append(Loss.SCHEMA_GUESSED)
+        if layout.reader.is_inferred:
+            losses.append(Loss.SCHEMA_INFERRED)
         if self._times is None:
             return
         columns = [layout.schema.columns[place] for place in layout.reader.places]

@@ -122,7 +122,7 @@ class _Target(RowTarget[_Plan]):
         )
         lost = {
             Loss.COLUMN_TYPE: any(loses_type(column.type) for column in columns),
-            Loss.NAMES: is_renamed,
+            Loss.COLUMN_NAMES: is_renamed,
         }
         key = self._chosen(table) or schema.primary_key or ()
         return _Plan(

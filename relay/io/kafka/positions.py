@@ -109,7 +109,7 @@ async def start_offsets(
     found: Timed = await consumer.offsets_for_times(dict.fromkeys(asked, max(0, wanted_ms - margin_ms)))
     if log is not None:
         for message in _gaps(found, first, wanted_ms):
-            log.warning("start.incomplete", message=message)
+            log.warning("start.truncated", message=message)
     return {pair: otherwise[pair] if at is None else at.offset for pair, at in found.items()}
 
 

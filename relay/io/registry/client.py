@@ -110,7 +110,7 @@ class SchemaRegistry:
         self._urls = [url.rstrip("/") for url in settings.urls]
         #: The URL that answered last.
         self._at = 0
-        self._cache = AnswerCache(Path(settings.cache)) if settings.cache else None
+        self._cache = AnswerCache(Path(settings.cache_dir)) if settings.cache_dir else None
         self._shown = f"the schema registry {settings.shown}"
         #: Time until which missing ids are not requested again.
         self._missing: dict[int | str, float] = {}

@@ -16,8 +16,8 @@ class RegistrySettings:
     `table`: the name of these settings in messages. `urls`: several URLs of the same registry, of which one
     that answers is used. A secret is given directly, or in a separate file, read at each start, and again
     when the registry refuses it. `register_schemas`: whether schemas that it lacks are registered.
-    `timeout_seconds`: of one request. `cache`: a folder that keeps schemas and ids, for times in which no URL
-    answers; "" for none.
+    `timeout_seconds`: of one request. `cache_dir`: a folder that keeps schemas and ids, for times in which no
+    URL answers; "" for none.
     """
 
     table: str
@@ -32,7 +32,7 @@ class RegistrySettings:
     key_file: str = ""
     register_schemas: bool = True
     timeout_seconds: float = 10.0
-    cache: str = ""
+    cache_dir: str = ""
 
     @property
     def shown(self) -> str:

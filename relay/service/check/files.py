@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from relay.catalog import Catalog
-from relay.config.bootstrap import bootstrapped
 from relay.config.config import Config
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.registries import resolver_of
+from relay.config.schema_dumps import load_schema_dumps
 from relay.io.kafka.clients import Clusters
 from relay.model.errors import ConfigError, Problem
 
@@ -21,7 +21,7 @@ def file_problems(config: Config) -> Iterator[Problem]:
     reads: tuple[Callable[[], object], ...] = (
         lambda: Clusters.from_settings(source_cluster(config), target_cluster(config)),
         lambda: resolver_of(config),
-        lambda: bootstrapped(config, Catalog()),
+        lambda: load_schema_dumps(config, Catalog()),
     )
     for read in reads:
         try:

@@ -109,7 +109,7 @@ async def _target_findings(
             found += _oddities(each, topic.found, sources, config)
         elif topic.code == _UNKNOWN_TOPIC and each.may_create and each.settings:
             found += _oddities(each, TopicInfo(each.partitions, each.settings), sources, config)
-    found += guessed_keys(
+    found += unstable_keys(
         config, has_history=bool(config.history_topic and topics[config.history_topic].found)
     )
     found += _table_topics(config, target)
@@ -121,13 +121,13 @@ async def _target_findings(
     return found
 
 
-def guessed_keys(config: Config, *, has_history: bool) -> Iterator[Finding]:
+def unstable_keys(config: Config, *, has_history: bool) -> Iterator[Finding]:
     """Note that row keys may change when their tables' DDL is learned, unless there is a schema history."""
     if has_history or not config.has_row_keys:
         return
     said = (
         "a table is known only once its DDL has been read from the source: until then the keys of its rows "
-        "are written with guessed types, and may change afterwards; import definitions that the source no "
+        "are written with inferred types, and may change afterwards; import definitions that the source no "
         "longer has with `relay schema-history import`"
     )
     if not config.history_topic:
@@ -186,11 +186,15 @@ def _source_topic(topic: Topic) -> Finding:
 
 def rows_do_not_wait(config: Config, rows: str = "rows of other partitions") -> str:
     """Describe the handling of rows that overtake their DDL in another partition, and why that can happen."""
-    why = "wait = false" if config.schema.wait is Wait.FALSE else 'wait = "auto" without a history_topic'
+    why = (
+        "wait_for_ddl = false"
+        if config.schema.wait_for_ddl is Wait.FALSE
+        else 'wait_for_ddl = "auto" without a history_topic'
+    )
     return (
         f"{rows} do not wait for it ({why}): those that overtake it are translated with "
-        "guessed types, counted as schema-guessed, and their tables are logged as table.guessed and "
-        "listed as guessed_tables in /status"
+        "inferred types, counted as schema-inferred, and their tables are logged as schema.inferred and "
+        "listed as inferred_tables in /status"
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from relay.config import Config
-from relay.config.bootstrap import bootstrapped_translator
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.registries import resolver_of
+from relay.config.schema_dumps import translator_with_schema_dumps
 from relay.core.translator import Translator
 from relay.io.kafka.admin import TopicAdmin
 from relay.io.kafka.clients import Brokers
@@ -37,7 +37,7 @@ async def learned_translator(config: Config, upto: RecordPosition | None = None)
         records = [
             record for record in records if record.place[:2] != upto[:2] or record.offset < upto.offset
         ]
-    translator = bootstrapped_translator(config)
+    translator = translator_with_schema_dumps(config)
     if translator.needs_all_partitions or translator.copies_ddl:
         # Watermarks of a few records would make promises about partitions that were not read, and DDL is
         # written to all partitions.

@@ -59,7 +59,7 @@ class Translates(HasCounts, Protocol):
         """Count rows and statements by table from now on, for at most `most` tables."""
         ...
 
-    def guessed_after(self, number: int, /) -> list[TableId]:
+    def inferred_after(self, number: int, /) -> list[TableId]:
         """Return the tables without known DDL whose rows were translated, except the first `number`."""
         ...
 

@@ -1,4 +1,4 @@
-"""Read partition 0 of source topics beside the loop, for `wait` in [schema].
+"""Read partition 0 of source topics beside the loop, for `wait_for_ddl` in [schema].
 
 It is used where another instance owns that partition, so that its DDL is known when rows of other partitions
 are translated.

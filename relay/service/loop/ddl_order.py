@@ -1,9 +1,9 @@
 """Make the loop take the partition with the DDL before rows of others that may need it, where it reads both.
 
-For `wait` in [schema]. The DDL of a row is in partition 0 of its topic, or of the topic that a connector has
-for DDL (`Config.ddl_topics`); where another instance reads that, `ddl_follower` reads it as well. A row may
-need DDL that was sent before it: polled rows wait until that partition has been taken past their Kafka
-timestamps, or to its end as of the time when the rows arrived.
+For `wait_for_ddl` in [schema]. The DDL of a row is in partition 0 of its topic, or of the topic that a
+connector has for DDL (`Config.ddl_topics`); where another instance reads that, `ddl_follower` reads it as
+well. A row may need DDL that was sent before it: polled rows wait until that partition has been taken past
+their Kafka timestamps, or to its end as of the time when the rows arrived.
 """
 
 from __future__ import annotations

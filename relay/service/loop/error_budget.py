@@ -2,7 +2,7 @@
 
 A topic of another format, or a faulty producer, must not look like a working relay. There are two limits. At
 the start of a run only a certain number of records may fail before anything is translated at all. Later only
-a certain share of the records read may fail in a window of time. Beyond a limit relay ends before the next
+a certain ratio of the records read may fail in a window of time. Beyond a limit relay ends before the next
 record that fails, or goes on with a failing check (`records`).
 """
 
@@ -54,7 +54,7 @@ class ErrorBudget:
         # come again.
         self._first: set[RecordPosition] | None = set()
         self._samples = deque([_Sample(steady(), 0, 0)])
-        self._is_share_exceeded = False
+        self._is_ratio_exceeded = False
         self._newest = ""
 
     def spend(
@@ -69,11 +69,11 @@ class ErrorBudget:
         if self._first is not None and not self._translated:
             return self._spend_first(self._first, error, place, named)
         self._first = None
-        if self._is_share_exceeded and self._wanted.on_failure_share is OverBudget.STOP:
+        if self._is_ratio_exceeded and self._wanted.on_max_failure_ratio is OverBudget.STOP:
             newest = named() if named else error
             return TooManyFailures(
-                f"{self._share_text()}; the newest is {newest}. `failure_share` and `on_failure_share` in "
-                "[errors] say what happens"
+                f"{self._ratio_text()}; the newest is {newest}. `max_failure_ratio` and "
+                "`on_max_failure_ratio` in [errors] say what happens"
             )
         return None
 
@@ -85,9 +85,9 @@ class ErrorBudget:
         if self._first:
             self._tell_first(self._first)
             return
-        self._is_share_exceeded = self._exceeds_share()
-        if self._is_share_exceeded:
-            self._status.set_check(CHECK, ok=False, detail=self._share_text())
+        self._is_ratio_exceeded = self._exceeds_ratio()
+        if self._is_ratio_exceeded:
+            self._status.set_check(CHECK, ok=False, detail=self._ratio_text())
         elif self._failed:
             self._status.set_check(CHECK, ok=True)
 
@@ -103,16 +103,16 @@ class ErrorBudget:
         place: RecordPosition,
         named: Callable[[], Exception] | None,
     ) -> TooManyFailures | None:
-        most = self._wanted.first_failures
+        most = self._wanted.max_initial_failures
         if len(first) <= most or not first:
             first.add(place)
         self._tell_first(first)
-        if not most or len(first) <= most or self._wanted.on_first_failures is not OverBudget.STOP:
+        if not most or len(first) <= most or self._wanted.on_max_initial_failures is not OverBudget.STOP:
             return None
         return nothing_relayed(len(first), named() if named else error, self._protocol)
 
     def _tell_first(self, first: set[RecordPosition]) -> None:
-        count = len(first) if len(first) <= self._wanted.first_failures else self._failed
+        count = len(first) if len(first) <= self._wanted.max_initial_failures else self._failed
         detail = f"nothing was relayed since the start: {count} of {count} records failed ({self._newest})"
         self._status.set_check(CHECK, ok=False, detail=detail)
 
@@ -129,15 +129,15 @@ class ErrorBudget:
         failed = self._failed - oldest.failed
         return failed, failed + self._translated - oldest.translated
 
-    def _exceeds_share(self) -> bool:
+    def _exceeds_ratio(self) -> bool:
         failed, read = self._in_window()
-        return failed >= self._wanted.least_failures and failed > self._wanted.failure_share * read
+        return failed >= self._wanted.min_failures and failed > self._wanted.max_failure_ratio * read
 
-    def _share_text(self) -> str:
+    def _ratio_text(self) -> str:
         failed, read = self._in_window()
         seconds = self._wanted.failure_window_seconds
-        share = self._wanted.failure_share
+        ratio = self._wanted.max_failure_ratio
         return (
             f"{failed} of {read} records, rows and statements failed within {seconds:g} s ({self._newest}), "
-            f"more than the share of {share:g}"
+            f"more than the ratio of {ratio:g}"
         )

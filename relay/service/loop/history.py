@@ -148,8 +148,8 @@ def teach(translator: Translates, records: Iterable[ConsumerRecord], resolver: R
 
 _UNKNOWN = (
     "include_tables names tables of which no definition is known yet: until their DDL comes, their rows are "
-    "read with the types that their messages tell; `bootstrap` in [schema] or `relay schema-history import` "
-    "gives definitions"
+    "read with types inferred from their messages; `schema_dumps` in [schema] or `relay schema-history "
+    "import` provides definitions"
 )
 #: Longest stretch of learning before heartbeats get their turn.
 _YIELD_SECONDS = 0.010

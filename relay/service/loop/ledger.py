@@ -433,7 +433,7 @@ class OffsetTracker:
                 ) from error
             return False
         except TimeoutError as error:
-            self._log.warning("commit.unanswered", reason=str(error))
+            self._log.warning("commit.timeout", reason=str(error))
             reason = str(error) or "no answer in time"
             self._status.add_error("commit", DeliveryFailed.code, "", reason)
             self.commit_failure = f"offsets could not be committed: {reason}"

@@ -79,10 +79,10 @@ REPORT_SECONDS: Final = 1.0
 HELD_BYTES: Final = 8_388_608
 
 
-_GUESSED: Final = (
+_INFERRED: Final = (
     "translated rows without the table's schema; column types were inferred from the messages; import the "
     "definition with `relay schema-history import`, or have rows wait for DDL that is still to be read "
-    "(`wait` in [schema])"
+    "(`wait_for_ddl` in [schema])"
 )
 _UNWRITTEN: Final = (
     "this statement was not written to the target, so its readers keep the rows that the source removed; "
@@ -96,7 +96,7 @@ _MISSING: Final = (
 )
 
 
-_GUESSED_KEYS: Final = (
+_INFERRED_KEYS: Final = (
     "; the keys of its rows are written with these types, too, and may be others once it is known: readers "
     "that keep the newest row of each key would keep both"
 )
@@ -143,7 +143,7 @@ class Relay:
         self._next_commit = self._next_report = 0.0
         self._drain_until: float | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._guesses_told = self._unwritten_reported = 0
+        self._inferred_reported = self._unwritten_reported = 0
         # The ratio of bytes written to bytes read in the last round.
         self._growth = FIRST_GROWTH
 
@@ -427,7 +427,7 @@ class Relay:
         await builder.send_rest()
         if taken_bytes:
             self._growth = max(1.0, current.sizes.total() / taken_bytes)
-        self._tell_guesses()
+        self._report_inferred_tables()
         self._report_unwritten()
         current.sent_at = time.monotonic()
         self._status.observe("translate", current.sent_at - began)
@@ -439,14 +439,14 @@ class Relay:
             await self._commit()
             raise current.refused
 
-    def _tell_guesses(self) -> None:
+    def _report_inferred_tables(self) -> None:
         """Log, once each, the tables whose rows came before their DDL was known."""
-        guessed = self._intake.translator.guessed_after(self._guesses_told)
-        for table in guessed:
-            message = _GUESSED + _GUESSED_KEYS if self._status.about.has_row_keys else _GUESSED
+        inferred = self._intake.translator.inferred_after(self._inferred_reported)
+        for table in inferred:
+            message = _INFERRED + _INFERRED_KEYS if self._status.about.has_row_keys else _INFERRED
             name, reason = str(table)[:LONGEST_TEXT], self._intake.translator.why_unknown(table)
-            self._log.warning("table.guessed", table=name, reason=reason, message=message)
-        self._guesses_told += len(guessed)
+            self._log.warning("schema.inferred", table=name, reason=reason, message=message)
+        self._inferred_reported += len(inferred)
 
     def _report_unwritten(self) -> None:
         """Log each statement that removed rows and was not written."""
@@ -488,7 +488,7 @@ class Relay:
         if not await self._recovery.is_consumer_stalled(heard=heard or expects_none):
             return
         self._log.warning(
-            "source.silent", message="the consumer returns none of the waiting records: it is replaced"
+            "consumer.stalled", message="the consumer returns none of the waiting records: it is replaced"
         )
         async with self._busy:
             try:

@@ -26,12 +26,12 @@ class HasCounts(Protocol):
         ...
 
     @property
-    def guessed_tables(self) -> Mapping[TableId, int]:
+    def inferred_tables(self) -> Mapping[TableId, int]:
         """Return tables without known DDL whose rows were translated, and how many rows."""
         ...
 
     @property
-    def ways(self) -> Counter[str]:
+    def paths(self) -> Counter[str]:
         """Return how many records templates have translated, and how many the pipeline."""
         ...
 
@@ -46,8 +46,8 @@ class Counts(NamedTuple):
 
     events: Counter[str]
     losses: Counter[Loss]
-    guessed_tables: dict[TableId, int]
-    ways: Counter[str]
+    inferred_tables: dict[TableId, int]
+    paths: Counter[str]
     counts_by_table: dict[TableId, Counter[str]]
 
     @classmethod
@@ -58,11 +58,11 @@ class Counts(NamedTuple):
             if each is not None:
                 total.events.update(each.events)
                 total.losses.update(each.losses)
-                total.ways.update(each.ways)
+                total.paths.update(each.paths)
                 for table, kinds in each.counts_by_table.items():
                     total.counts_by_table.setdefault(table, Counter()).update(kinds)
-                for table, rows in each.guessed_tables.items():
-                    total.guessed_tables[table] = total.guessed_tables.get(table, 0) + rows
+                for table, rows in each.inferred_tables.items():
+                    total.inferred_tables[table] = total.inferred_tables.get(table, 0) + rows
         return total
 
 

@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.registry import Collector
 
-from relay.codecs.losses import INFORMATIONAL, Loss
+from relay.codecs.losses import INFERRED, INFORMATIONAL, Loss
 from relay.model.events import Op
 from relay.service.observe.figures import Histogram, Progress
 from relay.service.observe.process_metrics import ProcessesCollector
@@ -26,12 +26,14 @@ from relay.service.observe.status import Status
 ROW_CHANGE: Final = "row-change"
 OPS: Final = tuple(op.value for op in Op)
 OTHER_KINDS: Final = ("schema-change", "watermark", "bootstrap", "transaction-mark", "heartbeat")
-#: The label `kind` of losses: lost row data, losses that follow from the two formats, and notes without loss.
-LOSS, EXPECTED, NOTE = "loss", "expected", "note"
+#: Values of the label `class`. `loss`: row data that the target could have held. `note`: facts that the
+#: target's format has no field for, and counts without loss. `inferred`: values that relay inferred.
+CLASS_LOSS, CLASS_NOTE, CLASS_INFERRED = "loss", "note", "inferred"
 #: The label `table` of the tables beyond the counted number; names have a dot.
 OTHER: Final = "other"
 
 _INFORMATIONAL: Final = frozenset(map(str, INFORMATIONAL))
+_INFERRED: Final = frozenset(map(str, INFERRED))
 Labels = tuple[str, ...]
 Counts = Iterable[tuple[Labels, float]]
 
@@ -96,25 +98,25 @@ class StatusCollector(Collector):
         ):
             by_code = {(code,): counts[code] for code in dict.fromkeys([*codes, *counts])}
             yield _counter(name, text, ("code",), by_code.items())
-        if translator is not None and translator.ways:
-            ways = [((way,), count) for way, count in translator.ways.items()]
-            text = "Records translated by templates and in the slow path, where there is an engine."
-            yield _counter("relay_translated_records", text, ("way",), ways)
+        if translator is not None and translator.paths:
+            text = "Rows translated by templates (fast), and records that took the slow path."
+            paths = [((path,), count) for path, count in translator.paths.items()]
+            yield _counter("relay_translated_records", text, ("path",), paths)
 
     def _losses(self) -> Iterator[Metric]:
         status, expected = self._status, self._status.about.series.expected_losses
         counts = dict.fromkeys(map(str, Loss), 0)
         if status.translator is not None:
-            counts |= {str(what): count for what, count in status.translator.losses.items()}
+            counts |= {str(loss): count for loss, count in status.translator.losses.items()}
 
-        def kind_of(what: str) -> str:
-            if what in _INFORMATIONAL:
-                return NOTE
-            return EXPECTED if what in expected else LOSS
+        def class_of(loss: str) -> str:
+            if loss in _INFERRED:
+                return CLASS_INFERRED
+            return CLASS_NOTE if loss in _INFORMATIONAL or loss in expected else CLASS_LOSS
 
-        found = [((kind_of(what), what), count) for what, count in counts.items()]
-        text = "What the target could not carry, and what was assumed."
-        yield _counter("relay_lossy_conversions", text, ("kind", "what"), found)
+        found = [((loss, class_of(loss)), count) for loss, count in counts.items()]
+        text = "Losses of conversions, by kind of loss and class (loss, note, inferred)."
+        yield _counter("relay_conversion_losses", text, ("loss", "class"), found)
 
     def _tables(self) -> Iterator[Metric]:
         """Yield counts by table, if enabled."""

@@ -46,7 +46,7 @@ def _log_failure(log: Log, check: str, detail: str) -> None:
 
 def _tell_recovery(log: Log, check: str, seconds: float) -> None:
     message = f"{_WORDS[check]}, after {_lasting(seconds)}"
-    log.info("outage.over", check=check, seconds=round(seconds, 1), message=message)
+    log.info("connection.recovered", check=check, seconds=round(seconds, 1), message=message)
 
 
 async def _count_out(log: Log) -> None:

@@ -152,10 +152,10 @@ def _records(status: Status) -> Json:
 def summary(status: Status) -> dict[str, Any]:
     """Return the summary logged at the end of a run.
 
-    It has counts of records, tables whose rows were guessed, and warnings about topics.
+    It has counts of records, tables whose rows were inferred, and warnings about topics.
     """
     found: dict[str, Any] = {f"records_{name}": count for name, count in _records(status).items()}
-    named = {"guessed_tables": status.guessed_tables, "warnings": status.warnings}
+    named = {"inferred_tables": status.inferred_tables, "warnings": status.warnings}
     return found | {name: each for name, each in named.items() if each}
 
 
@@ -174,10 +174,10 @@ def _outcomes(status: Status) -> Json:
         "skipped": dict(status.skips.most_common()),
         "losses": {str(what): count for what, count in losses.items() if what not in INFORMATIONAL},
         "expected_losses": sorted(status.about.series.expected_losses & {str(what) for what in losses}),
-        "guessed_tables": status.guessed_tables,
+        "inferred_tables": status.inferred_tables,
         "tables": {name: dict(kinds) for name, kinds in status.tables.items() if name},
         "other_tables": dict(status.tables.get("", {})),
-        "records_by_way": dict(translator.ways) if translator is not None else {},
+        "records_by_path": dict(translator.paths) if translator is not None else {},
         "notes": {str(what): count for what, count in losses.items() if what in INFORMATIONAL},
     }
 

@@ -436,9 +436,9 @@ class Status:
         )
 
     @property
-    def guessed_tables(self) -> dict[str, int]:
+    def inferred_tables(self) -> dict[str, int]:
         """Return rows by table name, of tables whose DDL was unknown; the first tables only."""
-        found = self.translator.guessed_tables if self.translator is not None else {}
+        found = self.translator.inferred_tables if self.translator is not None else {}
         return {_clean(str(table)): rows for table, rows in found.items()}
 
     @property

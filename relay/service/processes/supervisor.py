@@ -73,7 +73,7 @@ def _failed(error: Exception, log: Log) -> int:
     if isinstance(error, RelayError):
         log.error("relay.failed", code=error.code, message=str(error))
         return error.exit_status
-    log.error("relay.defect", kind=type(error).__name__, frames=frames_of(error))
+    log.error("relay.internal-error", kind=type(error).__name__, frames=frames_of(error))
     return DEFECT
 
 

@@ -109,7 +109,7 @@ class Decoder:
         if any(_HAS_OFFSET(row.get(name) or "") for row in rows for name in timestamps):
             return self._hex_rows
         if any(text.partition("(")[0] in BINARIES for text in types.values()):
-            losses += [Loss.VALUE_GUESSED] * len(rows)
+            losses += [Loss.VALUE_INFERRED] * len(rows)
         return self._rows
 
 
@@ -127,8 +127,8 @@ def _source(
 ) -> Source:
     gtid = message.gtid or None
     snapshot = Snapshot.TRUE if is_snapshot else None
-    time_ns, extras = message.event_time_ns(record, losses), foreign_members(message)
-    return Source("canal", time_ns, gtid=gtid, snapshot=snapshot, extras=extras)
+    time_ns, unknown = message.event_time_ns(record, losses), foreign_members(message)
+    return Source("canal", time_ns, gtid=gtid, snapshot=snapshot, unknown_fields=unknown)
 
 
 def _refusal(message: CanalMessage, op: Op | None) -> Malformed | UnsupportedMessage:

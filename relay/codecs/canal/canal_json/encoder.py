@@ -41,7 +41,7 @@ class Encoder:
 
     def __init__(self, options: CanalOptions, answers: LookupCache) -> None:
         self._max_batch_size = options.max_batch_size
-        self._unknown_before = options.unknown_before
+        self._unknown_before = options.missing_before
         self._count_lost = source_losses(carries(options))
         self._writers = TextWriters(
             NAME,

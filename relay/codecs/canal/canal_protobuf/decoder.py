@@ -195,7 +195,7 @@ class _PacketDecoder:
             binlog_position=header.position if has_place else None,
             server_id=header.server_id or None,
             thread_id=self._open.thread_id,
-            extras=entry.unknown or None,
+            unknown_fields=entry.unknown or None,
         )
 
     def _emitted_at_ns(self, header: Header) -> int:

@@ -131,7 +131,7 @@ class Encoder:
         if text.loses_parameters:
             losses.append(Loss.TYPE_PARAMETERS)
         if op is UPDATE and text.old is None:
-            op = op_without_before(self._options.unknown_before, NAME)
+            op = op_without_before(self._options.missing_before, NAME)
         self._count_lost(source, losses, change.transaction)
         if op is READ and not source.snapshot:
             losses.append(Loss.SNAPSHOT)

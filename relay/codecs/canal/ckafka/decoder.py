@@ -159,7 +159,7 @@ class Decoder:
             binlog_position=message.BINLOG_POS,
             # A row of a snapshot has the time 0: Debezium does not know when it changed.
             snapshot=Snapshot.TRUE if seconds == 0 else None,
-            extras=_extras(message),
+            unknown_fields=_unknown_fields(message),
         )
 
     def traced(
@@ -219,7 +219,7 @@ def _images(op: Op, new: Cells | None, old: Cells | None) -> CkafkaImages:
     return CkafkaImages(op, new, old)
 
 
-def _extras(message: RowMessage) -> Unknown | None:
+def _unknown_fields(message: RowMessage) -> Unknown | None:
     """Return the members that relay does not know: others than the document's, and those that it documents as
     "currently" null if they are not.
     """
@@ -236,7 +236,7 @@ def _canal_source(
         CONNECTOR,
         message.event_time_ns(record, losses),
         gtid=message.gtid or None,
-        extras=foreign_members(message),
+        unknown_fields=foreign_members(message),
         time_unit_ns=unit_ns,
     )
 

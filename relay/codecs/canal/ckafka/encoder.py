@@ -46,12 +46,12 @@ _UNITS: Final = {"auto": None, "s": SECOND_NS, "ms": MILLISECOND_NS}
 
 
 def _split_extras(source: Source) -> tuple[Unknown | None, Unknown | None]:
-    """Split a row's extras into those that its message keeps, and all others."""
-    extras = source.extras
-    if extras is None or source.connector != CONNECTOR:
-        return None, extras
-    kept = {name: value for name, value in extras.items() if name in MOSTLY_NULL}
-    return kept or None, unknown_in(extras, MOSTLY_NULL)
+    """Split a row's unknown fields into those that its message keeps, and all others."""
+    unknown = source.unknown_fields
+    if unknown is None or source.connector != CONNECTOR:
+        return None, unknown
+    kept = {name: value for name, value in unknown.items() if name in MOSTLY_NULL}
+    return kept or None, unknown_in(unknown, MOSTLY_NULL)
 
 
 class Encoder:
@@ -62,7 +62,7 @@ class Encoder:
     def __init__(self, options: CkafkaOptions, answers: LookupCache) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._zone = options.event_zone()
-        self._unknown_before = options.unknown_before
+        self._unknown_before = options.missing_before
         self._ddl_unit_ns = _UNITS[options.ddl_time_unit]
         self._rows = CkafkaWriters(NAME, text_style(options), CachePool(answers.limits.cache_bytes))
         row_carries = carries(options)
@@ -91,7 +91,7 @@ class Encoder:
         losses += self._rows.lost
         kept, others = _split_extras(source)
         if kept is not None:
-            source = msgspec.structs.replace(source, extras=others)
+            source = msgspec.structs.replace(source, unknown_fields=others)
         self._count_lost(source, losses, change.transaction)
         if source.connector != CONNECTOR:  # the connector's own rows never had types and keys
             losses += writer.losses

@@ -40,7 +40,7 @@ class CkafkaOptions(ZonedOptions, frozen=True):
             extra={"side": "source"},
         ),
     ] = "auto"
-    unknown_before: KeepUnknownBefore = "update"
+    missing_before: KeepUnknownBefore = "update"
     binary: Binary = "producer"
     zero_dates: ZeroDates = "keep"
     key: Key = "producer"

@@ -45,7 +45,7 @@ _DEFINED_COLUMN_BYTES: Final = 200
 _CACHED_READERS: Final = 64
 _CACHED_ORDERS: Final = 8
 #: The type assumed for a column of unknown type.
-_GUESS: Final = ColumnType("varchar")
+_UNTYPED: Final = ColumnType("varchar")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII).fullmatch
 
 
@@ -187,7 +187,7 @@ class _TableReaders(Table[_KeptReader]):
             if found.has_members is has_members and text.known is known and text.wire in (ordered, wire):
                 return found
         resolved = definition.resolved(ordered, SqlTypes())
-        if resolved.is_guessed and ordered.names != wire.names:
+        if resolved.is_inferred and ordered.names != wire.names:
             # Then the order of the message is the table's.
             ordered, resolved = wire, definition.resolved(wire, SqlTypes())
         if not has_members:
@@ -222,7 +222,7 @@ class _TableReaders(Table[_KeptReader]):
             [replace(column, type=replace(column.type, members=None)) for column in resolved.schema.columns]
         )
         schema = replace(resolved.schema, columns=columns, complete=False)
-        made = resolved._replace(schema=schema, is_guessed=True)
+        made = resolved._replace(schema=schema, is_inferred=True)
         self._without_members = resolved.schema, made
         return made
 
@@ -331,12 +331,12 @@ class CkafkaReaders:
         if self._has_own_zone:
             self._count_times(text, images, losses)
         if images.op is UPDATE and images.old is None:
-            losses.append(Loss.BEFORE_UNKNOWN)
+            losses.append(Loss.BEFORE_MISSING)
 
     def _count_times(self, text: TextReader, images: CkafkaImages, losses: list[Loss]) -> None:
         self._times.count(local_times(text, images.new, images.old), losses)
-        if text.is_guessed:
-            losses += [Loss.VALUE_GUESSED] * _times_of_no_type(text, images)
+        if text.is_inferred:
+            losses += [Loss.VALUE_INFERRED] * _times_of_no_type(text, images)
 
 
 def _times_of_no_type(reader: TextReader, images: CkafkaImages) -> int:
@@ -344,7 +344,7 @@ def _times_of_no_type(reader: TextReader, images: CkafkaImages) -> int:
     depends on the unknown type.
     """
     columns = reader.schema.columns
-    untyped = [columns[at].name for at in reader.places if columns[at].type == _GUESS]
+    untyped = [columns[at].name for at in reader.places if columns[at].type == _UNTYPED]
     texts = [image[name] for image in (images.new, images.old) if image for name in untyped if name in image]
     return sum(isinstance(text, str) and _TIME(text) is not None for text in texts)
 
@@ -364,7 +364,7 @@ class CkafkaWriter:
         ]
         types = [column.type for column in schema.columns]
         losses = {
-            Loss.COLUMN_TYPE: any(column_type != _GUESS for column_type in types),
+            Loss.COLUMN_TYPE: any(column_type != _UNTYPED for column_type in types),
             Loss.PRIMARY_KEY: bool(schema.primary_key),
             Loss.ENUM_INDEX: any(
                 column_type.base in {"enum", "set"} and column_type.members is None for column_type in types

@@ -47,7 +47,7 @@ class UpstreamOptions(ZonedOptions, frozen=True):
             extra={"side": "target"},
         ),
     ] = 1
-    unknown_before: InsertUnknownBefore = "insert"
+    missing_before: InsertUnknownBefore = "insert"
     enum: Members = "index"
     binary: Binary = "producer"
     zero_dates: ZeroDates = "keep"

@@ -22,7 +22,7 @@ class Resolved(NamedTuple):
     """
 
     schema: TableSchema
-    is_guessed: bool
+    is_inferred: bool
     place_of: Mapping[str, int]
     hidden: frozenset[str] = frozenset()
     texts: frozenset[str] = frozenset()

@@ -117,7 +117,7 @@ class TextReaders:
             if op is UPDATE:
                 old = None if olds is None else olds[index]
                 if old is None:
-                    losses.append(Loss.BEFORE_UNKNOWN)
+                    losses.append(Loss.BEFORE_MISSING)
                 elif tuple(old) != names and not old.keys() <= cells.keys():
                     names += _only_in(old, cells)  # minimal row images: ABSENT in the new row
                     has_gaps = True

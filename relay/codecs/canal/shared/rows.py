@@ -50,7 +50,7 @@ class TextReader:
         sql_types: Mapping[str, int | None] | None = None,
     ) -> None:
         self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
-        self.schema, self.is_guessed, place_of, hidden, texts = resolved
+        self.schema, self.is_inferred, place_of, hidden, texts = resolved
         self.sql_types = sql_types or {}
         columns = self.schema.columns
         #: The columns that the message names as its key.
@@ -94,8 +94,8 @@ class TextReader:
         #: pays. And the number of texts in new orders that were read before.
         self.check_types: Callable[[bytes], object] | None = None
         self.reordered_uses = 0
-        if self.is_guessed:
-            self.losses.append(Loss.SCHEMA_GUESSED)
+        if self.is_inferred:
+            self.losses.append(Loss.SCHEMA_INFERRED)
         if self.is_partial:
             self.losses.append(Loss.COLUMNS_ABSENT)
 

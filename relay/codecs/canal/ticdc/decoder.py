@@ -86,7 +86,7 @@ class Decoder:
         tidb = message.tidb
         beside = None
         if tidb is not None and "claimCheckLocation" in tidb:
-            beside = _extras(message)
+            beside = _unknown_fields(message)
             message = self._from_storage(message)
             tidb = message.tidb
         op = ROW_OPS.get(message.type)
@@ -149,7 +149,7 @@ class Decoder:
     def _watermark(self, message: CanalMessage, record: ConsumerRecord, losses: list[Loss]) -> Watermark:
         commit_ts = _tso((message.tidb or {}).get("watermarkTs"), "_tidb.watermarkTs")
         time_ns = _time_ns(message, commit_ts, record, losses)
-        source = Source(CONNECTOR, time_ns, commit_ts=commit_ts, extras=_extras(message))
+        source = Source(CONNECTOR, time_ns, commit_ts=commit_ts, unknown_fields=_unknown_fields(message))
         return Watermark(source, message.emitted_at_ns(record))
 
 
@@ -183,7 +183,9 @@ def _source(message: CanalMessage, record: ConsumerRecord, losses: list[Loss]) -
     tidb, es = message.tidb, message.es
     gtid, is_usual = message.gtid or None, message.unknown is None
     if tidb is None:
-        return Source(CONNECTOR, _time_ns(message, None, record, losses), gtid=gtid, extras=message.unknown)
+        return Source(
+            CONNECTOR, _time_ns(message, None, record, losses), gtid=gtid, unknown_fields=message.unknown
+        )
     commit_ts = tidb.get("commitTs")
     if type(commit_ts) is int and 0 < commit_ts < TSO_END:
         # Almost every message has `es`, and needs no call then.
@@ -199,7 +201,7 @@ def _source(message: CanalMessage, record: ConsumerRecord, losses: list[Loss]) -
         _tso(start_ts, "_tidb.startTs") if start_ts else None,
         gtid=gtid,
         row_key=base64_bytes(NAME, "_tidb.rowkey", tidb.get("rowkey")),
-        extras=_extras(message),
+        unknown_fields=_unknown_fields(message),
     )
 
 
@@ -210,7 +212,7 @@ def _time_ns(message: CanalMessage, commit_ts: int | None, record: ConsumerRecor
     return message.event_time_ns(record, losses)
 
 
-def _extras(message: CanalMessage) -> Unknown | None:
+def _unknown_fields(message: CanalMessage) -> Unknown | None:
     """Return the members that TiCDC does not write."""
     tidb = message.tidb or {}
     return merged(below("_tidb", unknown_in(tidb, _TIDB_MEMBERS)), message.unknown)

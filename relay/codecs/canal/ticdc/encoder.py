@@ -166,7 +166,7 @@ class Encoder:
             losses.append(_TYPE_PARAMETERS)
         if op is UPDATE:
             if text.old is None:
-                op_without_before(self._options.unknown_before, NAME)
+                op_without_before(self._options.missing_before, NAME)
         elif op is READ and not change.source.snapshot:
             losses.append(Loss.SNAPSHOT)
         elif op is DELETE and self._only_key_deletes and not lacks_handle_key(change, text.cells, losses):

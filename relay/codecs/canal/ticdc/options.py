@@ -54,7 +54,7 @@ class TicdcOptions(LargeMessageOptions, frozen=True):
     ] = False
     output_row_key: Annotated[bool, Meta(description="write `_tidb.rowkey` where the source has it")] = False
     output_raw_change_event: RawChangeEvent = False
-    unknown_before: InsertUnknownBefore = "insert"
+    missing_before: InsertUnknownBefore = "insert"
     enum: Members = "index"
     binary: Binary = "producer"
     zero_dates: ZeroDates = "keep"

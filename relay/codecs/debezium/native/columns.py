@@ -128,7 +128,7 @@ class DebeziumColumns:
         default = 0 if declared is None else declared.default
         return default if default in _EPOCHS and default is not False else ABSENT
 
-    def guessed_type(self, value: object) -> ColumnType | None:
+    def inferred_type(self, value: object) -> ColumnType | None:
         """Return GEOMETRY or VECTOR for values that only these types have."""
         if isinstance(value, dict) and "wkb" in value:
             return _GEOMETRY

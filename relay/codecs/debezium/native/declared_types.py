@@ -16,7 +16,7 @@ import msgspec
 
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.shared import semantic_names
-from relay.codecs.debezium.shared.schemas import DeclaredColumn, guessed_type
+from relay.codecs.debezium.shared.schemas import DeclaredColumn, inferred_type
 from relay.model.events import ColumnType
 from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS, MAX_MEMBERS, parse_type
 
@@ -182,7 +182,7 @@ def declared_type(declared: DeclaredColumn, options: DebeziumOptions) -> ColumnT
     if declared.name in {semantic_names.ENUM, semantic_names.ENUM_SET}:
         return ColumnType("enum" if declared.name == semantic_names.ENUM else "set", members=members)
     base = _TYPES_BY_NAME.get(declared.name or "")
-    return guessed_type(declared) if base is None else ColumnType(base)
+    return inferred_type(declared) if base is None else ColumnType(base)
 
 
 def _propagated(word: str, parameters: dict[str, str]) -> ColumnType | None:

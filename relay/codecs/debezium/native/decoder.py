@@ -131,7 +131,7 @@ class Decoder(MessageDecoder[Envelope]):
         if op is not None:
             parts = _row_parts(op, body, origin, bytes(message.schema), record)
             if op is _UPDATE and parts.before is None:
-                losses.append(Loss.BEFORE_UNKNOWN)
+                losses.append(Loss.BEFORE_MISSING)
             at = _wire.position_of(source, origin, record, is_read=op is _READ)
             schema, images = self._rows.read(parts, at, catalog, losses)
             emitted_at_ns, transaction = _wire.emitted_at_ns(body, record), _wire.transaction_of(body)
@@ -230,7 +230,7 @@ def _control(body: Body, unknown: Unknown | None, record: ConsumerRecord, catalo
             TransactionMark(
                 _MARKS[body.status],
                 body.id,
-                Source("mysql", emitted_at_ns, extras=merged(unknown, beside)),
+                Source("mysql", emitted_at_ns, unknown_fields=merged(unknown, beside)),
                 emitted_at_ns,
                 body.event_count,
                 tuple(
@@ -244,7 +244,7 @@ def _control(body: Body, unknown: Unknown | None, record: ConsumerRecord, catalo
     if origin is None and body.ts_ms is not None and body.op is None and body.ddl is UNSET:
         name = (_wire.key_of(record.key).payload or {}).get(_SERVER_NAME)
         if isinstance(name, str):
-            source = Source("mysql", emitted_at_ns, name=name, extras=unknown)
+            source = Source("mysql", emitted_at_ns, name=name, unknown_fields=unknown)
             beside = unknown_in_columns(_wire.key_of(record.key), {_SERVER_NAME})
             return [Heartbeat(with_unknown(source, beside), emitted_at_ns)]
     raise _wire.foreign(NAME)

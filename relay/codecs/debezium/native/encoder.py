@@ -226,7 +226,7 @@ class Encoder:
             lost.clear()
         plan, before, after, row_losses = self._rows.write(change)
         if op is _UPDATE and before is None:
-            op = op_without_before(self._options.unknown_before, NAME)
+            op = op_without_before(self._options.missing_before, NAME)
         if row_losses:
             losses += row_losses
         if lost:

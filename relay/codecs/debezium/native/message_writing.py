@@ -271,7 +271,7 @@ class Messages(RowTarget[RowPlan]):
         lost = {
             Loss.UNTYPED: type_info.types,
             Loss.TYPE_PARAMETERS: type_info.parameters and plan.loses_parameters,
-            Loss.NAMES: plan.loses_names,
+            Loss.COLUMN_NAMES: plan.loses_names,
         }
         return tuple([what for what, is_lost in lost.items() if is_lost])
 

@@ -87,7 +87,7 @@ class ConnectorOptions(ZonedOptions, frozen=True):
     provide_transaction_metadata: Annotated[
         bool, Meta(description="write `transaction`, and BEGIN and END as messages", extra=_TARGET)
     ] = msgspec.field(name="provide.transaction.metadata", default=False)
-    unknown_before: InsertUnknownBefore = "insert"
+    missing_before: InsertUnknownBefore = "insert"
     bit: Annotated[
         Literal["producer", "number"],
         Meta(

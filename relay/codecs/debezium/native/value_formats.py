@@ -294,8 +294,8 @@ def _binary_text(case: _Case) -> Form:
         return Form(str, native("latin1", length)(functools.partial(_read_latin1, length or 0)))
     if mode != "bytes":
         return Form(str, _BINARY_MODES[mode])
-    read = native("guessed-binary", length)(functools.partial(guess_binary, length))
-    return Form(str, read, is_guess=True)
+    read = native("guessed-binary", length)(functools.partial(infer_binary, length))
+    return Form(str, read, is_inferred=True)
 
 
 @native("base64-url")
@@ -321,7 +321,7 @@ _BINARY_MODES: Final[dict[str, Callable[[str], bytes]]] = {
 _HEX: Final = re.compile(r"(?:[0-9a-f]{2})*", re.ASCII).fullmatch
 
 
-def guess_binary(length: int | None, text: str) -> bytes:
+def infer_binary(length: int | None, text: str) -> bytes:
     """Read hexadecimal digits if possible, unless BINARY(n) has another length; else base64."""
     is_hex = _HEX(text) is not None and (length is None or len(text) == 2 * length)
     return read_plain_hex(text) if is_hex else read_url_safe(text)

@@ -21,14 +21,14 @@ class Form(NamedTuple):
     """The form of a column's values: the kind of its JSON values, and the function from one to its canonical
     value (None: they are the same).
 
-    `is_guess`: the value itself decides how it is read. `zone`: the zone of text without one; None for a
+    `is_inferred`: the value itself decides how it is read. `zone`: the zone of text without one; None for a
     column whose values have no zone, or always name it. `is_too_fine`: whether `read` drops digits of a
     second of a value; None if it never does.
     """
 
     kind: Any
     read: Read | None = None
-    is_guess: bool = False
+    is_inferred: bool = False
     zone: tzinfo | None = None
     is_too_fine: Callable[[Any], bool] | None = None
 
@@ -102,7 +102,7 @@ class Dialect(Protocol):
         """Return the value that means NULL besides NULL itself, ABSENT if none does."""
         ...
 
-    def guessed_type(self, value: object) -> ColumnType | None:
+    def inferred_type(self, value: object) -> ColumnType | None:
         """Return the type of a column known only by an object or an array; None if no type matches."""
         ...
 

@@ -72,7 +72,7 @@ class Layout:
     """Rows with exactly these columns of one table version. Compiled after some rows had them.
 
     `block`: the schema block of the message that it was made for; `key`: the facts from its key, None if they
-    do not matter. `is_value_guessed`: the types of some columns come from JSON values alone. `unavailable`:
+    do not matter. `is_value_inferred`: the types of some columns come from JSON values alone. `unavailable`:
     texts that mark missing values; a row with one takes the general path.
     """
 
@@ -83,10 +83,10 @@ class Layout:
         block: bytes,
         key: KeyUse | None,
         *,
-        is_value_guessed: bool,
+        is_value_inferred: bool,
         unavailable: frozenset[str] = frozenset(),
     ) -> None:
-        self.reader, self.block, self.key, self.is_value_guessed = reader, block, key, is_value_guessed
+        self.reader, self.block, self.key, self.is_value_inferred = reader, block, key, is_value_inferred
         #: By column: its name on the wire, and the kind of its values.
         self.names = [column.name for column in columns]
         self.kinds = [column.form.kind for column in columns]
@@ -114,10 +114,10 @@ class Layout:
             (at, value, what) for at, column in enumerate(columns) for value, what in column.doubts
         ]
         counts = {
-            Loss.SCHEMA_GUESSED: reader.is_guessed,
-            Loss.VALUE_GUESSED: is_value_guessed or any(column.form.is_guess for column in columns),
+            Loss.SCHEMA_INFERRED: reader.is_inferred,
+            Loss.VALUE_INFERRED: is_value_inferred or any(column.form.is_inferred for column in columns),
             Loss.COLUMNS_ABSENT: reader.is_partial,
-            Loss.EXTRAS: key is not None and key.has_foreign_fields,
+            Loss.UNKNOWN_FIELDS: key is not None and key.has_foreign_fields,
         }
         self._counts = [what for what, is_counted in counts.items() if is_counted]
         #: Indexes of columns whose text may have no zone.
@@ -210,7 +210,7 @@ class Layout:
         for at in self._times:
             for cells in (old, new):
                 if cells is not None and type(cells[at]) is str and lacks_zone(cells[at]):
-                    losses.append(Loss.ZONE_GUESSED)
+                    losses.append(Loss.ZONE_INFERRED)
                     if self._local_times is not None:
                         self._local_times.count((cells[at],), losses)
         for at, is_too_fine in self._fine:
@@ -350,7 +350,7 @@ class Shape:
         if layout.null_values:
             old, new = layout.with_nulls(old), layout.with_nulls(new)
         if op is _UPDATE and before is None:
-            losses.append(Loss.BEFORE_UNKNOWN)
+            losses.append(Loss.BEFORE_MISSING)
         return TypedRows(layout.reader, old, new)
 
 

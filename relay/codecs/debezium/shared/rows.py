@@ -96,13 +96,13 @@ class _Evidence(NamedTuple):
 
 
 class _Definition(NamedTuple):
-    """The definition to read a row with, and the names of its columns in the message. `is_value_guessed`: the
-    types of some columns come from JSON values alone.
+    """The definition to read a row with, and the names of its columns in the message. `is_value_inferred`:
+    the types of some columns come from JSON values alone.
     """
 
     schema: TableSchema
     wire_names: dict[str, str]
-    is_value_guessed: bool = False
+    is_value_inferred: bool = False
 
 
 class RowDecoder:
@@ -189,7 +189,7 @@ class RowDecoder:
         """Return a layout for rows like this one, kept for the next of them."""
         layout = self._layout(row, table, known)
         # The form of one row's values must not decide how to read the next one.
-        if not layout.is_value_guessed:
+        if not layout.is_value_inferred:
             columns = [layout.reader.schema.columns[at] for at in layout.reader.places]
             size = _LAYOUT_BYTES + columns_bytes(columns, _COLUMN_BYTES) + len(layout.block)
             self._tables.keep(table, layout, size, _CACHED_LAYOUTS)
@@ -251,7 +251,7 @@ class RowDecoder:
             shown,
             row.block,
             key_use,
-            is_value_guessed=definition.is_value_guessed,
+            is_value_inferred=definition.is_value_inferred,
             unavailable=self._dialect.unavailable,
         )
 
@@ -278,18 +278,18 @@ class RowDecoder:
     ) -> _Definition:
         """Return the definition that a message declares: its columns, and those of its block."""
         names = self._dialect.column_names([*told.values, *(told.block.keys() - told.values.keys())])
-        columns, wire_names, is_value_guessed = {}, {}, False
+        columns, wire_names, is_value_inferred = {}, {}, False
         for name, value in told.values.items():
             column = usable.get(name) or self._declared_column(names[name], told.declared.get(name), value)
             if column is None:
-                is_value_guessed = True
-                column = self._guessed_column(names[name], value)
+                is_value_inferred = True
+                column = self._inferred_column(names[name], value)
             wire_names[column.name] = name
             columns[name] = column
         for name, declared in told.block.items():
             if name not in columns and (column := self._declared_column(names[name], declared, None)):
                 columns[name] = column
-        if not is_value_guessed:
+        if not is_value_inferred:
             # Other messages for which this is kept may have their members in another order.
             place_of = {name: at for at, name in enumerate(told.declared)}
             columns = dict(
@@ -299,7 +299,7 @@ class RowDecoder:
         if row.key_names is not None:
             primary_key = tuple([columns[name].name for name in row.key_names if name in columns]) or None
         schema = TableSchema(table, tuple(columns.values()), primary_key=primary_key, complete=False)
-        return _Definition(schema, wire_names, is_value_guessed)
+        return _Definition(schema, wire_names, is_value_inferred)
 
     def _layout_columns(
         self, definition: _Definition, places: Sequence[int], told: _Evidence, usable: Mapping[str, Column]
@@ -377,7 +377,7 @@ class RowDecoder:
         column_type = self._dialect.declared_type(declared, value)
         return None if column_type is None else Column(name, column_type, nullable=declared.optional)
 
-    def _guessed_column(self, name: str, value: object) -> Column:
+    def _inferred_column(self, name: str, value: object) -> Column:
         """Return the column inferred from its JSON value. Raises Malformed for an object or an array that no
         column has, and for such a number.
         """
@@ -385,10 +385,10 @@ class RowDecoder:
             raise Malformed(self._protocol, f"payload.{name}", "a number beyond the range of DOUBLE")
         if value is None or type(value) in _LIKE:
             return Column(name, _LIKE.get(type(value), _LIKE[str]))
-        guessed = self._dialect.guessed_type(value)
-        if guessed is None:
+        inferred = self._dialect.inferred_type(value)
+        if inferred is None:
             raise Malformed(self._protocol, f"payload.{name}", "neither text, number, boolean nor null")
-        return Column(name, guessed)
+        return Column(name, inferred)
 
     def _declared(self, block: bytes) -> dict[str, DeclaredColumn]:
         """Return the columns of a schema block, which is parsed once."""

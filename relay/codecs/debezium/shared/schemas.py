@@ -2,7 +2,7 @@
 
 `ticdc_field` returns the Connect type of a MySQL type in TiCDC's dialect; `value_schema` and `key_schema`
 return whole blocks in TiCDC's member order, ready to be encoded once per table version. `read_block` reads
-the columns of any block, of either dialect; `guessed_type` infers a column's MySQL type from its field if no
+the columns of any block, of either dialect; `inferred_type` infers a column's MySQL type from its field if no
 definition is known. Sources: pingcap/ticdc pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records;
 Debezium "MySQL connector", data types.
 """
@@ -351,7 +351,7 @@ def read_key_block(data: bytes) -> dict[str, DeclaredColumn]:
 def agrees(column: Column, declared: DeclaredColumn) -> bool:
     """Return whether a block's column can be this column of the catalog."""
     if declared.name == semantic_names.DECIMAL:
-        return guessed_type(declared) == ColumnType(
+        return inferred_type(declared) == ColumnType(
             column.type.base, length=column.type.length, scale=column.type.scale
         )
     field = ticdc_field(column.type)
@@ -388,7 +388,7 @@ def _decimal(length: str, scale: str) -> ColumnType:
     return ColumnType("decimal")
 
 
-def guessed_type(declared: DeclaredColumn) -> ColumnType:
+def inferred_type(declared: DeclaredColumn) -> ColumnType:
     """Return the MySQL type of a block's column: by its semantic name, then `tidb_type`, then plain type.
 
     If there are more members than MySQL allows, it has none.

@@ -98,7 +98,7 @@ class TicdcDebeziumAvroOptions(Options, frozen=True):
         Meta(description="BIGINT UNSIGNED as long, which refuses numbers from 2^63 on, or as text"),
     ] = "long"
     output_old_value: Annotated[bool, Meta(description="an UPDATE has `before`")] = True
-    unknown_before: KeepUnknownBefore = "update"
+    missing_before: KeepUnknownBefore = "update"
     output_raw_change_event: RawChangeEvent = False
     cluster_id: ClusterId = "default"
     replace_null_with_default: Annotated[
@@ -118,7 +118,7 @@ class TicdcDebeziumAvroOptions(Options, frozen=True):
             watermarks=self.watermarks,
             enable_tidb_extension=self.enable_tidb_extension,
             output_old_value=self.output_old_value,
-            unknown_before=self.unknown_before,
+            missing_before=self.missing_before,
             output_raw_change_event=self.output_raw_change_event,
             cluster_id=self.cluster_id,
             replace_null_with_default=self.replace_null_with_default,
@@ -142,7 +142,7 @@ class TicdcDebeziumAvroOptions(Options, frozen=True):
         """Report options of old rows if none is written."""
         found = super().without_effect()
         if not self.output_old_value:
-            found["unknown-before"] = "output-old-value=false leaves old rows out"
+            found["missing-before"] = "output-old-value=false leaves old rows out"
         return found
 
 

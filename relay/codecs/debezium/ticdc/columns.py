@@ -19,7 +19,7 @@ from relay.codecs.debezium.shared.schemas import (
     DeclaredColumn,
     agrees,
     counts_micros,
-    guessed_type,
+    inferred_type,
     ticdc_field,
 )
 from relay.codecs.debezium.shared.value_writing import ValueWriter
@@ -128,7 +128,7 @@ class TicdcColumns:
 
     def declared_type(self, declared: DeclaredColumn, value: object) -> ColumnType | None:
         """Return the type that the block declares, None if the value contradicts it."""
-        column_type = guessed_type(declared)
+        column_type = inferred_type(declared)
         return None if fitting(_kind_of(column_type), value) is ABSENT else column_type
 
     def form(
@@ -163,7 +163,7 @@ class TicdcColumns:
         """Return the value that means NULL besides NULL itself, ABSENT if none does."""
         return 0 if zero_is_null(column) else ABSENT
 
-    def guessed_type(self, value: object) -> ColumnType | None:  # noqa: ARG002 - rows have neither
+    def inferred_type(self, value: object) -> ColumnType | None:  # noqa: ARG002 - rows have neither
         """Return None: TiDB's columns are neither objects nor arrays."""
         return None
 

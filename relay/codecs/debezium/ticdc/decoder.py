@@ -135,7 +135,7 @@ class Decoder(MessageDecoder[Envelope]):
         if op is not None:
             parts = _row_parts(op, body, origin, bytes(message.schema), record)
             if op is UPDATE and parts.before is None:
-                losses.append(Loss.BEFORE_UNKNOWN)
+                losses.append(Loss.BEFORE_MISSING)
             schema, images = self._rows.read(parts, source.at(record), catalog, losses)
             return [RowChange(op, schema, images, source, _wire.emitted_at_ns(body, record))], catalog
         if body.op == _WATERMARK:

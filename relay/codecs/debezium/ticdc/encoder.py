@@ -110,7 +110,7 @@ class Encoder:
         if op is UPDATE:
             if self._has_before:
                 if before is None:
-                    op = op_without_before(self._options.unknown_before, NAME)
+                    op = op_without_before(self._options.missing_before, NAME)
             elif change.before is not None:
                 losses.append(Loss.BEFORE_IMAGE)
         losses += row_losses

@@ -41,7 +41,7 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
         Meta(description="write `tidb_type`, declare TiCDC's own members of `source`, and write watermarks"),
     ] = False
     output_old_value: Annotated[bool, Meta(description="an UPDATE has `before`")] = True
-    unknown_before: KeepUnknownBefore = "update"
+    missing_before: KeepUnknownBefore = "update"
     key: Key = "producer"
     tombstones: Tombstones = False
     output_raw_change_event: RawChangeEvent = False
@@ -60,7 +60,7 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
         found = super().without_effect()
         found["timezone"] = "this format has TIMESTAMP in UTC, whatever the zone"
         if not self.output_old_value:
-            found["unknown-before"] = "output-old-value=false leaves old rows out"
+            found["missing-before"] = "output-old-value=false leaves old rows out"
         return found
 
 

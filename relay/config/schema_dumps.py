@@ -23,20 +23,20 @@ class Bootstrapped(NamedTuple):
     problems: list[str]
 
 
-def bootstrapped(config: Config, catalog: Catalog) -> Bootstrapped:
-    """Add the definitions in the dumps of `bootstrap` to a catalog.
+def load_schema_dumps(config: Config, catalog: Catalog) -> Bootstrapped:
+    """Add the definitions in the dumps of `schema_dumps` to a catalog.
 
     Raises ConfigError if one cannot be read.
     """
     schema = config.schema
-    if not schema.bootstrap:
+    if not schema.schema_dumps:
         return Bootstrapped(catalog, 0, 0, [])
     dumped = read_dumps(
-        schema.bootstrap,
-        as_of(schema.bootstrap_as_of),
-        schema.bootstrap_database or None,
-        option="schema.bootstrap",
-        database_option="schema.bootstrap_database",
+        schema.schema_dumps,
+        as_of(schema.schema_dumps_as_of),
+        schema.schema_dumps_database or None,
+        option="schema.schema_dumps",
+        database_option="schema.schema_dumps_database",
         limits=catalog.limits,
     )
     for definition in dumped.definitions:
@@ -44,8 +44,11 @@ def bootstrapped(config: Config, catalog: Catalog) -> Bootstrapped:
     return Bootstrapped(catalog, len(dumped.definitions), dumped.files, dumped.problems)
 
 
-def bootstrapped_translator(config: Config) -> Translator:
-    """Make the route's translator, whose catalog has the definitions of `bootstrap`. Raises ConfigError."""
+def translator_with_schema_dumps(config: Config) -> Translator:
+    """Make the route's translator, whose catalog has the definitions of `schema_dumps`.
+
+    Raises ConfigError.
+    """
     translator = config.translator()
-    translator.catalog = bootstrapped(config, translator.catalog).catalog
+    translator.catalog = load_schema_dumps(config, translator.catalog).catalog
     return translator

@@ -1,4 +1,4 @@
-"""`--bootstrap`: dumps with the definitions of tables, for commands that read files."""
+"""`--schema-dump`: dumps with the definitions of tables, for commands that read files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from relay.core.translator import Translator
 from relay.model.errors import ConfigError, Problem
 
 
-def teach_dumps(dumps: DumpOptions, translator: Translator, *, quiet: bool) -> None:
+def apply_schema_dumps(dumps: DumpOptions, translator: Translator, *, quiet: bool) -> None:
     """Add the definitions to a translator, and warn of unsupported statements. Raises ConfigError."""
     if not dumps.files:
         if dumps.database is not None or dumps.as_of != "start":

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from relay import ConsumerRecord, Translator
 from relay.catalog import HISTORY_LIMIT, Unknown
 from relay.cli.commands import app
-from relay.core.counts import MAX_GUESSED_TABLES
+from relay.core.counts import MAX_INFERRED_TABLES
 from relay.model.events import TableId
 
 CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY)"
@@ -46,31 +46,31 @@ def ckafka_row(offset: int = 0) -> ConsumerRecord:
 )
 def test_rows_before_their_ddl(source: str, rows: list[ConsumerRecord]) -> None:
     translator = Translator(source, CANAL)
-    assert translator.guessed_tables == {}
+    assert translator.inferred_tables == {}
     translated_records(
         translator, [*rows, create(offset=5), row("t", 6) if source != "ckafka-json" else ckafka_row(6)]
     )
-    assert translator.guessed_tables == {TableId("d", "t"): len(rows)}
+    assert translator.inferred_tables == {TableId("d", "t"): len(rows)}
 
 
 def test_those_that_came_since_a_number_of_them() -> None:
     """Also of rows that fit templates, which are counted later."""
     translator, names = Translator(TICDC, CANAL, engine=Interpreter), ["b", "a", "c"]
-    assert translator.guessed_after(0) == []
+    assert translator.inferred_after(0) == []
     for told, name in enumerate(names):
         compact = msgspec.json.encode(json.loads(row(name).value or b""))
         translated_records(translator, [record(compact, offset) for offset in range(4)])
-        assert translator.guessed_after(told) == [TableId("d", name)]
-        assert translator.guessed_after(told + 1) == []
-    assert translator.guessed_after(0) == [TableId("d", name) for name in names]
-    assert translator.guessed_tables == dict.fromkeys(translator.guessed_after(0), 4)
-    assert translator.ways["template"]
+        assert translator.inferred_after(told) == [TableId("d", name)]
+        assert translator.inferred_after(told + 1) == []
+    assert translator.inferred_after(0) == [TableId("d", name) for name in names]
+    assert translator.inferred_tables == dict.fromkeys(translator.inferred_after(0), 4)
+    assert translator.paths["fast"]
 
 
 def test_rows_behind_their_ddl_are_not_named() -> None:
     translator = Translator(TICDC, CANAL)
     translated_records(translator, [create(), row(offset=1)])
-    assert translator.guessed_tables == {}
+    assert translator.inferred_tables == {}
 
 
 def test_a_refused_record_and_an_inspected_one_are_not_counted() -> None:
@@ -79,24 +79,24 @@ def test_a_refused_record_and_an_inspected_one_are_not_counted() -> None:
     with pytest.raises(Exception, match="type-parameters"):
         translator.translate(typed)
     translator.inspect(row())
-    assert translator.guessed_tables == {}
+    assert translator.inferred_tables == {}
 
 
 def test_no_more_than_some_are_named() -> None:
     translator = Translator(TICDC, CANAL)
-    translated_records(translator, [row(f"t{number}", number) for number in range(MAX_GUESSED_TABLES + 5)])
-    assert len(translator.guessed_tables) == MAX_GUESSED_TABLES
+    translated_records(translator, [row(f"t{number}", number) for number in range(MAX_INFERRED_TABLES + 5)])
+    assert len(translator.inferred_tables) == MAX_INFERRED_TABLES
     translator.translate(row("t0", 10_000))
-    translator.translate(row(f"t{MAX_GUESSED_TABLES + 1}", 10_001))
-    assert translator.guessed_tables[TableId("d", "t0")] == 2
-    assert len(translator.guessed_tables) == MAX_GUESSED_TABLES
+    translator.translate(row(f"t{MAX_INFERRED_TABLES + 1}", 10_001))
+    assert translator.inferred_tables[TableId("d", "t0")] == 2
+    assert len(translator.inferred_tables) == MAX_INFERRED_TABLES
 
 
 @pytest.mark.parametrize(
-    ("target", "guessed", "known"), [("flat-json", "2", "b"), ("debezium-json", "2", "b")]
+    ("target", "inferred", "known"), [("flat-json", "2", "b"), ("debezium-json", "2", "b")]
 )
 def test_a_key_changes_with_its_ddl_unless_that_was_learned_before(
-    target: str, guessed: str, known: str
+    target: str, inferred: str, known: str
 ) -> None:
     create = record(
         row_message({}) | {"isDdl": True, "type": "CREATE", "sql": "CREATE TABLE t (e ENUM('a','b') PRIMARY KEY)",
@@ -115,7 +115,7 @@ def test_a_key_changes_with_its_ddl_unless_that_was_learned_before(
         one,
         msgspec.structs.replace(create, offset=2),
         msgspec.structs.replace(one, offset=3),
-    ) == [guessed, known]
+    ) == [inferred, known]
     # What `relay schema-history import` does before the first row.
     imported = Translator(*route)
     imported.learn(create)
@@ -167,7 +167,7 @@ def test_the_reason_for_inferred_types_is_named(
     records = [statement(sql, offset) for offset, sql in enumerate(statements)]
     translator = Translator(CANAL, TICDC)
     translated_records(translator, [*records, last])
-    assert {table.table: translator.why_unknown(table) for table in translator.guessed_tables} == {
+    assert {table.table: translator.why_unknown(table) for table in translator.inferred_tables} == {
         "t": reason
     }
     path = tmp_path / "records"
@@ -188,7 +188,7 @@ def test_more_statements_ahead_than_are_kept_are_the_reason(columns: int) -> Non
     translator.translate(at_ts(row("t", 10_000), 50))
     assert translator.why_unknown(TableId("d", "t")) == Unknown.TOO_MANY
     translator.translate(at_ts(row("t", 10_001), 100_000))
-    assert translator.guessed_tables == {TableId("d", "t"): 1}
+    assert translator.inferred_tables == {TableId("d", "t"): 1}
 
 
 def at_ts(given: ConsumerRecord, commit_ts: int) -> ConsumerRecord:
