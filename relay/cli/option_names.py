@@ -18,8 +18,8 @@ class Spelling(msgspec.Struct, frozen=True):
     option: str = "--from-option"
     registry: str = "--from-registry"
     dump: str = "--schema-dump"
-    dump_database: str = "--schema-dump-database"
-    dump_as_of: str = "--schema-dump-as-of"
+    dump_database: str = "--dump-database"
+    dump_as_of: str = "--dump-as-of"
 
     def of_problems(self, problems: Iterable[Problem]) -> list[Problem]:
         """Return problems of the core's settings as problems of the command's options."""

@@ -54,9 +54,7 @@ def test_translate_takes_definitions_of_a_dump(relay: Callable[..., Result]) -> 
 
 
 def test_a_bootstrap_holds_from_its_moment_on(relay: Callable[..., Result]) -> None:
-    after = relay(
-        *TRANSLATE, "--schema-dump", DUMP, "--schema-dump-as-of", "2026-08-01T00:00:00Z", input=LINE
-    )
+    after = relay(*TRANSLATE, "--schema-dump", DUMP, "--dump-as-of", "2026-08-01T00:00:00Z", input=LINE)
     assert label(after) == "3"
 
 
@@ -64,8 +62,8 @@ def test_a_bootstrap_holds_from_its_moment_on(relay: Callable[..., Result]) -> N
     ("arguments", "said"),
     [
         (("--schema-dump", "gone.sql"), "--schema-dump: cannot read gone.sql: No such file or directory"),
-        (("--schema-dump-database", "x"), "--schema-dump: is missing"),
-        (("--schema-dump", str(DUMP), "--schema-dump-as-of", "17"), "--schema-dump-as-of: is no commit ts"),
+        (("--dump-database", "x"), "--schema-dump: is missing"),
+        (("--schema-dump", str(DUMP), "--dump-as-of", "17"), "--dump-as-of: is no commit ts"),
     ],
 )
 def test_a_bootstrap_that_is_none_is_refused(

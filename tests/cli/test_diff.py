@@ -244,7 +244,7 @@ def test_the_protocols_may_be_found_out(relay: Run, tmp_path: Path) -> None:
         (("--a", "canal-json", "--include-table", "x"), ["--include-table: 'x' is not of the form"]),
         (("--a", "debezium-avro"), ["--a-registry: is missing"]),
         (("--a", "canal-json", "--b", "debezium-avro"), ["--b-registry: is missing"]),
-        (("--a", "canal-json", "--schema-dump", "dump.sql"), ["warning: dump.sql line 1: table t has no database: name its database, by USE or with --schema-dump-database"]),
+        (("--a", "canal-json", "--schema-dump", "dump.sql"), ["warning: dump.sql line 1: table t has no database: name its database, by USE or with --dump-database"]),
     ],
 )  # fmt: skip
 def test_errors_name_the_options_of_the_side(

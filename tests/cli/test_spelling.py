@@ -69,7 +69,7 @@ def test_an_input_is_named_alike() -> None:
     for name in ("translate", "inspect", "detect", "produce"):
         assert {"INPUT", "--input-format"} <= OPTIONS[name]
     for name in ("translate", "inspect", "diff"):
-        assert {"--schema-dump", "--schema-dump-database", "--schema-dump-as-of", "--limit"} <= OPTIONS[name]
+        assert {"--schema-dump", "--dump-database", "--dump-as-of", "--limit"} <= OPTIONS[name]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ WRONG = [
     "translate --from canal-json --to canal-json --dead-letters x IN",
     "translate --from canal-json --to canal-json --output IN IN",
     "translate --from canal-json --to canal-json --partition-by key IN",
-    "translate --from canal-json --to canal-json --schema-dump-as-of x IN",
+    "translate --from canal-json --to canal-json --dump-as-of x IN",
     "translate --from canal-json --to canal-json --schema-dump DUMP IN",
     "translate --from canal-json --to debezium-avro IN",
     "translate --from debezium-avro --to canal-json IN",
@@ -121,7 +121,7 @@ WRONG = [
     "inspect --from debezium-avro IN",
     "inspect --from auto WRONG",
     "inspect --from canal-json --limit x=1 --from-option y=1 IN",
-    "inspect --from canal-json --schema-dump-database x IN",
+    "inspect --from canal-json --dump-database x IN",
     "inspect --from canal-json --schema-dump DUMP WRONG",
     "inspect --from canal-json --from-topic t IN",
     "inspect --from canal-json --from-topic t --brokers h:x",
@@ -144,7 +144,7 @@ WRONG = [
     "diff --a auto WRONG IN",
     "diff --a auto IN WRONG",
     "diff --a canal-json --key x=1 --limit y=1 --include-table z IN IN",
-    "diff --a canal-json --schema-dump-as-of x IN IN",
+    "diff --a canal-json --dump-as-of x IN IN",
     "diff --a canal-json --schema-dump DUMP IN IN",
     "diff --a canal-json IN nowhere",
     "diff --a canal-json - -",

@@ -158,7 +158,7 @@ class DumpOptions(Options, frozen=True, kw_only=True):
     database: Annotated[
         str | None,
         typer.Option(
-            "--schema-dump-database",
+            "--dump-database",
             metavar="NAME",
             help="Database of tables that the dump names without one.",
         ),
@@ -166,7 +166,7 @@ class DumpOptions(Options, frozen=True, kw_only=True):
     as_of: Annotated[
         str,
         typer.Option(
-            "--schema-dump-as-of",
+            "--dump-as-of",
             metavar="WHEN",
             help="Since when it holds: start (before everything), a commit ts, or a time with its zone.",
         ),
