@@ -22,7 +22,7 @@ from relay.service.loop.ddl_order import DdlOrder, DdlPlaces
 from relay.service.loop.history import Schemas
 
 C = Partition("in", 2)
-WAITING = PLAIN.model_copy(update={"schema": PLAIN.schema.model_copy(update={"wait": Wait.TRUE})})
+WAITING = PLAIN.model_copy(update={"schema": PLAIN.schema.model_copy(update={"wait_for_ddl": Wait.TRUE})})
 LENGTH = 40
 #: Every topic has the DDL of its rows itself.
 OWN = DdlPlaces({})

@@ -184,7 +184,7 @@ async def test_oddities_of_a_topic_are_noted(secured: Secured) -> None:
     ("partitions", "source", "schema", "is_told"),
     [
         (3, "ticdc-canal-json", {}, True),
-        (3, "ckafka-json", {"wait": "false", "history_topic": "history"}, True),
+        (3, "ckafka-json", {"wait_for_ddl": "false", "history_topic": "history"}, True),
         (3, "canal-json", {"history_topic": "history"}, False),
         (1, "ticdc-canal-json", {}, False),
         (3, "ticdc-open-protocol", {}, False),

@@ -25,7 +25,7 @@ def config(**tables: Any) -> Config:
         "source": {"topics": ["a", "b"], "start": "offsets", "start_offsets": {"a/0": 7}},
         "backfill": {"checkpoint": "c", "end": "timestamp", "end_timestamp": "2026-01-31T12:00:00Z"},
         "errors": {"decode": "dead-letter", "dead_letter_topic": "letters"},
-        "schema": {"wait": False},
+        "schema": {"wait_for_ddl": False},
     }
     for name, keys in tables.items():
         own.setdefault(name, {}).update(keys)
@@ -112,9 +112,9 @@ def test_paths_are_kept_without_passwords() -> None:
         ({"backfill": {"end_timestamp": "2026-02-01T12:00:00Z"}}, ["backfill.end_timestamp"]),
         ({"errors": {"decode": "skip"}}, ["errors.dead_letter_topic", "errors.decode"]),
         # What rows know depends on it.
-        ({"schema": {"wait": True}}, ["schema.wait_for_ddl"]),
+        ({"schema": {"wait_for_ddl": True}}, ["schema.wait_for_ddl"]),
         # What it means counts, not whether somebody has written it.
-        ({"schema": {"wait": "auto"}}, ["schema.wait_for_ddl"]),
+        ({"schema": {"wait_for_ddl": "auto"}}, ["schema.wait_for_ddl"]),
         # Nothing has depended on these yet.
         ({"errors": {"encode": "skip"}}, []),
         ({"source": {"bootstrap_servers": "other:1"}}, []),

@@ -25,7 +25,7 @@ DEFINITION = Definition(ORDERS, (("shop", "CREATE TABLE orders (id int PRIMARY K
 
 
 def test_a_dump_is_known_to_every_task() -> None:
-    config = config_for("x", "y", schema={"bootstrap": [DUMP]})
+    config = config_for("x", "y", schema={"schema_dumps": [DUMP]})
     catalog = earlier_catalog(cast("Any", None), config, RegistrySchemas(config))
     schema = catalog.newest(ORDERS)[1]
     assert schema is not None
@@ -50,7 +50,7 @@ def test_what_is_defined_is_told_before_spark_starts(
     route = {"from": "ticdc-canal-json", "to": "canal-json", "include_tables": ["shop.*", "crm.*"]}
     broken = tmp_path / "broken.sql"
     broken.write_text("CREATE TABLE d.t (;")
-    _tell_definitions(config_for("x", "y", route=route, schema={"bootstrap": [DUMP, str(broken)]}))
+    _tell_definitions(config_for("x", "y", route=route, schema={"schema_dumps": [DUMP, str(broken)]}))
     told = capsys.readouterr().err
     assert "schema_dumps: files read: 2, tables defined: 2" in told
     assert f"warning: bootstrap: {broken} line 1: not understood" in told
@@ -60,5 +60,5 @@ def test_what_is_defined_is_told_before_spark_starts(
 def test_a_checkpoint_knows_its_dumps() -> None:
     plain = described(config_for("x", "y"), "", "")
     assert not [key for key in plain if key.startswith("schema.schema_dumps")]
-    found = described(config_for("x", "y", schema={"bootstrap": [DUMP]}), "", "")
+    found = described(config_for("x", "y", schema={"schema_dumps": [DUMP]}), "", "")
     assert found == plain | {"schema.schema_dumps": [DUMP]}
