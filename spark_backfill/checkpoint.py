@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from relay.codecs.given_options import RENAMED_OPTIONS
 from relay.config import Config
 from relay.config.choices import PartitionBy
-from relay.config.renamed_keys import new_name
+from relay.config.keys import new_name
 from relay.core.error_policies import Policy
 from relay.model.errors import ConfigError, Problem, ServiceError
 from relay.model.records import ConsumerRecord

@@ -7,7 +7,7 @@ options.
 A folder holds `<origin>/<variant>/<workload>.jsonl`, as tests/data does. Records are read by the protocol of
 their variant; those of other formats by every protocol, so that the errors they get are compared as well.
 What is digested of a produced record: topic, partition, timestamp, key, value, headers and blobs; of a
-refused one: the error's code and path.
+refused one: the error's code and path. After the digest stand the counts of events and of losses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import base64
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from support import remember_schemas
 
 from relay import CodecError, ConsumerRecord, ProducerRecord, RelayError, Resolver, Translator
 from relay.codecs import BUILT_IN
+from relay.codecs.losses import Loss
 
 #: Those that can be read.
 READABLE = [name for name, codec in BUILT_IN.items() if codec.is_readable]
@@ -310,8 +311,12 @@ def _feed(digest: Any, produced: Iterable[ProducerRecord]) -> None:
         )
 
 
+def _listed(counts: Mapping[Loss, int] | Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if count)
+
+
 def digests_of(job: Job) -> dict[str, str]:
-    """The digests of one job by route and set of options."""
+    """The digests and counts of one job by route and set of options."""
     remember_schemas(job.path.parent)
     records, source_options, found = list(_records(job)), _source_options(job), {}
     for set_name, (partitions, by_target) in OPTION_SETS.items():
@@ -325,7 +330,8 @@ def digests_of(job: Job) -> dict[str, str]:
                     digest.update(f"{error.code} {error.path}".encode())
                 except RelayError as error:
                     digest.update(error.code.encode())
-            found[f"{job.name}: {job.source} -> {target}, {set_name}"] = digest.hexdigest()[:20]
+            counts = f"{_listed(translator.events)}; {_listed(translator.losses)}"
+            found[f"{job.name}: {job.source} -> {target}, {set_name}"] = f"{digest.hexdigest()[:20]} {counts}"
     return found
 
 
@@ -372,11 +378,13 @@ def main() -> int:
         print(f"{len(found)} digests written")
         return 0
     expected = read_digests(given.digests)
+    if not any(" " in each for each in expected.values()):  # written before digests had counts
+        found = {name: each.partition(" ")[0] for name, each in found.items()}
     differing = sorted(
         name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name)
     )
     for name in differing:
-        print(f"differs  {name}")
+        print(f"differs  {name}", f"  was  {expected.get(name)}", f"  is   {found.get(name)}", sep="\n")
     print(f"{len(found)} digests, {len(differing)} differ")
     return 1 if differing else 0
 

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 Path = tuple[str, ...]
+#: Earlier names of keys, so that the error about an old key names the new one.
+_RENAMED: Final[Mapping[str, str]] = {
+    "errors.max_initial_failures": "max_initial_failures",
+    "errors.on_max_initial_failures": "on_max_initial_failures",
+    "errors.max_failure_ratio": "max_failure_ratio",
+    "errors.on_max_failure_ratio": "on_max_failure_ratio",
+    "errors.min_failures": "min_failures",
+    "schema.wait_for_ddl": "wait_for_ddl",
+    "schema.schema_dumps": "schema_dumps",
+    "schema.schema_dumps_database": "schema_dumps_database",
+    "schema.schema_dumps_as_of": "schema_dumps_as_of",
+    "source.schema_registry.cache": "cache_dir",
+    "target.schema_registry.cache": "cache_dir",
+    "http.status_table_limit": "status_table_limit",
+}
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -31,6 +46,11 @@ def type_at(model: type[BaseModel], path: Sequence[str]) -> Any:  # noqa: ANN401
             found = typing.get_args(found)[1] if typing.get_origin(found) is dict else None
             found = found.__origin__ if typing.get_origin(found) is typing.Annotated else found
     return found
+
+
+def new_name(path: Sequence[str]) -> str:
+    """Return the present name of a key that was renamed; "" for any other."""
+    return _RENAMED.get(".".join(path), "")
 
 
 def is_table(declared: object) -> typing.TypeGuard[type[BaseModel]]:

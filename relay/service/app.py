@@ -38,7 +38,7 @@ from relay.service.loop.history import Schemas
 from relay.service.loop.intake import TranslationStage
 from relay.service.loop.ledger import RecordRefused
 from relay.service.loop.relay_loop import Relay, Timing
-from relay.service.loop.stopping import Stop
+from relay.service.loop.stopping import Stop, stopped_by_signals
 from relay.service.loop.windows import Joins
 from relay.service.observe.about import About
 from relay.service.observe.http import serving
@@ -46,7 +46,6 @@ from relay.service.observe.recovery_log import telling
 from relay.service.observe.report import summary
 from relay.service.observe.status import Status
 from relay.service.observe.watchdog import Watchdog
-from relay.service.stop_signals import stopped_by_signals
 from relay.topics.startup import Creates, Topics, WrittenTopics, check_topics
 from relay.topics.table_topics import TableTopics
 

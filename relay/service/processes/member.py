@@ -19,9 +19,9 @@ from typing import Final
 from relay.io.logs import Log
 from relay.model.errors import ServiceError
 from relay.service.app import run_member
+from relay.service.loop.stopping import STOP_SIGNALS
 from relay.service.observe.status import ProcessReport, Status
 from relay.service.processes.channel import packed, receive_first
-from relay.service.stop_signals import STOP_SIGNALS
 
 #: Interval between reports to the supervisor.
 TELL_SECONDS: Final = 1.0

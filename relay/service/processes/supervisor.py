@@ -20,13 +20,13 @@ from relay.config import Config
 from relay.io.logs import Log, frames_of
 from relay.model.errors import RelayError, ServiceError
 from relay.service.announcement import announce
+from relay.service.loop.stopping import STOP_SIGNALS, stopped_by_signals
 from relay.service.observe.about import About
 from relay.service.observe.http import serving
 from relay.service.observe.report import summary
 from relay.service.observe.status import ProcessReport
 from relay.service.observe.together import TogetherStatus
 from relay.service.processes.channel import packed, receive
-from relay.service.stop_signals import STOP_SIGNALS, stopped_by_signals
 
 DEFECT: Final = 1
 #: How much longer than its drain a process may take to disconnect and end; orchestrators are configured with
