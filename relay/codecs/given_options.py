@@ -19,7 +19,7 @@ from relay.text.redaction import quoted, shown_name
 #: The option that sets a group of others (`Codec.profiles`).
 PROFILE: Final = "profile"
 #: Earlier names of options, so that the error about an old name gives the new one.
-RENAMED_OPTIONS: Final[Mapping[str, str]] = {"missing-before": "missing-before"}
+RENAMED_OPTIONS: Final[Mapping[str, str]] = {"unknown-before": "missing-before"}
 #: An option's value from a program or a TOML file.
 OptionValue = str | bool | int | float | Sequence[str]
 

@@ -145,14 +145,14 @@ _ALL: Final = frozenset({"all", "true", "1"})
 _NONE: Final = frozenset({"", "false", "0", "none"})
 #: Earlier names of kinds, so that the error about an old name gives the new one.
 _RENAMED: Final[Mapping[str, Loss]] = {
-    "schema-inferred": Loss.SCHEMA_INFERRED,
-    "value-inferred": Loss.VALUE_INFERRED,
-    "zone-inferred": Loss.ZONE_INFERRED,
-    "before-missing": Loss.BEFORE_MISSING,
+    "schema-guessed": Loss.SCHEMA_INFERRED,
+    "value-guessed": Loss.VALUE_INFERRED,
+    "zone-guessed": Loss.ZONE_INFERRED,
+    "before-unknown": Loss.BEFORE_MISSING,
     "extras": Loss.UNKNOWN_FIELDS,
     "names": Loss.COLUMN_NAMES,
-    "events-filtered": Loss.EVENTS_FILTERED,
-    "tables-filtered": Loss.TABLES_FILTERED,
+    "kind-left-out": Loss.EVENTS_FILTERED,
+    "table-left-out": Loss.TABLES_FILTERED,
 }
 _KINDS: Final[dict[str, Loss]] = {kind.value: kind for kind in Loss}
 _NEAR: Final = 3

@@ -12,18 +12,18 @@ from pydantic.fields import FieldInfo
 Path = tuple[str, ...]
 #: Earlier names of keys, so that the error about an old key names the new one.
 _RENAMED: Final[Mapping[str, str]] = {
-    "errors.max_initial_failures": "max_initial_failures",
-    "errors.on_max_initial_failures": "on_max_initial_failures",
-    "errors.max_failure_ratio": "max_failure_ratio",
-    "errors.on_max_failure_ratio": "on_max_failure_ratio",
-    "errors.min_failures": "min_failures",
-    "schema.wait_for_ddl": "wait_for_ddl",
-    "schema.schema_dumps": "schema_dumps",
-    "schema.schema_dumps_database": "schema_dumps_database",
-    "schema.schema_dumps_as_of": "schema_dumps_as_of",
+    "errors.first_failures": "max_initial_failures",
+    "errors.on_first_failures": "on_max_initial_failures",
+    "errors.failure_share": "max_failure_ratio",
+    "errors.on_failure_share": "on_max_failure_ratio",
+    "errors.least_failures": "min_failures",
+    "schema.wait": "wait_for_ddl",
+    "schema.bootstrap": "schema_dumps",
+    "schema.bootstrap_database": "schema_dumps_database",
+    "schema.bootstrap_as_of": "schema_dumps_as_of",
     "source.schema_registry.cache": "cache_dir",
     "target.schema_registry.cache": "cache_dir",
-    "http.status_table_limit": "status_table_limit",
+    "http.tables": "status_table_limit",
 }
 
 
