@@ -63,7 +63,7 @@ def test_the_error_about_an_old_loss_names_the_new_one() -> None:
 def test_the_error_about_an_old_option_names_the_new_one() -> None:
     assert renamed("option") == RENAMED_OPTIONS
     with pytest.raises(ConfigError, match="it is called missing-before now"):
-        Translator("canal-json", "maxwell-json", target_options={"missing-before": "insert"})
+        Translator("canal-json", "maxwell-json", target_options={"unknown-before": "insert"})
 
 
 @pytest.mark.parametrize(("kind", "page"), [("log event", "log-events.md"), ("metric", "monitoring.md")])
