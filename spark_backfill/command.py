@@ -26,7 +26,7 @@ from relay.catalog import Catalog
 from relay.catalog.definitions import undefined
 from relay.config import Config, load_config
 from relay.config.choices import InputFormat
-from relay.config.schema_dumps import load_schema_dumps
+from relay.config.wiring import load_schema_dumps, translator_of
 from relay.core.selection import chosen_tables
 from relay.core.summaries import MOST_NAMES
 from relay.model.errors import ConfigError, Problem, RelayError, ServiceError
@@ -167,7 +167,7 @@ def _check(config: Config, *, continuous: bool) -> None:
     if continuous and backfill.end != "latest":
         hint = "leave --continuous or the end out"
         problems.append(Problem("backfill.end", "a continuous run has no end", hint))
-    if config.translator().needs_all_partitions:
+    if translator_of(config).needs_all_partitions:
         message = "the job does not yet write watermarks of rows that are spread over the partitions anew"
         problems.append(Problem("target.watermarks", message, 'set watermarks = "drop", or partitions = 0'))
     if backfill.input and not backfill.output and _keeps_partitions_by_table(config):

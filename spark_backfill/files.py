@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 
 from relay.config import Config, Start
 from relay.config.choices import FileFormat, InputFormat, OutputLayout
+from relay.config.wiring import translator_of
 from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError, Problem
 from spark_backfill.footers import check_alike
@@ -256,7 +257,7 @@ class OutputFolder(NamedTuple):
     def from_config(cls, config: Config, step: int | None = None, tasks: int | None = None) -> OutputFolder:
         """Make the target that `output` names."""
         backfill = config.backfill
-        by_time = config.translator().copies_ddl
+        by_time = translator_of(config).copies_ddl
         return cls(backfill.output, backfill.output_format, backfill.output_layout, step, tasks, by_time)
 
     def write(self, produced: DataFrame, before: Mapping[str, int]) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.choices import OverBudget
+from relay.config.wiring import error_policies_of, translator_of
 from relay.core.counts import changes_in
 from relay.core.detection import FormatHints
 from relay.core.error_policies import Policy, nothing_relayed
@@ -48,8 +49,8 @@ def check_first_records(
         or config.errors.on_max_initial_failures is not OverBudget.STOP
     ):
         return
-    policies = config.error_policy(1)
-    translator = config.translator(config.backfill.end_commit_ts or None)
+    policies = error_policies_of(config, 1)
+    translator = translator_of(config, config.backfill.end_commit_ts or None)
     translator.catalog = catalog
     resolver = task_resolver(config, known)
     failed = 0

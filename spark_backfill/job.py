@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.choices import InputFormat
-from relay.config.schema_dumps import load_schema_dumps
+from relay.config.wiring import load_schema_dumps, translator_of
 from relay.model.errors import ConfigError, Problem
 from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
@@ -102,7 +102,7 @@ def _translated(  # noqa: PLR0913, PLR0917 - as above
         produced = records.frame.mapInArrow(translate, translate.schema)
         joining = joining_of(config)
         if joining is not None:
-            by_time = config.translator().copies_ddl
+            by_time = translator_of(config).copies_ddl
             produced = joined(produced, joining, terms.limits, of_joined, by_time=by_time)
         write(produced)
     finally:
@@ -139,7 +139,7 @@ def from_files(spark: SparkSession, config: Config, warn: Callable[[str], object
         source.start_offsets, backfill.end_offsets, source.start_timestamp_ms, backfill.end_timestamp_ms
     )
     check_first_records(config, records, catalog, bounds, schemas.known)
-    sources = partitions_in(records) if config.translator().copies_ddl else ()
+    sources = partitions_in(records) if translator_of(config).copies_ddl else ()
     if backfill.output:
         check_folder(spark, backfill.output, backfill.output_layout)
         target, terms = OutputFolder.from_config(config), Terms(sources=sources)
@@ -293,7 +293,7 @@ class TopicsRun:
 
     def _sources(self) -> Sequence[tuple[str, int]]:
         """Return the partitions that the source has by now, where DDL is written to all of them."""
-        if not self._config.translator().copies_ddl:
+        if not translator_of(self._config).copies_ddl:
             return ()
         found = self._source.partitions_now(self._spark)
         return [(topic, number) for topic, count in found.items() for number in range(count)]

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from relay.codecs.codec import Joining
 from relay.config import Config
 from relay.config.choices import OutputLayout
+from relay.config.wiring import translator_of
 from relay.core.batching import Joiner
 from relay.model.records import ConsumerRecord, ProducerRecord
 from spark_backfill.counts import Accumulator, Counts
@@ -38,7 +39,7 @@ def joining_of(config: Config) -> Joining | None:
     backfill = config.backfill
     if backfill.output and backfill.output_layout is OutputLayout.TABLE:
         return None
-    return config.translator().route.joining
+    return translator_of(config).route.joining
 
 
 def joined(

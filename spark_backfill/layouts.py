@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from relay.codecs.given_options import reading_options
 from relay.config import Config
 from relay.config.choices import OutputLayout
+from relay.config.wiring import translator_of
 from relay.core.translator import Translator
 from relay.model.events import TableId
 from relay.model.records import ConsumerRecord, ProducerRecord
@@ -44,7 +45,7 @@ class TableFinder:
     """Find the table of each record that was made of a source record."""
 
     def __init__(self, config: Config) -> None:
-        target = config.translator().route.target
+        target = translator_of(config).route.target
         options = reading_options(target, config.route.to_options)
         self._reader = Translator.reader(target.name, options) if target.is_readable else None
 

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.registries import resolver_of
+from relay.config.wiring import translator_of
 from relay.io.resolver import Registry, Resolver
 from relay.model.errors import NeedUnanswered, RelayError, SchemaMissing
 from relay.model.lookups import Need, RegisteredSchema, SchemaById, SchemaId
@@ -118,7 +119,7 @@ class FindNamed:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield `_NAMED`."""
-        named = self.config.translator().route.source.named_schemas
+        named = translator_of(self.config).route.source.named_schemas
         found: dict[str, None] = {}
         for batch in batches:
             for record in read_records(self.reader, batch, self.name):
@@ -144,7 +145,7 @@ class FindWritten:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield `_WRITTEN`."""
         config = self.config
-        translator = config.translator(config.backfill.end_commit_ts or None)
+        translator = translator_of(config, config.backfill.end_commit_ts or None)
         translator.catalog = self.catalog.value
         translator.expect_partitions(self.terms.sources)
         noting = _Noting(self.known)

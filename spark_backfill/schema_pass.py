@@ -26,6 +26,7 @@ from relay.catalog import Catalog
 from relay.catalog.definitions import is_definition
 from relay.codecs.codec import RowSignature
 from relay.config import Config
+from relay.config.wiring import translator_of
 from relay.core.translator import Translator
 from relay.io.resolver import Resolver
 from relay.model.errors import DecodeError, SchemaMissing
@@ -67,7 +68,7 @@ class FindDdl:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records with DDL, as `FOUND`."""
-        translator, resolver = self.config.translator(), task_resolver(self.config, self.known)
+        translator, resolver = translator_of(self.config), task_resolver(self.config, self.known)
         signature = translator.route.source.non_ddl_marker
         for batch in batches:
             found = []
@@ -119,7 +120,7 @@ def with_times(
     config: Config, records: Iterable[ConsumerRecord], schemas: RegistrySchemas | None = None
 ) -> list[DdlRecord]:
     """Date records that contain DDL."""
-    translator, resolver = config.translator(), (schemas or RegistrySchemas(config)).resolver
+    translator, resolver = translator_of(config), (schemas or RegistrySchemas(config)).resolver
     found = []
     for record in records:
         tso = record.offset
@@ -137,7 +138,7 @@ def find_ddl(
     `name`: of the input, for errors. `known`: the answers of registries.
     """
     frame, reader = captured.frame, captured.reader
-    signature = config.translator().route.source.non_ddl_marker
+    signature = translator_of(config).route.source.non_ddl_marker
     # Most rows are recognized by their bytes, inside the JVM.
     if signature is not None and isinstance(reader, Columns):
         frame = frame.where(~_matches(signature))
@@ -166,7 +167,7 @@ def learn_ddl(
         # The order of a partition holds even where its times go back.
         newest[topic, partition] = max(newest[topic, partition], each.tso)
         ordered.append((newest[topic, partition], each.position, each.record))
-    translator = config.translator()
+    translator = translator_of(config)
     translator.catalog = msgspec.structs.replace(catalog, limits=translator.catalog.limits)
     resolver = (schemas or RegistrySchemas(config)).resolver
     for _, _, record in sorted(ordered, key=lambda found: found[:2]):

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from relay.codecs import PROTOCOLS
 from relay.codecs.given_options import parse_options
 from relay.config import Config
+from relay.config.wiring import translator_of
 from relay.model.errors import ConfigError, Problem
 from relay.model.events import TSO_LOGICAL_BITS, SchemaChange, Source
 from relay.model.lookups import LookupCache
@@ -173,7 +174,7 @@ def _statement(config: Config, path: str, place: RecordPosition, text: bytes) ->
     source = Source("ticdc", time_ms * 1_000_000, place.version)
     sent = SchemaChange(found.sql, place.table_id, (), "QUERY", source, source.event_time_ns)
     record = ConsumerRecord(config.source.topics[0], 0, 0, time_ms, None, None)
-    events = config.translator().inspect(_with_message(record, sent))
+    events = translator_of(config).inspect(_with_message(record, sent))
     (change,) = (event for event in events if isinstance(event, SchemaChange))
     # The message has a field for the kind of statement, and only the decoder can determine it.
     record = _with_message(record, msgspec.structs.replace(sent, kinds=change.kinds))

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from relay.config import Config, Mode, Start, kafka
 from relay.config.choices import End, Wait
+from relay.config.wiring import translator_of
 from relay.io.kafka.admin import TopicInfo
 from relay.io.kafka.positions import COMMIT_TS_MARGIN_MS
 from relay.model.errors import ConfigError, Problem, RecordsGone
@@ -326,7 +327,7 @@ class TargetTopics(NamedTuple):
         if self.config.has_table_topics:
             tasks += produced.sparkSession.sparkContext.defaultParallelism
         placed, order = in_target_order(
-            produced.repartition(tasks, *PLACE), by_time=self.config.translator().copies_ddl
+            produced.repartition(tasks, *PLACE), by_time=translator_of(self.config).copies_ddl
         )
         ordered = placed.sortWithinPartitions(*PLACE, *order)
         rows = ordered.select("topic", "partition", "timestamp_ms", "key", "value", "headers")

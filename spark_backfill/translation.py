@@ -16,6 +16,7 @@ from pyspark import TaskContext
 
 from relay.config import Config
 from relay.config.choices import FileFormat, OutputLayout
+from relay.config.wiring import error_policies_of, translator_of
 from relay.core.detection import FormatHints
 from relay.core.error_policies import Policy, Refused, tables_in
 from relay.io.kafka.sizes import NoMatch, TopicLimits, misfit_error
@@ -79,7 +80,7 @@ class _Task:
     def __init__(self, job: Translate) -> None:
         config = job.config
         self._job = job
-        self._translator = config.translator(config.backfill.end_commit_ts or None)
+        self._translator = translator_of(config, config.backfill.end_commit_ts or None)
         self._translator.catalog = job.catalog.value
         self._translator.expect_partitions(job.terms.sources)
         self._finder = TableFinder(config) if job.by_table else None
@@ -90,7 +91,7 @@ class _Task:
         self._counts = Counts()
         self._out = Produced()
         self._limits = TopicLimits(job.terms.limits, job.terms.compacted) if job.terms.limits else None
-        self._errors = config.error_policy(job.terms.dead_letter_partitions)
+        self._errors = error_policies_of(config, job.terms.dead_letter_partitions)
         #: The outcome of the current record, if it was refused.
         self._refused: Refused | None = None
         self._stores = "to" in self._translator.route.storages

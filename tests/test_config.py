@@ -19,6 +19,7 @@ from relay.cli.requests.options import ConfigSource
 from relay.cli.requests.route import CheckRequest
 from relay.config import Config, load_config
 from relay.config.secrets import secrets_in, without_secrets
+from relay.config.wiring import translator_of
 from relay.model.errors import ConfigError, Problem
 
 
@@ -95,7 +96,7 @@ def test_defaults_follow_the_source(tmp_path: Path) -> None:
     assert config.target_servers == "kafka:9092"
     assert config.target_topics == {"orders": "orders.canal"}
     assert config.target_partitions is None
-    assert config.translator().route.source.name == "ticdc-canal-json"
+    assert translator_of(config).route.source.name == "ticdc-canal-json"
     assert (
         load(tmp_path, MINIMAL + "partitions = 3\nbootstrap_servers = 'other:1'").target_servers == "other:1"
     )

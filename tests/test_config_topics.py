@@ -12,6 +12,7 @@ from support import record, row_message
 
 from relay.cli.check import summary
 from relay.config import Config
+from relay.config.wiring import translator_of
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +35,7 @@ topic = "shop.{table}"
 
 def topics(config: Config, *tables: tuple[str, str]) -> list[list[str]]:
     """The target topics of rows of these tables."""
-    translator, found = config.translator(), []
+    translator, found = translator_of(config), []
     for at, (database, table) in enumerate(tables):
         message = row_message({"id": "int"}, {"id": "1"}) | {"database": database, "table": table}
         made = translator.translate(record(message, offset=at))
@@ -64,7 +65,7 @@ def test_events_are_chosen_by_kind(tmp_path: Path) -> None:
     text = MINIMAL.replace(
         "[source]", 'include_events = ["insert", "delete"]\nexclude_events = ["delete"]\n[source]'
     )
-    translator = load(tmp_path, text).translator()
+    translator = translator_of(load(tmp_path, text))
     made = [
         json.loads(out.value or b"")["type"]
         for at, kind in enumerate(["INSERT", "DELETE"])
@@ -210,7 +211,7 @@ def test_partitions_of_a_topic_are_known_by_its_name(target: dict[str, Any]) -> 
         "target": target,
     }
     config = Config.model_validate(tables)
-    translator = config.translator()
+    translator = translator_of(config)
     for at, (database, table) in enumerate(
         [("shop", "big"), ("shop", "a b"), ("crm", "small"), ("crm", "订单")]
     ):

@@ -19,8 +19,8 @@ from relay.config.choices import Mode, PartitionBy
 from relay.config.config_lint import config_advice
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.loading import examine
-from relay.config.schema_dumps import load_schema_dumps
 from relay.config.tables import Route, Target, TopicRule
+from relay.config.wiring import load_schema_dumps
 from relay.core.summaries import MOST_NAMES
 from relay.io.kafka.clients import Clusters
 from relay.model.errors import ConfigError, ServiceError

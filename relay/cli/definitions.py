@@ -23,7 +23,7 @@ from relay.cli.requests.schema_history import ImportRequest
 from relay.cli.schema_history import FAILED, import_records, load_history_config, read_history_kept
 from relay.config import Config
 from relay.config.registries import resolver_of
-from relay.config.schema_dumps import translator_with_schema_dumps
+from relay.config.wiring import translator_with_schema_dumps
 from relay.core.selection import Selection, chosen_tables
 from relay.core.summaries import MOST_NAMES
 from relay.io.definition_files import read_dumps

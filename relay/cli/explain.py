@@ -19,6 +19,7 @@ from relay.config import Config
 from relay.config.choices import OverBudget
 from relay.config.kafka import source_cluster
 from relay.config.registries import resolver_of
+from relay.config.wiring import error_policies_of
 from relay.core.detection import FormatHints
 from relay.core.error_policies import Policy, error_class, tables_in
 from relay.core.loss_texts import KIND_WORDS
@@ -171,7 +172,7 @@ async def _letter_misfit(
     """Return why the dead-letter topic refuses a record's dead letter; "" if it accepts it, or gets none."""
     if error is None:
         return ""
-    letters = config.error_policy(1).apply(error, record, translator).dead_letters
+    letters = error_policies_of(config, 1).apply(error, record, translator).dead_letters
     misfit = await misfit_of(config, letters)
     return "" if misfit is None else str(misfit_error(record, misfit, config.route.to))
 
@@ -220,7 +221,7 @@ def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
         protocol, path, reason = "", "", str(error)
         if isinstance(error, CodecError):
             protocol, path, reason = error.protocol, error.path, error.reason
-        policy = config.error_policy(1).policy_of(error)
+        policy = error_policies_of(config, 1).policy_of(error)
         found["error"] = {
             "code": error.code,
             "protocol": protocol,
@@ -368,7 +369,7 @@ def _error_lines(error: RelayError, letter_misfit: str, config: Config) -> list[
     else:
         rows["reason"] = str(error)
     name = error_class(error)
-    policy = config.error_policy(1).policy_of(error)
+    policy = error_policies_of(config, 1).policy_of(error)
     setting = "no policy is for this" if name is None else f'{name} = "{policy}" in [errors]'
     rows["policy"] = f"{setting}: {_outcome(policy, letter_misfit, config)}"
     return [

@@ -30,7 +30,7 @@ from relay.cli.requests.schema_history import (
 )
 from relay.config import Config, Mode
 from relay.config.registries import resolver_of
-from relay.config.schema_dumps import translator_with_schema_dumps
+from relay.config.wiring import translator_with_schema_dumps
 from relay.io.kafka.reading import quiet_client
 from relay.model.errors import CodecError, ConfigError, Problem, ServiceError
 from relay.model.events import Position, TableId, TableSchema

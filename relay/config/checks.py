@@ -13,6 +13,7 @@ from relay.config.choices import Mode, Wait
 from relay.config.config import Config, partitioning
 from relay.config.registries import config_registry_problems
 from relay.config.tables import Route, Security
+from relay.config.wiring import translator_of
 from relay.core.selection import chosen_tables, left_out_kinds
 from relay.core.translator import Translator
 from relay.io.storage import storage_problems
@@ -166,7 +167,7 @@ def _topic_problems(config: Config) -> list[Problem]:
     if problems:
         return problems
     try:
-        config.translator()
+        translator_of(config)
     except ConfigError as error:
         # Problems of [route] are reported separately.
         problems += [problem for problem in error.problems if problem.path.startswith("target.")]
@@ -248,7 +249,7 @@ def _process_problems(config: Config) -> Iterator[Problem]:
     if config.delivery.processes == 1:
         return
     try:
-        needs_all = config.translator().needs_all_partitions
+        needs_all = translator_of(config).needs_all_partitions
     except ConfigError:
         # Reported separately.
         return

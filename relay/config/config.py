@@ -18,7 +18,7 @@ from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Keys
 from relay.codecs.row_keys import keys_of
 from relay.config.addresses import same_brokers
-from relay.config.choices import Mode, PartitionBy, Wait, Watermarks
+from relay.config.choices import Mode, PartitionBy, Wait
 from relay.config.flags import FlagSource
 from relay.config.tables import (
     Backfill,
@@ -34,10 +34,7 @@ from relay.config.tables import (
 )
 from relay.config.variables import BETWEEN, PREFIX, ignored_variables
 from relay.core.dead_letters import route_name
-from relay.core.error_policies import ErrorPolicies, Policy
-from relay.core.selection import Selection, chosen_tables, left_out_kinds
-from relay.core.translator import Translator
-from relay.io.kernel import translator_class
+from relay.core.error_policies import Policy
 from relay.routing import TopicRule, partitions_by_name, templates_of
 from relay.routing.partitioning import Partitioning
 from relay.routing.topic_names import TopicTemplate
@@ -294,35 +291,6 @@ class Config(BaseSettings):
             )
             for rule in self.target.topics
         ]
-
-    def error_policy(self, dead_letter_partitions: int) -> ErrorPolicies:
-        """Return the policies for records that cannot be relayed."""
-        topic = self.dead_letter_topic
-        return ErrorPolicies(self.errors.by_class, topic, dead_letter_partitions, self.route_name)
-
-    def translator(self, before_commit_ts: int | None = None) -> Translator:
-        """Make the route's translator, its catalog empty. `before_commit_ts`: its end, see `Selection`."""
-        route = self.route
-        selection = Selection(
-            self.source.start_commit_ts,
-            before_commit_ts,
-            self.target.watermarks is Watermarks.KEEP,
-            tables=chosen_tables(route.include_tables, route.exclude_tables),
-            left_out_kinds=left_out_kinds(route.include_events, route.exclude_events),
-        )
-        return translator_class()(
-            route.from_,
-            route.to,
-            route.from_options,
-            route.to_options,
-            topic=self.target.topic,
-            partitions=self.target_partitions,
-            partition_by=partitioning(self.target.partition_by),
-            rules=self.topic_rules,
-            reserved=self.reserved_topics,
-            selection=None if selection == Selection() else selection,
-            limits=self.limits.of_a_record(),
-        )
 
 
 def partitioning(choice: PartitionBy) -> Partitioning | None:

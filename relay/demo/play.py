@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from relay.config import Config
+from relay.config.wiring import translator_of
 from relay.core.translator import Translator
 from relay.demo.kafka import Cluster
 from relay.demo.show import Pair, console, samples, show_limits, show_pair, show_summary
@@ -96,7 +97,7 @@ class _Demo:
                 "delivery": {"commit_interval_seconds": 0.2},
             }
         )
-        self._translator: Translator = self._config.translator()
+        self._translator: Translator = translator_of(self._config)
         self._written: dict[str, ConsumerRecord] = {}
 
     async def run(self, *, keep: bool) -> int:

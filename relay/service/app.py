@@ -14,7 +14,7 @@ import msgspec
 
 from relay.config import Config, Mode, kafka
 from relay.config.registries import resolver_of
-from relay.config.schema_dumps import load_schema_dumps
+from relay.config.wiring import error_policies_of, load_schema_dumps, translator_of
 from relay.core.detection import FormatHints
 from relay.core.summaries import MOST_NAMES
 from relay.core.translator import Translator
@@ -85,7 +85,7 @@ def run_member(config: Config, log: Log, beside: Beside) -> int:
 
 def _takes_windows(config: Config) -> bool:
     """Return whether rows of neighboring records are joined; joining takes windows of records."""
-    return config.translator().route.joining is not None
+    return translator_of(config).route.joining is not None
 
 
 async def _run_until_signal(config: Config, log: Log, run: Callable[..., Awaitable[int]]) -> int:
@@ -192,7 +192,7 @@ def _translator(config: Config, log: Log) -> Translator:
 
     Raises ConfigError.
     """
-    translator = config.translator()
+    translator = translator_of(config)
     found = load_schema_dumps(config, translator.catalog)
     translator.catalog = found.catalog
     if found.files:
@@ -223,7 +223,7 @@ async def _assembled(
         translator.count_tables(config.http.status_table_limit)
     resolver = resolver_of(config, retries=0)  # the loop itself asks again
     schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
-    route = config.translator().route
+    route = translator_of(config).route
     targets = None
     if config.has_table_topics:
         targets = TableTopics(
@@ -235,7 +235,7 @@ async def _assembled(
         AsyncResolver(log, resolver, writes="to" in route.storages),
         log,
         status,
-        errors=config.error_policy(topics.target_partitions.get(config.dead_letter_topic, 1)),
+        errors=error_policies_of(config, topics.target_partitions.get(config.dead_letter_topic, 1)),
         history_topic=config.history_topic,
         ahead=schemas.ahead,
         joins=None if route.joining is None else Joins(route.joining, written.limits),
@@ -287,13 +287,13 @@ async def _assembled_dry(
     if config.http.status_table_limit:
         translator.count_tables(config.http.status_table_limit)
     schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
-    joining = config.translator().route.joining
+    joining = translator_of(config).route.joining
     intake = TranslationStage(
         translator,
         AsyncResolver(log, resolver_of(config, retries=0), writes=False),
         log,
         status,
-        errors=config.error_policy(topics.target_partitions.get(config.dead_letter_topic, 1)),
+        errors=error_policies_of(config, topics.target_partitions.get(config.dead_letter_topic, 1)),
         history_topic="",
         ahead=schemas.ahead,
         joins=None if joining is None else Joins(joining, topics.limits),

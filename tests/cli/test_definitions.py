@@ -20,7 +20,7 @@ from typer.testing import Result
 
 from relay.cli.schema_history import FAILED
 from relay.config import load_config
-from relay.config.schema_dumps import load_schema_dumps, translator_with_schema_dumps
+from relay.config.wiring import load_schema_dumps, translator_with_schema_dumps
 from relay.io.logs import Log
 from relay.model.events import TableId
 from relay.model.records import ConsumerRecord

@@ -24,6 +24,7 @@ from relay.cli.dead_letters import _print_letters
 from relay.cli.explain import CountedLoss, Explanation, _lines
 from relay.cli.inspect import line_printer
 from relay.config import load_config
+from relay.config.wiring import translator_of
 from relay.core.dead_letters import DeadLetter
 from relay.core.loss_texts import KIND_WORDS
 from relay.model.errors import Malformed
@@ -195,7 +196,7 @@ def test_an_explanation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     file = tmp_path / "relay.toml"
     file.write_text(MINIMAL)
     config = load_config(file)
-    translator = config.translator()
+    translator = translator_of(config)
     row = captured("ticdc/canal-json.tidb-extension/09_dml")[12]
     row = ConsumerRecord("orders", 1, 12, row.timestamp_ms, None, row.value, (("trace", b"a1"),))
     events = translator.inspect(row)

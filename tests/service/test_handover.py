@@ -15,6 +15,7 @@ from support import OPEN, TICDC, captured, translated_records
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.config import Config
 from relay.config.kafka import start_settings
+from relay.config.wiring import translator_of
 from relay.core.selection import Selection
 from relay.io.kafka.positions import COMMIT_TS_MARGIN_MS as MARGIN_MS
 from relay.io.kafka.positions import start_offsets
@@ -72,7 +73,7 @@ async def beginning(kafka: Any, config: Config) -> Offsets:
 def relayed(records: Iterable[ConsumerRecord], begin: Offsets, config: Config) -> Counter[bytes | None]:
     """What the relay's translator makes of the records from there on."""
     left = [one for one in records if one.offset >= begin[TopicPartition(one.topic, one.partition)]]
-    return marks(translated_records(config.translator(), left))
+    return marks(translated_records(translator_of(config), left))
 
 
 def half(records: Iterable[ConsumerRecord]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support import captured
 
+from relay.config.wiring import translator_of
 from relay.model.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka
@@ -26,7 +27,7 @@ async def test_the_newest_of_each_key_is_the_table(
         if b"nokey" not in (one.value or b"")
     ]
     config = make_config(source, target, route_to_options=OPTIONS, delivery_mode=mode, target_topic=target)
-    expected = config.translator()
+    expected = translator_of(config)
     wanted = [
         (out.key, out.value)
         for at, one in enumerate(records)
@@ -35,7 +36,7 @@ async def test_the_newest_of_each_key_is_the_table(
     await kafka.produce(
         source, [ConsumerRecord("", 0, 0, one.timestamp_ms, None, one.value) for one in records]
     )
-    relay = run_relay(config, config.translator())
+    relay = run_relay(config, translator_of(config))
     written = await kafka.read(target, at_least=len(wanted), committed=mode == "exactly-once")
     assert await relay.stop() == 0
     assert [(one.key, one.value) for one in written] == wanted

@@ -12,6 +12,7 @@ from support import CANAL, DATA, TICDC, captured
 from toy_protocol.codec import NAME as TOY
 
 from relay import ConsumerRecord, Resolver, Translator
+from relay.config.wiring import translator_of
 
 pytestmark = pytest.mark.kafka
 
@@ -50,7 +51,7 @@ async def test_two_relays_with_needs_write_what_translators_make(
     assert [record.value for record in await kafka.read(between)] == [record.value for record in there]
 
     config = make_config(between, target, route_from=TOY, route_to=CANAL, route_from_options=registry)
-    relay = run_relay(config, config.translator())
+    relay = run_relay(config, translator_of(config))
     written = await kafka.read(target, at_least=len(back))
     assert await relay.stop() == 0
     assert [record.value for record in written] == [record.value for record in back]

@@ -25,13 +25,14 @@ COMMAND = (sys.executable, "-m", "relay", "run", "--config")
 STUCK = """\
 import sys, time
 from pathlib import Path
+from relay.config.wiring import translator_of
 from relay.config import load_config
 from relay.service.app import run_service
 
 config = load_config(Path(sys.argv[1]))
 delivery = config.delivery.model_copy(update={"stall_timeout_seconds": 2.0})
 config = config.model_copy(update={"delivery": delivery})
-translator = config.translator()
+translator = translator_of(config)
 translator.translate = lambda record: time.sleep(60)
 sys.exit(run_service(config, translator=translator))
 """

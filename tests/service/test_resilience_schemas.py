@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaProducer
 from service.resilience_support import MODES, NOW, committed
 from support import CANAL, TICDC, captured, translated_records
 
+from relay.config.wiring import translator_of
 from relay.core.translator import Translator
 from relay.model.records import ConsumerRecord
 
@@ -84,7 +85,7 @@ async def test_restarts_change_no_byte(kafka: Any, make_config: Any, run_relay: 
     assert relay.log.named("schemas.loaded")[0]["records"] > 10
     originals = await kafka.read(source)
     expected = [
-        (out.key, out.value, out.headers) for out in translated_records(config.translator(), originals)
+        (out.key, out.value, out.headers) for out in translated_records(translator_of(config), originals)
     ]
     assert [(one.key, one.value, one.headers) for one in await kafka.read(target, committed=True)] == expected
     # Not so without: the last part alone has rows of tables that were created before it.

@@ -19,6 +19,7 @@ from relay import ConsumerRecord
 from relay.cli.commands import app
 from relay.config import Config, load_config
 from relay.config.kafka import source_cluster, target_cluster
+from relay.config.wiring import translator_of
 from relay.core.batching import Joiner
 from relay.io.kafka.clients import Clusters
 from relay.service.check.findings import State
@@ -57,7 +58,7 @@ def rows(*tables: str, **cells: str) -> list[ConsumerRecord]:
 def expected(config: Config, records: Iterable[ConsumerRecord]) -> Places:
     """What the translator makes of the records, by place."""
     found: Places = defaultdict(list)
-    translator = config.translator()
+    translator = translator_of(config)
     made = [out for each in records for out in translator.translate(each)]
     if translator.route.joining is not None:
         joiner: Joiner[None] = Joiner(translator.route.joining)

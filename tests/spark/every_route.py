@@ -30,6 +30,7 @@ from relay.catalog import Catalog
 from relay.codecs import BUILT_IN
 from relay.config import Config
 from relay.config.choices import FileFormat
+from relay.config.wiring import translator_of
 from relay.core.dead_letters import dead_letter
 from relay.io.record_lines import format_record, parse_record
 from relay.io.resolver import Resolver
@@ -231,7 +232,7 @@ def relayed(route: Route) -> Outputs:
 
 
 def _relayed(route: Route) -> Iterator[tuple[ConsumerRecord, int, ProducerRecord]]:
-    config, resolver, translator = route.config, Resolver(), route.config.translator()
+    config, resolver, translator = route.config, Resolver(), translator_of(route.config)
     for record in route.records:
         try:
             made: Sequence[ProducerRecord] = resolver.translate(translator, record)

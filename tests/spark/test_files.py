@@ -19,6 +19,7 @@ from support import CANAL, DATA, OPEN, TICDC, captured, captured_files, record, 
 from relay import ConsumerRecord
 from relay.config import Config
 from relay.config.choices import InputFormat
+from relay.config.wiring import translator_of
 from relay.io.record_lines import format_record
 from spark_backfill.counts import Counts
 from spark_backfill.files import read_files
@@ -47,7 +48,7 @@ ROUTES = [
 
 def relayed(config: Config, records: list[ConsumerRecord]) -> dict[str, list[bytes]]:
     """The lines that `relay translate` writes, by topic and partition."""
-    translator = config.translator()
+    translator = translator_of(config)
     translator.expect_partitions({(each.topic, each.partition) for each in records})
     found: dict[str, list[bytes]] = {}
     for each in records:
@@ -113,7 +114,7 @@ def test_every_byte_is_the_relays(route: Route, spark: Any, tmp_path: Path) -> N
     assert lines_in(tmp_path / "out") == expected
     assert counts.read == len(records)
     assert counts.written == Counter({place: len(lines) for place, lines in expected.items()})
-    translator = config.translator()
+    translator = translator_of(config)
     for each in records:
         translator.translate(each)
     assert counts.events == translator.events
@@ -249,6 +250,6 @@ def test_rows_of_record_files_are_known_without_a_worker(spark: Any) -> None:
     files = read_files(
         spark, str(DATA / "ticdc/canal-json.tidb-extension/09_dml.jsonl"), InputFormat.JSON_LINES
     )
-    marks = config_for("x", "y").translator().route.source.non_ddl_marker
+    marks = translator_of(config_for("x", "y")).route.source.non_ddl_marker
     assert marks is not None
     assert files.frame.where(~_matches_in_line(marks)).count() == 4  # its DDL

@@ -12,6 +12,7 @@ from support import DATA, OPEN, TICDC, captured, captured_files, translated_reco
 
 from relay import ConsumerRecord, ProducerRecord
 from relay.config import Config
+from relay.config.wiring import translator_of
 from relay.core.batching import Joiner
 from relay.io.record_lines import format_record
 from spark_backfill.job import from_files
@@ -21,14 +22,14 @@ BULK = "ticdc/canal-json.tidb-extension/12_bulk"
 
 def apart(config: Config, records: list[ConsumerRecord]) -> list[ProducerRecord]:
     """What is joined in one pass."""
-    translator = config.translator()
+    translator = translator_of(config)
     translator.expect_partitions({(record.topic, record.partition) for record in records})
     return translated_records(translator, records)
 
 
 def joined(config: Config, records: list[ConsumerRecord]) -> dict[str, list[bytes]]:
     """The lines of one pass, by topic and partition."""
-    joining = config.translator().route.joining
+    joining = translator_of(config).route.joining
     assert joining is not None
     joiner = Joiner[None](joining)
     found: dict[str, list[bytes]] = {}

@@ -19,6 +19,7 @@ from support import OPEN, captured, record, row_message
 
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.config.choices import FileFormat, OutputLayout
+from relay.config.wiring import translator_of
 from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError
 from relay.model.events import TableId
@@ -260,7 +261,7 @@ def test_parquet_keeps_topic_and_partition(layout: str, spark: Any, tmp_path: Pa
 def test_a_tombstone_lies_with_its_row() -> None:
     options = {"profile": "flink", "key": "primary-key", "tombstones": "true"}
     config = config_for(route={"from": "canal-json", "to": "canal-json", "to_options": options})
-    translator = config.translator()
+    translator = translator_of(config)
     made = []
     for at, table in enumerate(("a", "b")):
         message = row_message({"id": "int"}, {"id": "1"}, op="DELETE", table=table, pkNames=["id"])

@@ -12,13 +12,14 @@ from toy_protocol.codec import NAME as TOY
 
 from relay import Resolver
 from relay.config import Config
+from relay.config.wiring import translator_of
 from relay.io.record_lines import format_record, parse_record
 from spark_backfill.job import from_files
 
 
 def relayed(config: Config, lines: list[bytes]) -> list[bytes]:
     """The lines that `relay translate` writes."""
-    translator, found = config.translator(), list[bytes]()
+    translator, found = translator_of(config), list[bytes]()
     for line in lines:
         for out in Resolver().translate(translator, parse_record(line)):
             found.append(format_record(out, len(found)).rstrip(b"\n"))

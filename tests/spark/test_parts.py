@@ -15,6 +15,7 @@ from support import TICDC, captured, record, row_message
 from relay import ConsumerRecord, Translator
 from relay.config import Security
 from relay.config.kafka import security_settings
+from relay.config.wiring import translator_of
 from relay.io.kafka.settings import ClusterSettings
 from relay.model.errors import ConfigError
 from spark_backfill.brokers import client_options
@@ -81,7 +82,7 @@ def test_any_row_has_the_definition_of_its_position(seed: int) -> None:
         expected[each.offset] = relay.translate(each)
     config = config_for()
     shuffled = with_times(config, random.Random(seed).sample(history, len(history)))
-    job = config.translator()
+    job = translator_of(config)
     job.catalog = learn_ddl(config, shuffled[200:], learn_ddl(config, shuffled[:200], empty_catalog()))
     assert b"varchar(2)" in (expected[4][0].value or b"")
     for row in rows:
@@ -91,7 +92,7 @@ def test_any_row_has_the_definition_of_its_position(seed: int) -> None:
 def test_a_captured_topic_read_backwards_is_the_same() -> None:
     records = captured("ticdc/canal-json.tidb-extension/10_ddl")
     config = config_for()
-    relay, job = config.translator(), config.translator()
+    relay, job = translator_of(config), translator_of(config)
     expected = [relay.translate(each) for each in records]
     history = [each for each in records if b'"isDdl":true' in (each.value or b"")]
     job.catalog = learn_ddl(config, with_times(config, history), empty_catalog())
@@ -118,7 +119,7 @@ def test_statements_of_one_commit_ts_are_those_that_the_relay_saw(target: str, p
     records += [ddl(3 + at, sql, 30) for at, sql in enumerate(parts)]
     records.append(record(row_message({"id": "int"}, {"id": "1"}, table="a", _tidb={"commitTs": 31}), 9))
     config = config_for(route={"to": target})
-    relay, job = config.translator(), config.translator()
+    relay, job = translator_of(config), translator_of(config)
     expected = [relay.translate(each) for each in records]
     job.catalog = learn_ddl(config, with_times(config, records[:-1]), empty_catalog())
     assert [job.translate(each) for each in records] == expected

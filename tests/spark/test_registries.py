@@ -18,6 +18,7 @@ from support import DATA, captured
 from relay import ConsumerRecord
 from relay.config import Config
 from relay.config.registries import resolver_of
+from relay.config.wiring import translator_of
 from relay.io.record_lines import format_record
 from relay.io.registry import RETRIES
 from relay.model.errors import SchemaRefused
@@ -39,7 +40,7 @@ def of_producer() -> FakeRegistry:
 
 def relayed(config: Config, records: list[ConsumerRecord]) -> dict[str, list[bytes]]:
     """The lines that `relay translate` writes, by topic and partition."""
-    translator, resolver = config.translator(), resolver_of(config)
+    translator, resolver = translator_of(config), resolver_of(config)
     translator.expect_partitions({(each.topic, each.partition) for each in records})
     found: dict[str, list[bytes]] = {}
     for each in records:

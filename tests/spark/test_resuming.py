@@ -18,6 +18,7 @@ from support import captured, record, row_message
 from relay import ConsumerRecord
 from relay.config import load_config
 from relay.config.choices import FileFormat, OutputLayout
+from relay.config.wiring import translator_of
 from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError, RecordsGone
 from spark_backfill.checkpoint import StepStore
@@ -104,7 +105,7 @@ async def test_a_second_run_needs_nothing_that_retention_has_deleted(
     await kafka.produce(source, records[middle:])
     await kafka.delete_before(source, middle)
     assert TopicsRun(spark, config).run().read == len(records) - middle
-    translator = config.translator()
+    translator = translator_of(config)
     expected = [out for record in records for out in translator.translate(record) if record.offset >= start]
     assert contents(await kafka.read(target, len(expected))) == contents(expected)
     await kafka.produce(source, records[:4])

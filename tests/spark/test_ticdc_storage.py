@@ -16,6 +16,7 @@ from support import captured
 
 from relay import ConsumerRecord
 from relay.config import Config
+from relay.config.wiring import translator_of
 from relay.model.errors import ConfigError, Malformed, RecordsGone
 from relay.model.events import SchemaChange
 from spark_backfill.counts import Counts, as_document, as_text
@@ -54,7 +55,7 @@ def values_of(
 ) -> dict[str, list[bytes | None]]:
     """What the relay writes of a topic, by the table of the source record."""
     offsets = {record.offset: name for name, own in tables.items() for record in own}
-    translator = config.translator()
+    translator = translator_of(config)
     found: Values = {}
     for record in records:
         made = translator.translate(_without_ts(record))
@@ -303,7 +304,7 @@ def test_a_name_is_given_up_before_it_is_taken() -> None:
         "d/a/meta/schema_9_0000000001.json": ("b", "a"),
         "d/x/meta/schema_9_0000000001.json": ("a", "x"),
     }
-    changes = {path: config_for().translator().inspect(ddl(*names))[0] for path, names in renames.items()}
+    changes = {path: translator_of(config_for()).inspect(ddl(*names))[0] for path, names in renames.items()}
     first, second = renames
     files = in_order(
         ["d/a/9/CDC000001.json", "d/a/9/CDC000002.json", "d/c/meta/schema_9_0000000001.json", *renames]

@@ -26,6 +26,7 @@ from support import captured
 from relay import ConsumerRecord, ProducerRecord
 from relay.config import Config
 from relay.config.kafka import start_settings, target_cluster
+from relay.config.wiring import translator_of
 from relay.io.kafka.admin import TopicAdmin
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.ports import Undelivered
@@ -58,7 +59,7 @@ def of_topic(name: str, file: str) -> list[ConsumerRecord]:
 
 
 def relayed(config: Config, records: list[ConsumerRecord]) -> dict[int, list[ProducerRecord]]:
-    translator = config.translator()
+    translator = translator_of(config)
     translator.expect_partitions({(each.topic, each.partition) for each in records})
     found: dict[int, list[ProducerRecord]] = {}
     for record in records:
@@ -455,7 +456,7 @@ async def test_a_range_of_commit_ts_is_translated(spark: Any, kafka: Any, tmp_pa
     source, target = await kafka.topic(), await kafka.topic()
     records = of_topic(source, "ticdc/canal-json.tidb-extension/10_ddl")
     await kafka.produce(source, records)
-    translator = config_for().translator()
+    translator = translator_of(config_for())
     marks = [event.source.commit_ts for record in records for event in translator.inspect(record)]
     since, before = (sorted(mark for mark in marks if mark)[len(marks) * share // 4] for share in (1, 3))
     config = topics_config(
@@ -472,7 +473,7 @@ async def test_a_range_of_commit_ts_is_translated(spark: Any, kafka: Any, tmp_pa
         backfill={"end": "commit-ts", "end_commit_ts": before},
     )
     counts = TopicsRun(spark, config).run()
-    whole = config.translator(before)
+    whole = translator_of(config, before)
     expected = contents([out for record in records for out in whole.translate(record)])
     assert 0 < len(expected[0]) < len(records)
     assert contents(await kafka.read(target, counts.written.total())) == expected

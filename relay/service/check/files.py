@@ -11,7 +11,7 @@ from relay.catalog import Catalog
 from relay.config.config import Config
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.registries import resolver_of
-from relay.config.schema_dumps import load_schema_dumps
+from relay.config.wiring import load_schema_dumps
 from relay.io.kafka.clients import Clusters
 from relay.model.errors import ConfigError, Problem
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from relay.config import Config
+from relay.config.wiring import translator_of
 from relay.core.detection import FormatHints, detect
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.parts import Part, read_part
@@ -67,7 +68,7 @@ def _refused(
     A message that needs a registry, a storage or an earlier definition cannot be judged here, and is not
     reported.
     """
-    translator = config.translator()
+    translator = translator_of(config)
     for message in messages:
         try:
             translator.inspect(message)

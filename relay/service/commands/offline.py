@@ -7,7 +7,7 @@ from typing import NamedTuple
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.registries import resolver_of
-from relay.config.schema_dumps import translator_with_schema_dumps
+from relay.config.wiring import translator_with_schema_dumps
 from relay.core.translator import Translator
 from relay.io.kafka.admin import TopicAdmin
 from relay.io.kafka.clients import Brokers

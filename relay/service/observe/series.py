@@ -7,6 +7,7 @@ import msgspec
 from relay.codecs import LargeMessageOptions
 from relay.codecs.losses import Loss, expected_losses
 from relay.config import Config
+from relay.config.wiring import translator_of
 from relay.core.error_policies import ERROR_CLASSES, Policy
 from relay.core.route import Route
 from relay.model.errors import (
@@ -52,7 +53,7 @@ class Series(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, config: Config) -> Series:
         """Derive the label values from a configuration. An error at which relay ends is never exported."""
-        route = config.translator().route
+        route = translator_of(config).route
         by_class, policies = _errors_of(config, route), config.errors.by_class
         codes = {
             policy: tuple(
