@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from importlib.util import find_spec
 
 import pytest
@@ -72,3 +73,16 @@ def test_the_documentation_has_the_new_names(kind: str, page: str) -> None:
     for old, new in renamed(kind).items():
         assert re.split("[{`]", new)[0] in text
         assert f"`{re.split('[{`]', old)[0]}`" not in text or kind == "metric"
+
+
+def test_each_fragment_has_a_known_type_and_a_text() -> None:
+    """Towncrier ignores a file with another name, and the entry would be missing in the release."""
+    types = {
+        each["directory"]
+        for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]
+    }
+    fragments = [path for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md"]
+    assert [
+        path.name for path in fragments if path.suffixes[-2:-1] not in [[f".{each}"] for each in types]
+    ] == []
+    assert [path.name for path in fragments if not path.read_text(encoding="utf-8").strip()] == []
