@@ -58,17 +58,17 @@ def change(message: Json) -> Change | None:
 def faults(found: Iterable[bytes | None], wanted: Sequence[Json], ddl: bool) -> list[str]:
     """Tell what is not as relay writes it; `ddl` if the peer's source had DDL. Raises WrongOutput."""
     by_id = {str(each.row["id"]): (message, each) for message in wanted if (each := change(message))}
-    told: set[str] = set()
+    differences: set[str] = set()
     statements = 0
     for value in found:
         message = orjson.loads(value or b"null")
         if (is_change := change(message)) is None:
             statements += 1
         else:
-            told |= _compared(message, is_change, by_id)
+            differences |= _compared(message, is_change, by_id)
     if ddl and not statements:
-        told.add("drops the DDL")
-    return sorted(told)
+        differences.add("drops the DDL")
+    return sorted(differences)
 
 
 def _compared(message: Json, is_change: Change, by_id: Mapping[str, tuple[Json, Change]]) -> set[str]:
@@ -80,16 +80,16 @@ def _compared(message: Json, is_change: Change, by_id: Mapping[str, tuple[Json, 
     images = is_change.before, is_change.after
     if not all(map(_alike, images, expected)):
         raise WrongOutput(f"{message} where {expected} was expected")
-    told = _members(_body(message), _body(original))
+    differences = _members(_body(message), _body(original))
     if images != expected:
-        told.add("values in another form")
+        differences.add("values in another form")
     if is_change.op != right.op:
-        told.add("an UPDATE comes as DELETE and INSERT")
+        differences.add("an UPDATE comes as DELETE and INSERT")
     if list(is_change.row) != list(right.row):
-        told.add("columns in another order")
+        differences.add("columns in another order")
     if is_change.op == "UPDATE" and (old := _body(message).get("old")) != _body(original).get("old"):
-        told.add("`old` has what did not change" if old else "no `old`")
-    return told
+        differences.add("`old` has what did not change" if old else "no `old`")
+    return differences
 
 
 def _alike(image: Json | None, expected: Json | None) -> bool:
@@ -122,15 +122,15 @@ def _expected(op: str, right: Change) -> tuple[Json | None, Json | None]:
 
 
 def _members(body: Json, wanted: Json) -> set[str]:
-    told = set()
+    differences = set()
     if absent := [name for name in wanted if name not in body and name not in _IMAGES]:
-        told.add("without " + ", ".join(absent))
+        differences.add("without " + ", ".join(absent))
     if more := [name for name in body if name not in wanted]:
-        told.add("with " + ", ".join(more))
+        differences.add("with " + ", ".join(more))
     alike = [name for name in wanted if name in body and name not in _OWN | _IMAGES]
     if other := [name for name in alike if body[name] != wanted[name]]:
-        told.add("other " + ", ".join(other))
-    return told
+        differences.add("other " + ", ".join(other))
+    return differences
 
 
 def _body(message: Json) -> Json:

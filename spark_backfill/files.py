@@ -397,11 +397,11 @@ def _is_here(config: Config, path: str) -> bool:
 
     Where Spark or Hadoop has a separate configuration, a path without a scheme may be of another file system.
     """
-    told = config.backfill.spark
-    is_told = any(name.startswith("spark.hadoop.fs.") for name in told) or any(
+    properties = config.backfill.spark
+    is_configured = any(name.startswith("spark.hadoop.fs.") for name in properties) or any(
         name in os.environ for name in _ELSEWHERE
     )
-    is_local = told.get("spark.master", "local").startswith("local")
+    is_local = properties.get("spark.master", "local").startswith("local")
     if ":" in path:
-        is_told = not _SCHEME.match(path)
-    return is_local and not is_told and not PATTERN.search(path)
+        is_configured = not _SCHEME.match(path)
+    return is_local and not is_configured and not PATTERN.search(path)

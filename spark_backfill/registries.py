@@ -67,10 +67,10 @@ class _Answered:
         found = self._known.get(need)
         if found is None:
             raise NeedUnanswered(f"{need.what()} is needed, and the driver did not find it before")
-        return _told(found)
+        return _given(found)
 
 
-def _told(found: RegisteredSchema | int | SchemaMissing) -> Any:
+def _given(found: RegisteredSchema | int | SchemaMissing) -> Any:
     if isinstance(found, SchemaMissing):
         # A new object: an error that is raised again and again keeps all its tracebacks.
         raise SchemaMissing(*found.args)
@@ -219,7 +219,7 @@ class RegistrySchemas:
                 self.known[need] = self._asks.fetch(need)
             except SchemaMissing as error:
                 self.known[need] = error
-        return _told(self.known[need])
+        return _given(self.known[need])
 
 
 def _rows(frame: DataFrame) -> set[tuple[Any, ...]]:

@@ -36,17 +36,17 @@ def session(config: Config, log: SparkLog | None = None) -> SparkSession:
     """Return the session of a run. `log`: destination of a Java that is started for it."""
     if is_started_by_java():  # the JVM of spark-submit already has its options
         SparkContext._ensure_initialized()
-    told = SparkConf()
+    conf = SparkConf()
     allowed = _allowed(config)
     wanted = {**_defaults(config, allowed), **NEEDED, **config.backfill.spark}
     for name, value in wanted.items():
-        told.setIfMissing(name, value)
-    if told.get("spark.master", "").startswith("local") and not told.contains("spark.pyspark.python"):
+        conf.setIfMissing(name, value)
+    if conf.get("spark.master", "").startswith("local") and not conf.contains("spark.pyspark.python"):
         # Otherwise workers on this machine use any `python3`.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if log is not None:
-        log.start_java(told)
-    spark = SparkSession.builder.config(conf=told).getOrCreate()
+        log.start_java(conf)
+    spark = SparkSession.builder.config(conf=conf).getOrCreate()
     if allowed:
         jvm: Any = spark._jvm
         jvm.java.lang.System.setProperty(*allowed.split("=", 1))

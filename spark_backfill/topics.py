@@ -313,11 +313,11 @@ class TargetTopics(NamedTuple):
         partitions = self.topics.target_partitions
         dead_letters = partitions.get(self.config.dead_letter_topic, KEEP_PARTITION)
         # Source topics were compared with target topics; of files only the records name their target.
-        is_told_by_records = self.config.backfill.input and not self.config.has_table_topics
+        is_chosen_by_records = self.config.backfill.input and not self.config.has_table_topics
         return Terms(
             dead_letters,
             self.topics.limits,
-            partitions if is_told_by_records else None,
+            partitions if is_chosen_by_records else None,
             compacted=self.topics.compacted,
         )
 

@@ -16,7 +16,7 @@ import msgspec
 from fuzz.corpus import answer, captured_sample, reading_options, with_storage
 from fuzz.events import _plain  # the canonical form of a cell
 from support import captured
-from support import reading_options as told_options
+from support import reading_options as options_of_file
 
 from relay import (
     ABSENT,
@@ -334,20 +334,20 @@ class Case:
 
     def __init__(self, file: str, target: str, options: Mapping[str, str]) -> None:
         sample = captured_sample(file)
-        told = {**told_options(file), **sample.options}
+        reading = {**options_of_file(file), **sample.options}
         written = with_storage(target, dict(options))
         self.label = f"{target} {dict(options)}"
         self.name = f"{file} -> {self.label}"
         self.source, self.target = sample.protocol, target
         self._records, self._objects = captured(file), dict(sample.objects)
-        self.translator = Translator(sample.protocol, target, told, written)
-        self.viewer = Translator(sample.protocol, sample.protocol, told)
-        self._told = reading_options(target, written)
+        self.translator = Translator(sample.protocol, target, reading, written)
+        self.viewer = Translator(sample.protocol, sample.protocol, reading)
+        self._reading_options = reading_options(target, written)
         self.reader = self._new_reader()
         self._offsets: Counter[tuple[str, int]] = Counter()
 
     def _new_reader(self) -> Translator:
-        return Translator(self.target, self.target, self._told)
+        return Translator(self.target, self.target, self._reading_options)
 
     def steps(self) -> Iterator[Step]:
         """Translate record by record; those that are refused lose nothing silently."""
@@ -561,8 +561,8 @@ def _is_same_charset(d: Difference) -> bool:
     if d.tables is None:
         return False
     types = (d.given[0], d.found[0]) if ".type." in d.where else (_TEXT, _TEXT)
-    told = types[1].charset, types[1].collation, d.tables[1].charset, d.tables[1].collation
-    if not d.target.startswith("ticdc-") and not any(told):
+    charsets = types[1].charset, types[1].collation, d.tables[1].charset, d.tables[1].collation
+    if not d.target.startswith("ticdc-") and not any(charsets):
         return False  # MySQL has other defaults than TiDB.
     ours, theirs = (charset_of(*each) for each in zip(types, d.tables, strict=True))
     at = 0 if d.where.endswith(".charset") else 1

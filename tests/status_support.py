@@ -101,7 +101,7 @@ def together(clock: Clock, *statuses: Status, processes: int = 2) -> TogetherSta
     about = msgspec.structs.replace(make_status(clock).about, processes=processes)
     found = TogetherStatus(about, lambda: clock.time, steady=lambda: clock.steady)
     for number, status in enumerate(statuses):
-        found.told(number, ProcessReport(10**9 + number, heard(status, clock), [GENERATION] * 3))
+        found.report_from(number, ProcessReport(10**9 + number, heard(status, clock), [GENERATION] * 3))
     return found
 
 

@@ -109,7 +109,7 @@ def test_options_may_be_booleans_numbers_and_texts(tmp_path: Path) -> None:
     assert load(tmp_path, text).route.from_options == {"enable-tidb-extension": "true", "timezone": "UTC"}
 
 
-def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_together(tmp_path: Path) -> None:
     found = problems(
         tmp_path,
         """
@@ -205,7 +205,7 @@ def test_check_prints_the_route(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "orders → orders.canal" in printed
 
 
-def test_storages_are_checked_and_their_secrets_not_told(tmp_path: Path) -> None:
+def test_storages_are_checked_and_their_secrets_redacted(tmp_path: Path) -> None:
     options = 'from_options = {claim-check-storage-uri = "s3://bucket/x?acess-key=hidden"}\n'
     (found,) = problems(tmp_path, MINIMAL.replace("[source]", options + "[source]"))
     assert found.startswith(

@@ -358,7 +358,7 @@ BEARER_HIDDEN = SECURED + "mechanism = 'OAUTHBEARER'\n"
         "SASL_SSL://u:HID/DEN@kafka",
     ],
 )
-def test_a_password_among_the_servers_is_not_told(tmp_path: Path, servers: str) -> None:
+def test_a_password_among_the_servers_is_redacted(tmp_path: Path, servers: str) -> None:
     found = problems(tmp_path, with_servers(servers))
     assert found
     assert not any(secret in text for text in found for secret in SECRETS)
@@ -379,7 +379,7 @@ def test_a_password_among_the_servers_is_not_told(tmp_path: Path, servers: str) 
         SECURED + "username = 'u'\npassword = 'HIDDEN!'\n[schema]\nhistory_topic = 'HIDDEN!'",
     ],
 )
-def test_a_password_in_another_place_is_not_told(tmp_path: Path, text: str) -> None:
+def test_a_password_in_another_key_is_redacted(tmp_path: Path, text: str) -> None:
     found = problems(tmp_path, MINIMAL + text)
     assert found
     assert not any(secret in line for line in found for secret in SECRETS)
@@ -395,7 +395,7 @@ def test_a_password_in_another_place_is_not_told(tmp_path: Path, text: str) -> N
         "route.to_options.claim-check-storage-uri=s3://K:HID/DEN@b",
     ],
 )
-def test_a_password_in_a_flag_is_not_told(tmp_path: Path, flag: str) -> None:
+def test_a_password_in_a_flag_is_redacted(tmp_path: Path, flag: str) -> None:
     path = tmp_path / "relay.toml"
     path.write_text(MINIMAL)
     found = problems_with(path, flag)

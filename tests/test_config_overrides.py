@@ -41,7 +41,7 @@ def test_the_environment_alone_may_hold_what_the_file_lacks(
     assert load(tmp_path, MINIMAL.replace('group_id = "g"', "")).source.group_id == "from-env"
 
 
-def test_variables_that_name_nothing_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_that_name_nothing_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RELAY_SOURC__GROUP_ID", "x")
     monkeypatch.setenv("RELAY_SOURCE__GROUPID", "x")
     assert problems(tmp_path, MINIMAL) == [
@@ -269,9 +269,7 @@ def test_a_password_may_look_like_a_placeholder(tmp_path: Path) -> None:
     assert load(tmp_path, f"{MINIMAL}[source.security]\n{security}\n").source.security.username == "u"
 
 
-def test_a_wrong_value_is_told_by_the_variable_that_gives_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_value_is_reported_by_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RELAY_SOURCE__FETCH_MAX_BYTES", "lots")
     monkeypatch.setenv("RELAY_SOURCE__TOPICS", "a,b*")
     monkeypatch.setenv("RELAY_ROUTE__TO_OPTIONS__ZERO_DATE", "null")
@@ -287,7 +285,9 @@ def test_a_wrong_value_is_told_by_the_variable_that_gives_it(
     assert "http.port: " in str(raised.value)
 
 
-def test_mistakes_of_every_stage_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_of_every_stage_are_reported_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of reading, of types, of codecs, of several keys together."""
     monkeypatch.setenv("RELAY_DELIVERY__COMMIT_INTERVAL_SECONDS", "-1")
     monkeypatch.setenv("RELAY_SOURC__X", "1")
@@ -311,7 +311,7 @@ def test_mistakes_of_every_stage_are_told_at_once(tmp_path: Path, monkeypatch: p
     ]
 
 
-def test_nothing_is_told_that_follows_from_a_mistake(tmp_path: Path) -> None:
+def test_consequences_of_a_mistake_are_not_reported(tmp_path: Path) -> None:
     """Without what is wrong, other keys would contradict each other, or lack something."""
     (found,) = problems(tmp_path, f'{MINIMAL}[delivery]\nmode = "exactly"\nshards = 3\n')
     assert found.startswith("delivery.mode: ")

@@ -18,14 +18,14 @@ def _nothing_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     without_variables(monkeypatch)
 
 
-def told(config: Config) -> list[tuple[int, int, str, str]]:
+def workers(config: Config) -> list[tuple[int, int, str, str]]:
     return [
         (each.delivery.shard, each.delivery.shards, each.transactional_id, each.source.group_instance_id)
         for each in config.of_processes
     ]
 
 
-def test_alone_it_is_told_what_the_configuration_says(tmp_path: Path) -> None:
+def test_a_single_process_has_the_configured_shards(tmp_path: Path) -> None:
     config = load(tmp_path, MINIMAL)
     assert config.of_processes == [config]
 
@@ -50,12 +50,12 @@ def test_the_shards_of_processes_are_together_that_of_their_instance(
 ) -> None:
     text = f'{TWO}mode = "exactly-once"\nshards = {shards}\nshard = {shard}\n'
     config = load(tmp_path, text)
-    assert [each[:3] for each in told(config)] == [
+    assert [each[:3] for each in workers(config)] == [
         (shard, 2 * shards, f"g-{shard}"),
         (shard + shards, 2 * shards, f"g-{shard + shards}"),
     ]
     for partition in range(20):
-        readers = [number for number, count, *_ in told(config) if partition % count == number]
+        readers = [number for number, count, *_ in workers(config) if partition % count == number]
         assert len(readers) == (partition % shards == shard)
 
 

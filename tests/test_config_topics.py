@@ -136,14 +136,14 @@ def test_what_is_wrong_with_a_choice(tmp_path: Path, key: str, value: str, probl
         ("relay.schema-history.g", "schema.history_topic: relay.schema-history.g is also in target.topics"),
     ],
 )
-def test_a_topic_that_a_rule_must_not_name_is_told_with_the_rules(
+def test_a_topic_that_a_rule_must_not_name_is_reported_with_the_rules(
     tmp_path: Path, topic: str, problem: str
 ) -> None:
     found = problems(tmp_path, f"{MINIMAL}[[target.topics]]\nmatch = 'a.*'\ntopic = '{topic}'\n")
     assert [each.startswith(problem) for each in found] == [True]
 
 
-def test_an_unknown_key_of_a_rule_is_told_with_the_near_ones(tmp_path: Path) -> None:
+def test_an_unknown_key_of_a_rule_is_reported_with_close_names(tmp_path: Path) -> None:
     (problem,) = problems(tmp_path, f"{MINIMAL}[[target.topics]]\nmatch = 'a.*'\npartition = 3\n")
     assert problem.startswith("target.topics.0.partition: unknown key (did you mean partition")
 
@@ -218,8 +218,8 @@ def test_partitions_of_a_topic_are_known_by_its_name(target: dict[str, Any]) -> 
         message = row_message({"id": "int"}, {"id": "1"}) | {"database": database, "table": table}
         (out,) = translator.translate(record(message, offset=at))
         if out.topic not in config.fixed_topics:
-            is_told = target["topic"] != "{database}-{table}"
-            wanted = translator.partitions_of(out.topic) if is_told else 16
+            is_known = target["topic"] != "{database}-{table}"
+            wanted = translator.partitions_of(out.topic) if is_known else 16
             assert config.partitions_of(out.topic) == wanted
 
 
@@ -233,7 +233,7 @@ def test_check_tells_the_key_of_a_rule(tmp_path: Path) -> None:
     assert summary(config).splitlines()[-1] == f"  {described}"
 
 
-def test_a_key_that_the_target_cannot_have_is_told_with_its_rule(tmp_path: Path) -> None:
+def test_a_key_that_the_target_cannot_have_is_reported_with_its_rule(tmp_path: Path) -> None:
     rules = "[[target.topics]]\nmatch = 'shop.a'\nkey = ['id', 'id']\n"
     (problem,) = problems(tmp_path, MINIMAL + rules)
     assert problem == "target.topics.0.key: a column is named twice (name each once)"

@@ -114,7 +114,7 @@ def test_every_topic_has_a_partition_0_that_counts() -> None:
     assert [dict(out.headers)[SOURCE_HEADER] for out in written] == [b"t/0/7/0", b"u/0/7/0"]
 
 
-def test_who_is_not_told_the_partitions_takes_that_of_the_record() -> None:
+def test_without_partition_counts_the_partition_is_that_of_the_record() -> None:
     (one,) = statement(TICDC)
     made = Translator(TICDC, OPEN)
     assert places(made.translate(one)) == [0]

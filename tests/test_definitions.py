@@ -154,7 +154,7 @@ def test_outputs_without_semicolons_are_taken_apart(tmp_path: Path) -> None:
     assert list(defined(of_text(tmp_path, text))) == ["d.a", "d.b"]
 
 
-def test_what_is_not_understood_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_statements_that_are_not_understood_are_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     dumped = of_text(
         tmp_path,
         "CREATE TABLE a (id int,;\nCREATE TABLE b AS SELECT 1;\nCREATE USER u; CREATE TABLE c (id int);\n"
@@ -193,7 +193,7 @@ def test_text_of_windows_is_read_or_refused(tmp_path: Path) -> None:
         read(file)
 
 
-def test_a_dump_that_defines_nothing_is_told(tmp_path: Path) -> None:
+def test_a_dump_that_defines_nothing_is_reported(tmp_path: Path) -> None:
     dumped = of_text(tmp_path, "INSERT INTO t VALUES (1);")
     assert dumped.problems == [f"no statement defines a table in {tmp_path}/dump.sql"]
 

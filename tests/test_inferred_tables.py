@@ -57,11 +57,11 @@ def test_those_that_came_since_a_number_of_them() -> None:
     """Also of rows that fit templates, which are counted later."""
     translator, names = Translator(TICDC, CANAL, engine=Interpreter), ["b", "a", "c"]
     assert translator.inferred_after(0) == []
-    for told, name in enumerate(names):
+    for at, name in enumerate(names):
         compact = msgspec.json.encode(json.loads(row(name).value or b""))
         translated_records(translator, [record(compact, offset) for offset in range(4)])
-        assert translator.inferred_after(told) == [TableId("d", name)]
-        assert translator.inferred_after(told + 1) == []
+        assert translator.inferred_after(at) == [TableId("d", name)]
+        assert translator.inferred_after(at + 1) == []
     assert translator.inferred_after(0) == [TableId("d", name) for name in names]
     assert translator.inferred_tables == dict.fromkeys(translator.inferred_after(0), 4)
     assert translator.paths["fast"]

@@ -66,7 +66,7 @@ def test_one_database_and_the_time_of_the_server(server: Server) -> None:
     assert definition.commit_ts >> 18 > 1_700_000_000_000
 
 
-def test_a_wrong_password_is_told_without_it(server: Server) -> None:
+def test_a_wrong_password_is_reported_without_it(server: Server) -> None:
     with pytest.raises(DatabaseUnavailable, match="Access denied") as error:
         read(server.url, "hush-hush")
     assert "hush-hush" not in str(error.value)

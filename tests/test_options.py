@@ -200,7 +200,7 @@ def test_the_row_key_needs_the_member_that_holds_it() -> None:
         ("debezium-json", "key.converter.schemas.enable", "true, false"),
     ],
 )
-def test_a_value_that_is_no_choice_is_told_with_the_choices(target: str, name: str, choices: str) -> None:
+def test_an_invalid_choice_is_reported_with_the_choices(target: str, name: str, choices: str) -> None:
     with pytest.raises(ConfigError) as error:
         Translator("canal-json", target, None, {name: "bothe"})
     assert str(error.value) == f"to.option.{name}: 'bothe' does not fit (choices: {choices})"

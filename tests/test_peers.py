@@ -63,7 +63,7 @@ def test_how_many_messages_are_expected(made: Load) -> None:
     assert [each.outputs for each in debezium.programs] == [154, flink, 170]
 
 
-def test_the_flink_job_and_the_worker_are_told_where_to_read_and_write(
+def test_the_flink_job_and_the_worker_read_and_write_the_given_topics(
     made: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("benchmarks.peers_programs._java", lambda *_: ["java"])
@@ -92,7 +92,7 @@ def test_what_relay_writes_has_no_faults(made: Load) -> None:
         assert faults(map(orjson.dumps, wanted), wanted, ddl=True) == []
 
 
-def test_what_is_not_as_it_should_be_is_told(made: Load) -> None:
+def test_differences_are_reported(made: Load) -> None:
     wanted: list[Json] = [*contests(made)[0].wanted]
     update = _of(wanted, "UPDATE")
     (row,), (old,) = update["data"], update["old"]
@@ -111,8 +111,8 @@ def test_what_is_not_as_it_should_be_is_told(made: Load) -> None:
     insert = _of(wanted, "INSERT")
     reads = {"id": int, "wide_12_3": float}
     typed = {name: reads.get(name, str)(cell) for name, cell in insert["data"][0].items()}
-    told = faults([orjson.dumps(insert | {"data": [typed]})], wanted, ddl=False)
-    assert told == ["values in another form"]
+    differences = faults([orjson.dumps(insert | {"data": [typed]})], wanted, ddl=False)
+    assert differences == ["values in another form"]
 
 
 def test_an_update_as_two_messages_is_a_fault_with_the_right_images_only(made: Load) -> None:
@@ -148,13 +148,13 @@ def test_a_round_of_relay_is_compared_with_the_same_round_of_a_peer(made: Load) 
     contest = contests(made)[1]
     contest = Contest(DEBEZIUM, contest.programs[:2], contest.wanted)
     runs = [
-        PeerRun(name, speed, cpu, peak, 1.0, 900, told)
+        PeerRun(name, speed, cpu, peak, 1.0, 900, differences)
         for speed, cpu, peak, ours, theirs in [
             (300, 1.0, 80, 200, 2.0),
             (100, 2.0, 88, 100, 4.0),
             (90, 1.2, 84, 30, 6.0),
         ]
-        for name, speed, cpu, peak, told in [
+        for name, speed, cpu, peak, differences in [
             (RELAY, speed, cpu, peak, []),
             ("Flink SQL", ours, theirs, 800, ["drops the DDL"]),
         ]

@@ -203,7 +203,7 @@ def test_json_of_structs_is_that_of_msgspec() -> None:
 
 
 @pytest.mark.parametrize("name", ["c" * 1_000_000, "\x1b" * 300])
-def test_a_place_in_a_message_is_bounded_wherever_it_is_told(name: str) -> None:
+def test_a_path_in_a_message_is_bounded_wherever_it_is_reported(name: str) -> None:
     """A name of a member may be of any length."""
     error = Malformed("canal-json", f"data[0].{name}.x", "is no number")
     assert len(error.path) == LONGEST_PATH

@@ -64,7 +64,7 @@ def test_a_missing_object_has_its_own_error(tmp_path: Path, memory: Any, uri: st
     assert (raised.value.code, raised.value.exit_status) == ("service.claim-check-missing", 3)
 
 
-def test_a_storage_that_fails_is_unavailable_and_no_secret_is_told(
+def test_a_storage_that_fails_is_unavailable_and_secrets_are_redacted(
     monkeypatch: pytest.MonkeyPatch, memory: Any
 ) -> None:
     def fails(*_: Any, **__: Any) -> None:
@@ -328,7 +328,7 @@ def test_a_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
         "azure://b/p?account-key=HID&DEN==",
     ],
 )
-def test_a_secret_with_odd_characters_is_not_told(uri: str) -> None:
+def test_a_secret_with_odd_characters_is_redacted(uri: str) -> None:
     (problem,) = storage_problems({"to": uri})
     assert not any(secret in str(problem) for secret in ("HIDDEN", "HID", "DEN"))
     assert "%26" in problem.hint

@@ -121,7 +121,7 @@ def _event(
     renamed = tuple(pair for part in parts for pair in renamed_by(part, names))
     about = subject_of(message.table, targets, statement)
     (subject,) = left([about]) if about.table else (None,)
-    told = dict.fromkeys([*targets, *(schema.id for schema in message.definitions)])
+    defined = dict.fromkeys([*targets, *(schema.id for schema in message.definitions)])
     named_before = dict.fromkeys([*(pair.old for pair in renamed), *targets])
     is_drop_of_view = DdlKind.DROP_VIEW in statement.kinds
     # For DROP VIEW, the views as they were before; otherwise the views after the statement.
@@ -136,7 +136,7 @@ def _event(
         targets=targets,
         renamed=renamed,
         after=None if subject is None or subject.is_view or is_drop_of_view else subject,
-        definitions=_base_tables(left(told)),
+        definitions=_base_tables(left(defined)),
         known_before=_base_tables(known.table(table, at) for table in named_before),
         views=tuple(view for view in views if view is not None and view.is_view and view.columns),
         statements=_statements(parts, message.table, names) if len(parts) > 1 else (),

@@ -397,11 +397,11 @@ def _name(table: TableId) -> str:
 
 
 def _read(side: _Side) -> str:
-    told = f"records {side.records}, rows {side.rows}, statements {side.statements}"
+    summary = f"records {side.records}, rows {side.rows}, statements {side.statements}"
     copies, others = ("copies of these", side.copies), ("others", side.others)
     for what, count in (copies, others, ("unreadable", side.unreadable)):
-        told += f", {what} {count}" if count else ""
-    return told
+        summary += f", {what} {count}" if count else ""
+    return summary
 
 
 def _lost(losses: Counter[Loss]) -> str:

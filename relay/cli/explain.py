@@ -263,8 +263,10 @@ def _lines(explanation: Explanation, config: Config) -> list[Line]:
         if found:
             lines += [[], [(title, style)]]
         for loss in found:
-            told = layout.wrapped(loss.words, f"  {loss.what}  {loss.count}  ", "      ", layout.width())
-            lines += [[(line, "")] for line in told]
+            wrapped_lines = layout.wrapped(
+                loss.words, f"  {loss.what}  {loss.count}  ", "      ", layout.width()
+            )
+            lines += [[(line, "")] for line in wrapped_lines]
     return lines if error is None else lines + _error_lines(error, explanation.letter_misfit, config)
 
 

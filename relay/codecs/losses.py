@@ -486,7 +486,7 @@ def source_losses(carries: Capabilities, source_name: str | None = None) -> Coun
             )
         ):
             return
-        told = (
+        absent = (
             source.start_ts is None,
             source.gtid is None,
             source.binlog_position is None,
@@ -504,9 +504,9 @@ def source_losses(carries: Capabilities, source_name: str | None = None) -> Coun
             transaction is None or transaction.table_order is None,
             transaction is None or transaction.total is None,
         )
-        lost = seen.get(told)
+        lost = seen.get(absent)
         if lost is None:
-            lost = seen[told] = sorted(lacks.lost_of(source, transaction))
+            lost = seen[absent] = sorted(lacks.lost_of(source, transaction))
         losses += lost
 
     return count
@@ -526,10 +526,10 @@ class _Lacks:
     def lost_of(self, source: Source, transaction: Transaction | None) -> set[Loss]:
         """Return the losses of this source and transaction."""
         found = {what for name, what in self.source.items() if getattr(source, name) is not None}
-        told = [
+        of_transaction = [
             what for name, what in self._transaction.items() if getattr(transaction, name, None) is not None
         ]
-        return found.union(told)
+        return found.union(of_transaction)
 
 
 def _lost_fields(losses: Mapping[str, Loss | None], carries: Capabilities) -> dict[str, Loss]:

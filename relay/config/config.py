@@ -177,15 +177,15 @@ class Config(BaseSettings):
         """
         delivery, name = self.delivery, self.source.group_instance_id
         source = {"group_instance_id": name and f"{name}-{number}"}
-        told = {"processes": 1}
+        changes = {"processes": 1}
         if delivery.mode is Mode.EXACTLY_ONCE:
             # Together they read the partitions that the instance would read without them.
             shard = delivery.shard + number * delivery.shards
-            told |= {"shard": shard, "shards": delivery.shards * delivery.processes}
+            changes |= {"shard": shard, "shards": delivery.shards * delivery.processes}
         return self.model_copy(
             update={
                 "source": self.source.model_copy(update=source),
-                "delivery": delivery.model_copy(update=told),
+                "delivery": delivery.model_copy(update=changes),
                 "http": self.http.model_copy(update={"port": 0}),
             }
         )

@@ -102,8 +102,8 @@ def examine(
         ]
         besides = [each for each in more(config) if not repairs.is_broken(each.path)]
     secrets = secrets_in(data, os.environ, settings)
-    told = [_named(each, flags) for each in without_secrets(problems, secrets)]
-    return Examined(config, told, [_named(each, flags) for each in without_secrets(besides, secrets)])
+    reported = [_named(each, flags) for each in without_secrets(problems, secrets)]
+    return Examined(config, reported, [_named(each, flags) for each in without_secrets(besides, secrets)])
 
 
 def log_format(path: Path, settings: Sequence[str]) -> LogFormat:

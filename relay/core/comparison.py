@@ -74,8 +74,8 @@ def changes_of(event: object, record: ConsumerRecord, catalog: Catalog) -> Itera
     DecodeError for malformed values.
     """
     if isinstance(event, SchemaChange):
-        told = event.ddl, _plain(event.ddl), _meaning(event)
-        yield Change(_DDL, event.table, None, None, frozenset(), (), False, record, catalog, *told)
+        description = event.ddl, _plain(event.ddl), _meaning(event)
+        yield Change(_DDL, event.table, None, None, frozenset(), (), False, record, catalog, *description)
     if not isinstance(event, RowChange):
         return
     schema = event.schema
@@ -96,7 +96,7 @@ def changes_of(event: object, record: ConsumerRecord, catalog: Catalog) -> Itera
 
 
 #: Statements that the names of tables describe completely, except for charsets.
-_TOLD_BY_TABLES: Final = frozenset(
+_DESCRIBED_BY_TABLES: Final = frozenset(
     {
         DdlKind.CREATE_DATABASE,
         DdlKind.DROP_DATABASE,
@@ -107,7 +107,7 @@ _TOLD_BY_TABLES: Final = frozenset(
     }
 )
 #: Statements that the resulting definitions describe completely.
-_TOLD_BY_DEFINITIONS: Final = _TOLD_BY_TABLES | {
+_DESCRIBED_BY_DEFINITIONS: Final = _DESCRIBED_BY_TABLES | {
     DdlKind.CREATE_TABLE,
     DdlKind.ADD_COLUMN,
     DdlKind.DROP_COLUMN,
@@ -142,7 +142,7 @@ def _meaning(event: SchemaChange) -> tuple[object, ...] | None:
     None if these do not describe it completely.
     """
     kinds = frozenset(event.kinds)
-    if not kinds or not kinds <= (_TOLD_BY_DEFINITIONS if event.definitions else _TOLD_BY_TABLES):
+    if not kinds or not kinds <= (_DESCRIBED_BY_DEFINITIONS if event.definitions else _DESCRIBED_BY_TABLES):
         return None
     return event.kinds, event.targets, event.renamed, [_shape(schema) for schema in event.definitions]
 

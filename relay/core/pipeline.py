@@ -293,7 +293,7 @@ class Pipeline:
     ) -> list[ProducerRecord]:
         """Return the records of events that are grouped by destination."""
         encode: Encode = self.encode
-        for_topic, told = self._for_topic, losses
+        for_topic, counted = self._for_topic, losses
         inherited = self.inherited(record.headers) if record.headers else ()
         time_ms, room = record.timestamp_ms, self._most_output
         if for_topic is not None:
@@ -305,8 +305,8 @@ class Pipeline:
             if for_topic is not None:
                 encode = for_topic(_topic_of(places, record))
                 # Losses are counted once, even if there are copies for other topics.
-                told = [] if at and group is groups[at - 1][1] else losses
-            for payload in encode(group, record, told):
+                counted = [] if at and group is groups[at - 1][1] else losses
+            for payload in encode(group, record, counted):
                 for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
                     index = len(out)
                     if index:

@@ -72,12 +72,12 @@ class Selection(NamedTuple):
                 left_out.append(Loss.TABLES_FILTERED)
             elif self.left_out_kinds and kind_of(event) in self.left_out_kinds:
                 left_out.append(Loss.EVENTS_FILTERED)
-                kept += self._told_instead(event)
+                kept += self._definitions_instead(event)
             elif isinstance(event, Watermark) and not self.watermarks:
                 left_out.append(Loss.WATERMARK)
             elif isinstance(event, SchemaChange) and not self.ddl:
                 left_out.append(loss_of(event))
-                kept += self._told_instead(event)
+                kept += self._definitions_instead(event)
             elif isinstance(event, Bootstrap) and not (self.ddl or self.definitions):
                 left_out.append(Loss.BOOTSTRAP)
             else:
@@ -91,7 +91,7 @@ class Selection(NamedTuple):
             return False
         return self.before_commit_ts is None or commit_ts < self.before_commit_ts
 
-    def _told_instead(self, event: Event) -> Iterator[Bootstrap]:
+    def _definitions_instead(self, event: Event) -> Iterator[Bootstrap]:
         """Yield the definitions that rows need from an omitted event."""
         if self.definitions and isinstance(event, SchemaChange):
             yield from (each for each in _definitions(event) if self.has_table(each.schema.id))

@@ -29,8 +29,8 @@ def lost(counts: Mapping[str, int] | Mapping[Loss, int]) -> list[str]:
     """Return lines for losses, assumptions, and counts of other kinds."""
     losses: dict[str, int] = {name: count for name, count in counts.items() if name not in INFORMATIONAL}
     assumed: dict[str, int] = {name: count for name, count in counts.items() if name in INFERRED}
-    told = INFORMATIONAL - INFERRED
-    notes: dict[str, int] = {name: count for name, count in counts.items() if name in told}
+    noted = INFORMATIONAL - INFERRED
+    notes: dict[str, int] = {name: count for name, count in counts.items() if name in noted}
     return counted("lost", losses) + counted("assumed", assumed) + counted("notes", notes)
 
 

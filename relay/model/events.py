@@ -591,15 +591,15 @@ class Bootstrap(msgspec.Struct, frozen=True):
     """The definition of a table from this position on, without a statement that creates it.
 
     It comes from TiCDC Simple's BOOTSTRAP or from Debezium's schema changes of a snapshot. `ddl` is the
-    statement with which the source describes the definition, and `told` the message's other description of
-    the table; each is None if the source has none.
+    statement with which the source describes the definition, and `table_change` the message's other
+    description of the table; each is None if the source has none.
     """
 
     schema: TableSchema
     source: Source
     emitted_at_ns: int
     ddl: str | None = None
-    told: TableChange | None = None
+    table_change: TableChange | None = None
 
 
 class TransactionMark(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ from relay.model.errors import BrokerUnavailable, MemoryExhausted, RelayError
 from relay.service.announcement import announce
 from relay.service.check.earlier_output import earlier_output
 from relay.service.check.reasons import Reasons, with_reasons
-from relay.service.dry_run import TOLD, DrySink, DrySource, dry_config, without_missing_history
+from relay.service.dry_run import DRY_RUN, DrySink, DrySource, dry_config, without_missing_history
 from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.error_budget import ErrorBudget
 from relay.service.loop.history import Schemas
@@ -124,7 +124,7 @@ async def relay_until(
     if dry_run:
         config = dry_config(config)
         status.is_dry_run, status.about = True, msgspec.structs.replace(status.about, mode="dry run")
-        log.info("relay.dry-run", message=TOLD)
+        log.info("relay.dry-run", message=DRY_RUN)
     try:
         with client_logs(log):
             async with telling(log, status), serving(config.http, status, log):
@@ -150,7 +150,7 @@ def _dry(status: Status) -> dict[str, Any]:
         "records_translated": status.records_translated,
         "events": {} if translated is None else dict(translated.events),
         "lost": {} if translated is None else {str(each): count for each, count in translated.losses.items()},
-        "message": TOLD,
+        "message": DRY_RUN,
     }
 
 

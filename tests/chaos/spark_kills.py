@@ -123,8 +123,8 @@ def spark_kills(seeds: Sequence[int]) -> tuple[dict[str, Any], bool]:
             for seed in seeds:
                 runs.append(campaign.run(seed, random.Random(seed).uniform(0, 1) * runs[0]["seconds"]))
                 one = runs[-1]
-                told = f"killed after {one['killed_after']:.1f} s and {one['steps']} steps, in all {one['seconds']:.0f} s"
-                console.print(f"--seed {seed} to {one['to']}: {told}: {one['problem'] or 'ok'}")
+                summary = f"killed after {one['killed_after']:.1f} s and {one['steps']} steps, in all {one['seconds']:.0f} s"
+                console.print(f"--seed {seed} to {one['to']}: {summary}: {one['problem'] or 'ok'}")
     failed = sum(bool(run["problem"]) for run in runs)
     return {
         "what": "spark",

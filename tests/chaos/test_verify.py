@@ -144,7 +144,7 @@ def test_a_defect_is_found_and_nothing_else(name: str) -> None:
     assert all(str(defect) in str(findings) for defect in expected)
 
 
-def test_the_messages_count_up_per_id_and_are_told_apart_in_both_protocols() -> None:
+def test_messages_count_up_per_id_and_are_distinguished_in_both_protocols() -> None:
     plan = planned(random.Random(1), 4_000)
     found = translations("s", plan)
     for partition, values in enumerate(plan.values):
@@ -188,7 +188,7 @@ def test_a_request_that_the_source_holds_twice_is_no_defect_of_relay(exactly_onc
     assert verify(late, exactly_once=exactly_once).counts == {Defect.DISORDER: 1}
 
 
-def test_a_late_row_equal_to_the_newest_is_told_by_its_offset() -> None:
+def test_a_late_row_equal_to_the_newest_is_recognized_by_its_offset() -> None:
     # Ids 0 and 4 are written at offsets 1 and 2, and once more at 4 and 5: what came first must not come
     # last.
     topics = dataclasses.replace(

@@ -50,7 +50,7 @@ def test_they_fire_when_they_should() -> None:
     promtool("test", "rules", ROOT / "tests/chart/alerts_test.yaml")
 
 
-def test_nobody_is_told_of_what_is_no_loss_of_rows() -> None:
+def test_no_alert_fires_without_lost_rows() -> None:
     """Notes, and what each row of a route lacks because of its formats, would fire for ever."""
     (rule,) = [each for each in rules() if each["alert"] == "RelayConversionLosses"]
     assert f'class="{CLASS_LOSS}"' in rule["expr"]

@@ -81,7 +81,7 @@ def test_a_scaler_sets_the_number_of_pods_alone(name: str) -> None:
     assert release.objects[kind]["spec"]["scaleTargetRef"]["name"] == release.workload["metadata"]["name"]
 
 
-def test_the_autoscaler_goes_by_processor_time_unless_it_is_told_otherwise() -> None:
+def test_the_autoscaler_uses_processor_time_by_default() -> None:
     spec = example("autoscaling").objects["HorizontalPodAutoscaler"]["spec"]
     assert (spec["minReplicas"], spec["maxReplicas"]) == (2, 6)
     assert spec["metrics"][0]["resource"]["target"]["averageUtilization"] == 70
@@ -137,7 +137,7 @@ def test_the_check_is_a_command_of_relay(tmp_path: Path) -> None:
     assert "configuration is valid" in done.stdout
 
 
-def test_a_backfill_has_what_relay_has_and_more_room() -> None:
+def test_a_backfill_has_relays_settings_and_more_storage() -> None:
     release = example("backfill")
     job = release.others["Job", "backfill"]
     assert job["metadata"]["name"] == f"{NAME}-backfill-2026-11"

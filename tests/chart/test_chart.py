@@ -309,7 +309,7 @@ def test_a_drained_node_takes_one_pod_at_a_time() -> None:
     assert example("placement").objects["PodDisruptionBudget"]["spec"]["maxUnavailable"] == "34%"
 
 
-def test_pods_go_where_they_are_told() -> None:
+def test_pods_are_scheduled_as_configured() -> None:
     release = example("placement")
     given = values_of(CHART / "ci/placement.yaml")
     for key in ("nodeSelector", "tolerations", "affinity", "imagePullSecrets", "priorityClassName"):
@@ -345,7 +345,7 @@ def test_nothing_more_is_made_unless_it_is_asked_for() -> None:
     }
 
 
-def test_prometheus_is_told_where_the_metrics_are() -> None:
+def test_prometheus_annotations_point_to_the_metrics() -> None:
     release = example("monitoring")
     monitor, service = release.objects["ServiceMonitor"], release.objects["Service"]
     assert monitor["metadata"]["labels"]["release"] == "prometheus"

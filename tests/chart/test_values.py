@@ -354,8 +354,8 @@ def test_the_notes_say_what_rows_do_before_their_ddl(
     notes = Rendered({"config": config, "extraEnv": env}).notes
     waits = load_config(tmp_path / "relay.toml").waits_for_ddl
     assert ("wait until the one with their DDL has been read" in notes) == waits
-    is_told = not waits and source != "ticdc-open-protocol"
-    assert ("Rows that overtake their DDL are translated with inferred types" in notes) == is_told
+    is_noted = not waits and source != "ticdc-open-protocol"
+    assert ("Rows that overtake their DDL are translated with inferred types" in notes) == is_noted
 
 
 def test_the_notes_say_who_knows_what_is_in_a_config_map_of_ones_own() -> None:

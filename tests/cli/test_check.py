@@ -104,7 +104,7 @@ schema_dumps = "nowhere.sql"
 """
 
 
-def test_files_that_are_not_there_are_told_with_everything_else(
+def test_missing_files_are_reported_with_all_other_problems(
     relay: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -89,7 +89,7 @@ def test_values_of_a_pipe_come_out_at_once() -> None:
         assert process.wait() == 0
 
 
-def test_no_room_for_a_pipe_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_without_free_space_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     class Full(io.BytesIO):
         def writelines(self, lines: Iterable[Any]) -> None:
             raise OSError(28, "No space left on device")
@@ -109,8 +109,8 @@ def test_no_room_for_a_pipe_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_summary_names_tables_whose_ddl_came_too_late(relay: Run, tmp_path: Path) -> None:
     rows = [line for line in DDL.read_text().splitlines() if '"isDdl":false' in json.loads(line)["value"]]
     result = relay(*ROUTE, input="\n".join(rows).encode())
-    told = "  types inferred from the messages:\n    ddl_db."
-    assert told in result.stderr
+    expected = "  types inferred from the messages:\n    ddl_db."
+    assert expected in result.stderr
     assert "types inferred" not in relay(*ROUTE, DDL).stderr
 
 

@@ -203,6 +203,6 @@ async def test_a_relay_says_what_it_knows_at_the_start(
     finally:
         stop.set()
         assert await task == 0, logged.getvalue()
-    told = {each["event"]: each for each in map(json.loads, logged.getvalue().splitlines())}
-    assert (told["schema-dumps.loaded"]["tables"], told["schema-dumps.loaded"]["files"]) == (2, 1)
-    assert told["schemas.unknown"]["tables"] == ["crm.*"]
+    events = {each["event"]: each for each in map(json.loads, logged.getvalue().splitlines())}
+    assert (events["schema-dumps.loaded"]["tables"], events["schema-dumps.loaded"]["files"]) == (2, 1)
+    assert events["schemas.unknown"]["tables"] == ["crm.*"]

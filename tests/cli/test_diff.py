@@ -200,7 +200,7 @@ def test_compressed_files_and_folders_are_compared(relay: Run, tmp_path: Path) -
     assert relay("diff", DATA / f"{DML}.jsonl", folder, "--a", "ticdc-canal-json").exit_code == DIFFERENT
 
 
-def test_a_record_that_cannot_be_read_is_told(relay: Run, tmp_path: Path) -> None:
+def test_an_unreadable_record_is_reported(relay: Run, tmp_path: Path) -> None:
     file = tmp_path / "b.jsonl"
     file.write_text('{"partition":0,"value":"no message"}\n')
     result = relay("diff", DATA / f"{DML}.jsonl", file, "--a", "ticdc-canal-json")

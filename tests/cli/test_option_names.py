@@ -53,7 +53,7 @@ def test_errors_name_options(relay: Run, arguments: tuple[str, ...], expected: s
     assert expected in found
 
 
-def test_protocols_and_all_globs_and_kinds_are_told_at_once(relay: Run) -> None:
+def test_problems_of_protocols_globs_and_kinds_are_reported_together(relay: Run) -> None:
     wrong = ("--include-table", "x", "--exclude-table", "y", "--include-event", "z")
     found = errors(relay("translate", "--from", "flat-json", "--to", "x", *wrong, FILE))
     assert [each.partition(":")[0] for each in found] == [

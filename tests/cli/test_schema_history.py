@@ -331,9 +331,9 @@ async def test_reset_waits_for_nobody_and_refuses_while_instances_run(route: Rou
     group = load_config(route.config).source.group_id
     servers = route.kafka.bootstrap_servers
     async with AIOKafkaConsumer(route.source, bootstrap_servers=servers, group_id=group):
-        told = await history(route, "reset")
+        result_of_reset = await history(route, "reset")
         refused = await history(route, "reset", "--yes")
-    assert f"Group {group} has 1 members now." in told.stderr
+    assert f"Group {group} has 1 members now." in result_of_reset.stderr
     assert refused.exit_code == 3
     assert "stop all instances first; nothing was changed" in refused.stderr
     assert len(await held(route)) == 3
@@ -352,7 +352,7 @@ async def test_instances_of_exactly_once_cannot_be_seen(route: Route) -> None:
     )
 
 
-async def test_a_damaged_history_is_told_and_can_be_reset(route: Route) -> None:
+async def test_a_damaged_history_is_reported_and_can_be_reset(route: Route) -> None:
     await route.remember(changing(route.records()))
     await route.kafka.produce(route.history, [ConsumerRecord("", 0, 0, 5, b"orders/0/9", b"something else")])
     for command, status in (("show", 0), ("export", 2)):
@@ -424,7 +424,7 @@ async def test_a_relay_at_work_learns_what_is_imported(route: Route, tmp_path: P
         await route.kafka.until(knows)
 
 
-async def test_unreadable_records_are_told_and_the_rest_is_imported(route: Route, tmp_path: Path) -> None:
+async def test_unreadable_records_are_reported_and_the_rest_is_imported(route: Route, tmp_path: Path) -> None:
     records = route.records()
     garbage = msgspec.structs.replace(records[0], offset=900, value=b"a row's value")
     result = await history(route, "import", file_of(tmp_path, [garbage, *records]))
@@ -593,16 +593,16 @@ async def test_a_secured_cluster(secured: Secured, secured_route: Route, tmp_pat
     exported = await history(route, "export")
     assert [parse_record(line.encode()) for line in exported.stdout.splitlines()] == changing(records)
     # Without permission on the group, it cannot be described; this is reported, and the command continues.
-    told = await history(route, "reset")
+    result_of_reset = await history(route, "reset")
     assert (
         f"relay cannot tell whether instances run: DESCRIBE on group g-{route.source} is not allowed."
-        in told.stderr
+        in result_of_reset.stderr
     )
     await secured.grant(GROUP, f"g-{route.source}", Operation.READ)
     assert "has no members now" in (await history(route, "reset")).stderr
     assert (await history(route, "reset", "--yes")).exit_code == 0
     assert await held(route) == []
-    assert not any(secret in told.stderr + result.stderr for secret in SECRETS)
+    assert not any(secret in result_of_reset.stderr + result.stderr for secret in SECRETS)
 
 
 async def test_without_a_right_to_write(secured: Secured, secured_route: Route, tmp_path: Path) -> None:

@@ -129,14 +129,14 @@ def test_a_configuration_knows_its_file(one: ConfigSource) -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_terminal", "quiet", "told"), [(True, False, 1), (True, True, 0), (False, False, 0)]
+    ("is_terminal", "quiet", "printed"), [(True, False, 1), (True, True, 0), (False, False, 0)]
 )
-def test_progress_is_told_on_a_terminal_alone(
+def test_progress_is_printed_only_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     is_terminal: bool,
     quiet: bool,
-    told: int,
+    printed: int,
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     progress = ProgressReport("replaying", quiet=quiet)
@@ -145,4 +145,4 @@ def test_progress_is_told_on_a_terminal_alone(
     monkeypatch.setattr(time, "monotonic", lambda: moment)
     progress(2, 3)
     progress(3, 3)
-    assert capsys.readouterr().err.splitlines() == ["replaying: 2 of 3"] * told
+    assert capsys.readouterr().err.splitlines() == ["replaying: 2 of 3"] * printed

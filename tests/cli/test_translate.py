@@ -250,7 +250,7 @@ def test_all_records_failing_is_no_success(relay: Run, lines: Lines, tmp_path: P
     assert relay(*ROUTE, "--on-error", "skip", input=b"").exit_code == 0
 
 
-def test_a_stop_is_told_apart(relay: Run, lines: Lines) -> None:
+def test_a_stop_has_its_own_status(relay: Run, lines: Lines) -> None:
     result = relay(*ROUTE, input=lines("insert", "bad", "insert"))
     summary = result.stderr.splitlines()[0]
     assert summary.startswith("stopped: 2 records read, 1 written in ")
@@ -263,7 +263,7 @@ def test_a_line_that_is_no_record_ends_a_run_whatever_the_policy(relay: Run, lin
     assert summary.endswith("; the rest of the input was not read")
 
 
-def test_an_interruption_is_told_apart(
+def test_an_interruption_has_its_own_status(
     relay: Run, lines: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(self: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
@@ -278,7 +278,7 @@ def test_an_interruption_is_told_apart(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_told_apart(relay: Run, lines: Lines) -> None:
+def test_a_full_disk_has_its_own_status(relay: Run, lines: Lines) -> None:
     result = relay(*ROUTE, "--output", "/dev/full", input=lines("insert", "insert"))
     assert result.exit_code == 3
     first, *rest = result.stderr.splitlines()
@@ -295,11 +295,11 @@ def test_a_value_is_named_by_its_file(relay: Run, tmp_path: Path) -> None:
     assert f"insert    shop.orders  {tmp_path}/in.txt line 1" in result.stdout
 
 
-@pytest.mark.parametrize(("bad", "told"), [(3, 3), (30, 20)])
-def test_many_unreadable_records_are_counted(relay: Run, tmp_path: Path, bad: int, told: int) -> None:
+@pytest.mark.parametrize(("bad", "shown"), [(3, 3), (30, 20)])
+def test_many_unreadable_records_are_counted(relay: Run, tmp_path: Path, bad: int, shown: int) -> None:
     (tmp_path / "in.txt").write_bytes(b"bad\n" * bad + b"insert\n")
     result = relay("inspect", "--from", "made-up", tmp_path / "in.txt")
     assert result.exit_code == 2
-    assert result.stderr.count("word[0]: is bad") == told
+    assert result.stderr.count("word[0]: is bad") == shown
     counted = f"error: {bad} of {bad + 1} records in {tmp_path}/in.txt cannot be read as made-up"
-    assert (counted in result.stderr.splitlines()) is (bad > told)
+    assert (counted in result.stderr.splitlines()) is (bad > shown)

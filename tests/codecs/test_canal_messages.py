@@ -410,7 +410,7 @@ def test_strict_refuses_to_lose_anything() -> None:
     assert not translator.events
 
 
-def test_unknown_options_name_the_near_ones_and_all_problems_are_told() -> None:
+def test_unknown_options_suggest_close_names_and_all_problems_are_reported() -> None:
     with pytest.raises(ConfigError) as raised:
         Translator("ticdc-canal-jsn", CANAL, {}, {"max-batch-sise": "1", "max-batch-size": "many"})
     text = str(raised.value)
@@ -446,7 +446,7 @@ def test_watermarks_do_not_multiply_with_the_partitions() -> None:
     assert [out.partition for out in to_ticdc.translate(record(ddl("CREATE DATABASE d", "QUERY")))] == [0]
 
 
-def test_ticdcs_messages_read_as_canals_are_told_apart() -> None:
+def test_ticdcs_messages_read_as_canals_are_distinguished() -> None:
     mark = {
         "type": "TIDB_WATERMARK",
         "isDdl": False,
@@ -488,7 +488,7 @@ def test_a_leniently_read_message_is_mended_like_a_strict_one() -> None:
     assert translate(CANAL, TICDC, [record(message)])[0]["data"] == [{"id": "1", "c": "é"}]
 
 
-def test_an_event_time_that_leaves_no_room_for_a_commit_ts_is_malformed() -> None:
+def test_an_event_time_too_large_for_a_commit_ts_is_malformed() -> None:
     with pytest.raises(Malformed, match="es"):
         translate(
             CANAL, TICDC, [record(row_message(AB, {"id": "1", "a": "1", "b": "x"}, es=1700000000000000))]

@@ -17,8 +17,10 @@ GENERAL, LATIN = ("utf8mb4", "utf8mb4_general_ci"), ("latin1", "latin1_bin")
 
 
 def definition(charset: str, collation: str, **more: Any) -> dict[str, Any]:
-    told: dict[str, Any] = {"charset": charset, "collate": collation}
-    return table(column("e", "enum", elements=["a", "b"], **told), column("v", "varchar", **told), **more)
+    charsets: dict[str, Any] = {"charset": charset, "collate": collation}
+    return table(
+        column("e", "enum", elements=["a", "b"], **charsets), column("v", "varchar", **charsets), **more
+    )
 
 
 def counted(target: str, *messages: dict[str, Any], **options: str) -> int:
@@ -29,28 +31,30 @@ def counted(target: str, *messages: dict[str, Any], **options: str) -> int:
 
 
 @pytest.mark.parametrize("target", [TICDC, OPEN, CANAL, "canal-protobuf", "ckafka-json"])
-@pytest.mark.parametrize("told", [GENERAL, LATIN])
+@pytest.mark.parametrize("declared", [GENERAL, LATIN])
 def test_a_text_without_them_loses_charset_and_collation_of_its_columns(
-    target: str, told: tuple[str, str]
+    target: str, declared: tuple[str, str]
 ) -> None:
-    statement = ddl("CREATE", TEXT, definition(*told))
+    statement = ddl("CREATE", TEXT, definition(*declared))
     assert counted(target, statement) == 1
     with pytest.raises(NotRepresentable, match="type-parameters"):
         counted(target, statement, strict="type-parameters")
 
 
-@pytest.mark.parametrize(("told", "lost"), [(GENERAL, 1), (LATIN, 0), (("latin1", "latin1_swedish_ci"), 1)])
+@pytest.mark.parametrize(
+    ("declared", "lost"), [(GENERAL, 1), (LATIN, 0), (("latin1", "latin1_swedish_ci"), 1)]
+)
 @pytest.mark.parametrize("target", [DEBEZIUM, "debezium-json"])
-def test_debezium_has_charsets_and_no_collations(target: str, told: tuple[str, str], lost: int) -> None:
-    assert counted(target, ddl("CREATE", TEXT, definition(*told))) == lost
+def test_debezium_has_charsets_and_no_collations(target: str, declared: tuple[str, str], lost: int) -> None:
+    assert counted(target, ddl("CREATE", TEXT, definition(*declared))) == lost
 
 
 @pytest.mark.parametrize(("type_", "lost"), [("enum", 1), ("set", 1), ("varchar", 0), ("text", 0)])
 def test_maxwell_has_charsets_of_text_and_none_of_enum_and_set(type_: str, lost: int) -> None:
     members: dict[str, Any] = {"elements": ["a", "b"]} if type_ in {"enum", "set"} else {}
-    told = table(column("e", type_, charset="latin1", collate="latin1_bin", **members))
+    declaration = table(column("e", type_, charset="latin1", collate="latin1_bin", **members))
     declared = f"{type_.upper()}('a','b')" if members else "VARCHAR(11)" if type_ == "varchar" else "TEXT"
-    statement = ddl("CREATE", f"CREATE TABLE `d`.`t` (`e` {declared})", told)
+    statement = ddl("CREATE", f"CREATE TABLE `d`.`t` (`e` {declared})", declaration)
     assert counted("maxwell-json", statement, output_ddl="true") == lost
 
 
@@ -59,7 +63,7 @@ def test_simple_loses_neither_charset_nor_collation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "declared"),
     [
         (TEXT, ("utf8mb4", "utf8mb4_bin")),
         (f"{TEXT} COLLATE utf8mb4_general_ci", GENERAL),
@@ -68,8 +72,8 @@ def test_simple_loses_neither_charset_nor_collation() -> None:
         (f"{TEXT} CHARSET utf8mb3", ("utf8", "utf8_bin")),
     ],
 )
-def test_what_the_text_says_is_not_lost(text: str, told: tuple[str, str]) -> None:
-    assert counted(TICDC, ddl("CREATE", text, definition(*told))) == 0
+def test_what_the_text_says_is_not_lost(text: str, declared: tuple[str, str]) -> None:
+    assert counted(TICDC, ddl("CREATE", text, definition(*declared))) == 0
 
 
 def test_what_the_database_gives_is_not_lost() -> None:

@@ -23,7 +23,7 @@ from relay.model.events import Snapshot
         ("19700101080000", "+00:00", 28800),
     ],
 )
-def test_time_is_a_wall_clock_of_utc_8_unless_told_otherwise(text: str, offset: str, seconds: int) -> None:
+def test_time_is_a_wall_clock_of_utc_8_by_default(text: str, offset: str, seconds: int) -> None:
     options = {"event-time-offset": offset}
     message = row(ROW, TIME=text)
     assert change(message, options=options).source.event_time_ns == seconds * 1_000_000_000
@@ -89,7 +89,7 @@ def test_the_size_of_es_tells_seconds_from_milliseconds(es: int, milliseconds: i
     assert event.source.event_time_ns == milliseconds * 1_000_000
 
 
-def test_seconds_that_leave_no_room_for_a_commit_ts_are_malformed() -> None:
+def test_seconds_too_large_for_a_commit_ts_are_malformed() -> None:
     with pytest.raises(Malformed) as raised:
         events(CKAFKA, records(ddl("DROP TABLE t", "ERASE", es=99_999_999_999)))
     assert raised.value.path == "es"

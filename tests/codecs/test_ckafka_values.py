@@ -78,7 +78,7 @@ def test_values_in_debeziums_encodings(style: str, mysql_type: str, text: str, e
         ("DECIMAL(4,1)", "12.5", Decimal("12.5"), Decimal("12.5")), ("BIT(16)", "1234", 1234, 0xF86DD7), ("BIT(16)", "65", 65, 65),
     ],
 )  # fmt: skip
-def test_base64_that_could_be_something_else_is_read_as_such_only_when_told(
+def test_ambiguous_base64_is_decoded_only_if_configured(
     mysql_type: str, text: str, as_mysql: Any, as_debezium: Any
 ) -> None:
     assert value(mysql_type, text, "auto") == value(mysql_type, text, "mysql") == as_mysql

@@ -363,7 +363,7 @@ def with_decimals(record: ConsumerRecord, change: Callable[[dict[str, Any]], Non
     return Resolver(registries={"source": registry}).inspect(Translator(AVRO, AVRO, READING), alone)
 
 
-def test_a_decimal_has_the_scale_of_avro_where_that_of_connect_is_not_told() -> None:
+def test_a_decimal_without_connects_scale_has_that_of_avro() -> None:
     def without_parameters(node: dict[str, Any]) -> None:
         del node["connect.parameters"]
 

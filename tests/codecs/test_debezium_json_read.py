@@ -313,8 +313,8 @@ def test_a_size_that_an_old_release_has_kept_is_not_the_new_types() -> None:
         for at, (name, word, length, scale) in enumerate(sizes, 1)
     ]
     text = "CREATE TABLE t (id INT PRIMARY KEY, d DOUBLE, n INT)"
-    told = {"type": "CREATE", "id": '"shop"."t"', "table": {"columns": listed}}
-    (change,), _ = decoded(record(ddl(text, [told]), topic=DDL_TOPIC))
+    listed_changes = {"type": "CREATE", "id": '"shop"."t"', "table": {"columns": listed}}
+    (change,), _ = decoded(record(ddl(text, [listed_changes]), topic=DDL_TOPIC))
     assert isinstance(change, SchemaChange)
     assert change.after is not None
     assert [(column.type.length, column.type.scale) for column in change.after.columns] == [(None, None)] * 3
@@ -331,8 +331,8 @@ def test_the_text_says_more_than_table_changes_that_agree() -> None:
         for at, (name, word) in enumerate(names, 1)
     ]
     table = {"columns": listed, "primaryKeyColumnNames": ["id"]}
-    told = [{"type": "CREATE", "id": '"shop"."t"', "table": table}]
-    (with_list,), _ = decoded(record(ddl(text, told), topic=DDL_TOPIC))
+    listed_changes = [{"type": "CREATE", "id": '"shop"."t"', "table": table}]
+    (with_list,), _ = decoded(record(ddl(text, listed_changes), topic=DDL_TOPIC))
     (text_alone,), _ = decoded(record(ddl(text), topic=DDL_TOPIC))
     assert isinstance(with_list, SchemaChange)
     assert isinstance(text_alone, SchemaChange)

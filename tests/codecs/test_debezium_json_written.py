@@ -302,9 +302,9 @@ def test_a_delete_that_lacks_columns_of_its_key_has_none() -> None:
 
 
 def test_of_a_snapshot_rows_are_read() -> None:
-    told = msgspec.structs.replace(BINLOG, snapshot=Snapshot.LAST)
+    source = msgspec.structs.replace(BINLOG, snapshot=Snapshot.LAST)
     payloads, _ = encoded(
-        change(None, (1, "x"), op=Op.READ, source=told), change(None, (1, "x"), op=Op.READ), options=BARE
+        change(None, (1, "x"), op=Op.READ, source=source), change(None, (1, "x"), op=Op.READ), options=BARE
     )
     values = [shown(one.value) for one in payloads]
     assert [(one["op"], one["source"]["snapshot"]) for one in values] == [("r", "last"), ("r", "true")]

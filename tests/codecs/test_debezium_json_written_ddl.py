@@ -238,7 +238,7 @@ def test_schema_changes_can_be_left_out() -> None:
     assert (out, translator.losses[Loss.DDL]) == ([], 1)
 
 
-def test_what_a_connector_has_told_is_sent_again() -> None:
+def test_a_connectors_declaration_is_passed_on() -> None:
     """Its words are kept: BOOL and REAL, which are other words for TINYINT(1) and DOUBLE."""
     changes = [
         {
@@ -252,19 +252,19 @@ def test_what_a_connector_has_told_is_sent_again() -> None:
             },
         }
     ]
-    (told,), _ = written(ddl("CREATE TABLE item (b BOOL, r REAL)", "CREATE"))
-    payload = payload_of(told) | {"tableChanges": changes}
-    record = ConsumerRecord("topic", 0, 1, 1, told.key, json.dumps(payload).encode())
+    (first,), _ = written(ddl("CREATE TABLE item (b BOOL, r REAL)", "CREATE"))
+    payload = payload_of(first) | {"tableChanges": changes}
+    record = ConsumerRecord("topic", 0, 1, 1, first.key, json.dumps(payload).encode())
     (out,) = Translator(NAME, NAME, None, BARE).translate(record)
     assert payload_of(out)["tableChanges"] == changes
     assert payload_of(out)["ddl"] == payload["ddl"]
 
 
 def test_comments_that_a_connector_has_left_out_are_those_of_the_statement() -> None:
-    (told,), _ = written(ddl(CREATE, "CREATE"))
-    record = ConsumerRecord("topic", 0, 1, 1, told.key, told.value)
+    (first,), _ = written(ddl(CREATE, "CREATE"))
+    record = ConsumerRecord("topic", 0, 1, 1, first.key, first.value)
     (plain,) = Translator(NAME, NAME, None, BARE).translate(record)
-    assert payload_of(plain)["tableChanges"] == payload_of(told)["tableChanges"]
+    assert payload_of(plain)["tableChanges"] == payload_of(first)["tableChanges"]
     (out,) = Translator(NAME, NAME, None, BARE | {"include.schema.comments": "true"}).translate(record)
     table = payload_of(out)["tableChanges"][0]["table"]
     assert (table["comment"], table["columns"][0]["comment"]) == ("a table", 'the "key"')
@@ -272,8 +272,8 @@ def test_comments_that_a_connector_has_left_out_are_those_of_the_statement() -> 
 
 def _commented(text: str) -> ConsumerRecord:
     """A connector's schema change with comments, whose text relay cannot read."""
-    (told,), _ = written(ddl(CREATE, "CREATE"), options={"include.schema.comments": "true"})
-    return ConsumerRecord("topic", 0, 1, 1, told.key, json.dumps(payload_of(told) | {"ddl": text}).encode())
+    (first,), _ = written(ddl(CREATE, "CREATE"), options={"include.schema.comments": "true"})
+    return ConsumerRecord("topic", 0, 1, 1, first.key, json.dumps(payload_of(first) | {"ddl": text}).encode())
 
 
 def test_comments_that_a_connector_has_sent_are_left_out_unless_wanted() -> None:
@@ -289,23 +289,23 @@ def test_comments_that_a_connector_has_sent_are_read_without_their_escapes() -> 
     table["comment"] = table["columns"][0]["comment"] = "it''s \\\\ \"x\""
     record = ConsumerRecord("topic", 0, 1, 1, commented.key, json.dumps(payload).encode())
     translator = Translator(NAME, NAME, None, BARE | {"include.schema.comments": "true"})
-    (told,) = translator.translate(record)
-    assert payload_of(told)["tableChanges"] == payload["tableChanges"]
+    (first,) = translator.translate(record)
+    assert payload_of(first)["tableChanges"] == payload["tableChanges"]
     altered = payload | {"ddl": "ALTER TABLE item ADD u INT", "tableChanges": []}
-    (out,) = translator.translate(ConsumerRecord("topic", 0, 2, 2, told.key, json.dumps(altered).encode()))
+    (out,) = translator.translate(ConsumerRecord("topic", 0, 2, 2, first.key, json.dumps(altered).encode()))
     shown = payload_of(out)["tableChanges"][0]["table"]
     assert (shown["comment"], shown["columns"][0]["comment"]) == (table["comment"], table["comment"])
 
 
 def test_what_an_old_release_leaves_out_is_that_of_the_statement() -> None:
-    (told,), _ = written(ddl(CREATE, "CREATE"))
-    payload = payload_of(told)
-    old = payload_of(told)
+    (first,), _ = written(ddl(CREATE, "CREATE"))
+    payload = payload_of(first)
+    old = payload_of(first)
     del old["tableChanges"][0]["table"]["comment"]
     for column in old["tableChanges"][0]["table"]["columns"]:
         for member in ("comment", "defaultValueExpression", "enumValues"):
             del column[member]
-    record = ConsumerRecord("topic", 0, 1, 1, told.key, json.dumps(old).encode())
+    record = ConsumerRecord("topic", 0, 1, 1, first.key, json.dumps(old).encode())
     (out,) = Translator(NAME, NAME, None, BARE).translate(record)
     (change,) = payload_of(out)["tableChanges"]
     assert change == payload["tableChanges"][0]
@@ -338,10 +338,10 @@ def test_a_statement_that_says_little_is_read_back(
 
 def _shown(text: str | None) -> ConsumerRecord:
     """The message by which a connector's snapshot shows the table."""
-    (told,), _ = written(ddl(CREATE, "CREATE"))
-    payload = payload_of(told)
+    (first,), _ = written(ddl(CREATE, "CREATE"))
+    payload = payload_of(first)
     payload["source"] |= {"snapshot": "true", "file": "mysql-bin.000001", "pos": 4}
-    return ConsumerRecord("topic", 1, 1, 1, told.key, json.dumps(payload | {"ddl": text}).encode())
+    return ConsumerRecord("topic", 1, 1, 1, first.key, json.dumps(payload | {"ddl": text}).encode())
 
 
 def test_a_definition_of_a_snapshot_is_sent_again() -> None:
@@ -402,7 +402,7 @@ def test_where_rows_are_spread_a_definition_goes_where_statements_go() -> None:
 
 
 @pytest.mark.parametrize("comments", ["true", "false"])
-def test_a_told_drop_may_lack_the_member_of_its_table(comments: str) -> None:
+def test_a_declared_drop_may_lack_the_member_of_its_table(comments: str) -> None:
     message = {
         "source": {"connector": "mysql"},
         "databaseName": "d",

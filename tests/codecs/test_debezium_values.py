@@ -149,7 +149,7 @@ LOSING = [
 
 
 @pytest.mark.parametrize(("text", "nullable", "value", "json", "what"), LOSING)
-def test_what_cannot_be_told_afterwards_is_counted(
+def test_values_that_cannot_be_distinguished_afterwards_are_counted(
     text: str, nullable: bool, value: Any, json: str, what: Loss
 ) -> None:
     assert written(text, value, nullable=nullable) == (json, [what])

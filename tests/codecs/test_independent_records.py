@@ -252,7 +252,7 @@ def test_equal_types_do_not_mean_equal_keys(source: str, target: str) -> None:
 
 @pytest.mark.parametrize("source", ["canal-json", TICDC])
 @pytest.mark.parametrize("target", TARGETS)
-def test_tables_are_told_apart_by_both_names(source: str, target: str) -> None:
+def test_tables_are_distinguished_by_both_names(source: str, target: str) -> None:
     """The DDL is that of `d.t`; the same types and columns in another table have no key of its own."""
     names = [("d", "t"), ("d", "u"), ("e", "t"), ("d", "t"), ("e", "t"), ("", "t"), ("d", "t")]
     if target == OPEN:

@@ -567,7 +567,7 @@ def test_handle_key_only_is_read_as_absent_columns() -> None:
         ({"large-message-handle-compression": "zstd"}, "to.option.large-message-handle-compression"),
     ],
 )
-def test_options_that_do_not_fit_together_are_told(options: dict[str, str], path: str) -> None:
+def test_contradictory_options_are_reported(options: dict[str, str], path: str) -> None:
     with pytest.raises(ConfigError) as raised:
         Translator(TICDC, TICDC, options if "max" in path else None, options)
     assert path in [problem.path for problem in raised.value.problems]

@@ -25,7 +25,7 @@ def row(data: str, **more: Any) -> bytes:
 
 
 def statement(sql: str, **more: Any) -> bytes:
-    told = {
+    fields = {
         "type": "table-create",
         "database": "d",
         "table": "t",
@@ -33,7 +33,7 @@ def statement(sql: str, **more: Any) -> bytes:
         "sql": sql,
         **more,
     }
-    return json.dumps(told).encode()
+    return json.dumps(fields).encode()
 
 
 def read(*messages: bytes, options: dict[str, str] | None = None) -> list[Any]:
@@ -136,7 +136,7 @@ def test_what_an_update_has_made_null_is_known_from_the_old_row(
     assert translator.losses[Loss.COLUMNS_ABSENT] == (ABSENT in after)
 
 
-def test_a_row_of_nulls_of_a_table_whose_names_are_not_told_apart_is_counted() -> None:
+def test_a_row_of_nulls_of_a_table_with_indistinguishable_names_is_counted() -> None:
     """In camel case, two columns have one name: the definition says nothing of the row."""
     options = {"output_nulls": "false", "output_naming_strategy": "underscore_to_camelcase"}
     translator = Translator(MAXWELL, CANAL, options)
@@ -180,15 +180,15 @@ def test_a_set_of_which_nothing_else_is_known_is_text(target: str) -> None:
 @pytest.mark.parametrize("other", ["A", ""])
 def test_a_definition_whose_columns_have_no_names_of_their_own_is_refused(other: str) -> None:
     columns = [{"name": name, "type": "int", "signed": True} for name in ("a", other)]
-    told = {"database": "d", "table": "t", "columns": columns, "primary-key": []}
+    fields = {"database": "d", "table": "t", "columns": columns, "primary-key": []}
     with pytest.raises(Malformed, match="a column without a name, or that stands twice"):
-        read(statement("CREATE TABLE t (?)", **{"def": told}))
+        read(statement("CREATE TABLE t (?)", **{"def": fields}))
 
 
 def test_a_key_with_a_column_twice_is_not_known() -> None:
     columns = [{"name": "a", "type": "int", "signed": True}]
-    told = {"database": "d", "table": "t", "columns": columns, "primary-key": ["a", "a"]}
-    (change,) = read(statement("CREATE TABLE t (?)", **{"def": told}))
+    fields = {"database": "d", "table": "t", "columns": columns, "primary-key": ["a", "a"]}
+    (change,) = read(statement("CREATE TABLE t (?)", **{"def": fields}))
     assert isinstance(change, SchemaChange)
     assert change.after is not None
     assert change.after.primary_key is None
@@ -212,8 +212,8 @@ def test_a_push_ts_that_is_no_number_is_not_believed(text: str) -> None:
 
 @pytest.mark.parametrize("base", ["enum", "set"])
 def test_members_that_are_not_known_are_no_members_and_can_be_read_again(base: str) -> None:
-    told = {"database": "d", "table": "t", "columns": [{"name": "c", "type": base}], "primary-key": []}
-    source = statement("CREATE TABLE t (c INT)", **{"def": told})
+    fields = {"database": "d", "table": "t", "columns": [{"name": "c", "type": base}], "primary-key": []}
+    source = statement("CREATE TABLE t (c INT)", **{"def": fields})
     (out,) = Translator(MAXWELL, MAXWELL, None, {"output_ddl": "true"}).translate(record(source))
     assert out.value is not None
     assert json.loads(out.value)["def"]["columns"][0]["enum-values"] == []

@@ -214,7 +214,7 @@ def consumed(out: ProducerRecord, offset: int) -> ConsumerRecord:
     return ConsumerRecord(out.topic, out.partition, offset, out.timestamp_ms, out.key, out.value, out.headers)
 
 
-def is_told(event: Any) -> bool:
+def is_written(event: Any) -> bool:
     """Whether a row is of the table that the statement made; looks at every value as well."""
     assert isinstance(event, RowChange)
     return (event.before, event.after) is not None and event.schema.complete
@@ -240,7 +240,7 @@ def readable(
     for row in rows:
         try:
             (given,) = reader.inspect(row)
-            is_of_table = is_told(given)
+            is_of_table = is_written(given)
         except RelayError:
             continue
         if is_of_table or not is_known:

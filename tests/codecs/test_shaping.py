@@ -230,7 +230,7 @@ def test_ckafka_has_the_forms_that_make_sense_there() -> None:
     assert translator.losses[Loss.ZERO_DATE] == 3
 
 
-def test_ckafka_reads_binary_values_as_it_is_told() -> None:
+def test_ckafka_reads_binary_values_as_configured() -> None:
     for style in ("auto", "mysql", "debezium"):
         (out,) = Translator(CANAL, CKAFKA, None, {"binary": "base64"}).translate(record(canal_row(ROW)))
         read = Translator(CKAFKA, CANAL, {"binary": "base64", "value-style": style}, {"binary": "hex"})
@@ -266,8 +266,8 @@ def test_a_source_with_the_same_options_is_read_back(
     plain, shaped = (translated_records(Translator(source, target, None, to), records) for to in ({}, shape))
     assert [one.value for one in plain] != [one.value for one in shaped]
     plainly, back = (
-        translated_records(Translator(target, CANAL, told), as_read(made))
-        for told, made in (({}, plain), (shape, shaped))
+        translated_records(Translator(target, CANAL, options), as_read(made))
+        for options, made in (({}, plain), (shape, shaped))
     )
     assert [one.value for one in plainly] == [one.value for one in back]
 
@@ -311,7 +311,7 @@ def test_ddl_is_left_out_counted_no_loss_and_learned(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", sorted(SIMPLE))
-def test_definitions_are_told_where_statements_are_left_out_by_their_kind(target: str) -> None:
+def test_definitions_replace_statements_that_are_filtered_by_kind(target: str) -> None:
     selection = Selection(left_out_kinds=frozenset({"schema-change"}))
     translator = Translator(CANAL, target, selection=selection)
     assert len(translator.translate(record(ddl(CREATE)))) == 1

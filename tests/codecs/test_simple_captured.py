@@ -52,8 +52,8 @@ def test_json_comes_back_byte_for_byte(path: str) -> None:
 @pytest.mark.parametrize("path", AVRO_FILES)
 def test_avro_says_what_json_says(path: str) -> None:
     outs, translator = sent(AVRO, SIMPLE, path)
-    told = captured(path.replace("simple.avro", "simple.json"))
-    assert [without_build_ts(out.value) for out in outs] == [without_build_ts(one.value) for one in told]
+    twin = captured(path.replace("simple.avro", "simple.json"))
+    assert [without_build_ts(out.value) for out in outs] == [without_build_ts(one.value) for one in twin]
     assert counted(translator) == {}
 
 
@@ -122,7 +122,7 @@ def test_open_protocol_of_simple_is_ticdcs_own(path: str) -> None:
     assert values(outs) == values(other)
 
 
-def told(message: dict[str, Any]) -> dict[str, Any]:
+def comparable(message: dict[str, Any]) -> dict[str, Any]:
     """A message of Simple without what only its producer knows: times, ids, versions."""
     found = {
         name: value for name, value in message.items() if name not in {"buildTs", "tableID", "schemaVersion"}
@@ -145,8 +145,8 @@ def test_simple_of_other_formats_is_ticdcs_own(source: str, path: str) -> None:
     protocol = OPEN if source == "open-protocol" else TICDC
     outs, translator = sent(protocol, SIMPLE, path.replace("simple.json", source))
     messages = [json.loads(one.value or b"") for one in captured(path)]
-    assert [told(json.loads(out.value or b"")) for out in outs] == [
-        told(message) for message in messages if message["type"] != "BOOTSTRAP"
+    assert [comparable(json.loads(out.value or b"")) for out in outs] == [
+        comparable(message) for message in messages if message["type"] != "BOOTSTRAP"
     ]
     assert "schema-inferred" not in counted(translator)
 

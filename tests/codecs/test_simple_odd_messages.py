@@ -192,8 +192,8 @@ KEYED = "CREATE TABLE t (a INT NOT NULL PRIMARY KEY, b INT NOT NULL)"
 @BOTH
 def test_a_table_that_its_statement_does_not_name_is_defined_for_its_rows(target: str) -> None:
     """Debezium names in `tableChanges` what it has learned, whatever the text says."""
-    told = {"columns": [{"name": "id", "typeName": "INT"}], "primaryKeyColumnNames": []}
-    change = {"type": "CREATE", "id": '"shop"."t"', "table": told}
+    entry = {"columns": [{"name": "id", "typeName": "INT"}], "primaryKeyColumnNames": []}
+    change = {"type": "CREATE", "id": '"shop"."t"', "table": entry}
     translator, reader = Translator(debezium.DEBEZIUM, target), Translator(target, target)
     outs = translator.translate(debezium.record(debezium.ddl("CREATE TABLE other.u (a INT)", [change])))
     outs += translator.translate(debezium.record(debezium.row(after={"id": 7}), offset=1))
@@ -286,8 +286,8 @@ def test_an_index_of_an_expression_spoils_no_later_statement() -> None:
     schema = table(column("b"))
     schema["indexes"].append(hidden)
     create = "CREATE TABLE d.t (id INT PRIMARY KEY, b INT, KEY k ((b + 1)))"
-    for told in (ddl("CREATE", create, schema), bootstrap(schema)):
-        events, _ = read(told, ddl("ALTER", "ALTER TABLE d.t ADD COLUMN c INT", at=DDL_TS + 1))
+    for message in (ddl("CREATE", create, schema), bootstrap(schema)):
+        events, _ = read(message, ddl("ALTER", "ALTER TABLE d.t ADD COLUMN c INT", at=DDL_TS + 1))
         altered = events[-1]
         assert isinstance(altered, SchemaChange)
         assert altered.after is not None

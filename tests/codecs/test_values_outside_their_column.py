@@ -116,7 +116,7 @@ def messages(source: str, column_type: str, text: str) -> list[ConsumerRecord]:
     return consumed([out for one in given for out in made.translate(one)])
 
 
-def told(column_type: str, text: str) -> Value:
+def from_mysql(column_type: str, text: str) -> Value:
     """What the text of a value stands for."""
     word = column_type.partition(" ")[0].partition("(")[0]
     if word in {"bit", "year"} or word.endswith("int"):
@@ -210,7 +210,7 @@ def outcome(source: str, way: str, target: str, options: dict[str, str], case: t
     if lost:
         return f"lost {lost}"
     found = values(target, target_statement(target, case[0]), consumed([out, out])[1])
-    return "exact" if found == [told(*case)] * 2 else str(found)
+    return "exact" if found == [from_mysql(*case)] * 2 else str(found)
 
 
 @pytest.mark.parametrize("options", [{}, NO_SCHEMA])

@@ -46,9 +46,9 @@ def record(
 
 
 def ddl(
-    sql: str, offset: int = 0, word: str = "table-create", *, told: Any = None, **more: Any
+    sql: str, offset: int = 0, word: str = "table-create", *, declared: Any = None, **more: Any
 ) -> ConsumerRecord:
-    more |= {} if told is None else {"def": told}
+    more |= {} if declared is None else {"def": declared}
     named = {} if word.startswith("database") else {"table": "t"}
     return record(
         {"type": word, "database": "d", **named, "ts": 1_700_000_000_000, "sql": sql, **more}, offset
@@ -553,7 +553,7 @@ def test_a_rename_is_of_the_old_name() -> None:
         1,
         "table-alter",
         old=definition("t", A_COLUMN),
-        told=definition("u", A_COLUMN),
+        declared=definition("u", A_COLUMN),
     )
     (_, change), _ = read(ddl("CREATE TABLE t (a INT)"), rename)
     assert isinstance(change, SchemaChange)
@@ -592,19 +592,19 @@ def test_a_statement_about_two_tables_is_one_for_each() -> None:
 
 @CASES.covers("M42")
 def test_the_definition_counts_where_the_text_is_not_understood() -> None:
-    told = definition("t", A_COLUMN, {"type": "enum", "name": "e", "enum-values": ["x", "it''s"]})
-    strange = ddl("CREATE STRANGE TABLE", told=told)
+    declared = definition("t", A_COLUMN, {"type": "enum", "name": "e", "enum-values": ["x", "it''s"]})
+    strange = ddl("CREATE STRANGE TABLE", declared=declared)
     events, counted = read(strange, row('{"a":1,"e":"it\'\'s"}'))
     assert isinstance(events[1], RowChange)
     assert (image(events[1]), counted) == ({"a": 1, "e": 2}, {"ddl-not-understood": 1})
-    contradicted = ddl("CREATE TABLE t (a INT, e VARCHAR(9))", told=told)
+    contradicted = ddl("CREATE TABLE t (a INT, e VARCHAR(9))", declared=declared)
     (change,) = changes(contradicted, row('{"a":1,"e":"x"}'))
     assert image(change) == {"a": 1, "e": 1}
-    twice = ddl("CREATE TABLE t (a INT)", told=definition("t", A_COLUMN, A_COLUMN))
+    twice = ddl("CREATE TABLE t (a INT)", declared=definition("t", A_COLUMN, A_COLUMN))
     for wrong in (
         twice,
-        ddl("x", told=definition("t", {"type": "", "name": "a"})),
-        ddl("x", told=3),
+        ddl("x", declared=definition("t", {"type": "", "name": "a"})),
+        ddl("x", declared=3),
     ):
         with pytest.raises(Malformed, match="def"):
             read(wrong)

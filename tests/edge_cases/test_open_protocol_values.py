@@ -138,7 +138,7 @@ def test_values(given: dict[str, Any], expected: Any) -> None:
         CASES.param("V48", {"t": 3, "f": 65}, 1, "Object missing required field `v`"),
     ],
 )
-def test_what_is_no_value_is_told_by_column_and_without_the_value(
+def test_an_invalid_value_is_reported_by_column_and_without_the_value(
     given: dict[str, Any], good: Any, reason: str
 ) -> None:
     bad = row({"u": {"a": cell(3, 1), "c": given}})

@@ -89,7 +89,7 @@ def test_truncation_is_a_statement() -> None:
 
 @CASES.covers("98")
 def test_a_rename_is_known_by_its_text() -> None:
-    told = [
+    changes = [
         {
             "type": "ALTER",
             "id": '"shop"."u"',
@@ -103,7 +103,7 @@ def test_a_rename_is_known_by_its_text() -> None:
         }
     ]
     renamed = record(
-        ddl("RENAME TABLE t TO u", told, {"table": "t,u", "pos": 100}), offset=1, topic=DDL_TOPIC
+        ddl("RENAME TABLE t TO u", changes, {"table": "t,u", "pos": 100}), offset=1, topic=DDL_TOPIC
     )
     of_new = record(row(after={"id": 1, "v": "a"}, source={"table": "u"}), {"id": 1})
     (_, change, moved), counted = decoded(TABLE, renamed, of_new)

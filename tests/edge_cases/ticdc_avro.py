@@ -27,9 +27,9 @@ ADDED = [
 ]
 
 
-def typed(tidb_type: str, avro: str, told: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
+def typed(tidb_type: str, avro: str, parameters: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
     """The schema of a column's values."""
-    return {"type": avro, "connect.parameters": {**(told or {}), "tidb_type": tidb_type}, **more}
+    return {"type": avro, "connect.parameters": {**(parameters or {}), "tidb_type": tidb_type}, **more}
 
 
 INT = typed("INT", "int")

@@ -128,7 +128,7 @@ def _same_statements(target: Target, copies: int, given: Sequence[Event], found:
     route = target.route
     read = [event.ddl for event in found if isinstance(event, SchemaChange)]
     changes = [event for event in given if isinstance(event, SchemaChange)]
-    told = [change for change in changes for _ in range(copies)]
+    expected = [change for change in changes for _ in range(copies)]
     single = [change for change in changes if len(change.kinds) < 2]  # others stay as they are
     if any(len(change.targets) > 1 or len(change.renamed) > 1 for change in single):
         return  # some producers write one statement for each table
@@ -136,11 +136,11 @@ def _same_statements(target: Target, copies: int, given: Sequence[Event], found:
         return  # TiCDC names both databases
     # Maxwell has a message for each table.
     several = {change.ddl for change in changes if len(change.targets) > 1 or len(change.renamed) > 1}
-    told = [change for text, group in groupby(told, _ddl) for change in _once(text, group, several)]
+    expected = [change for text, group in groupby(expected, _ddl) for change in _once(text, group, several)]
     read = [each for text, group in groupby(read) for each in _once(text, group, several)]
-    if len(told) != len(read):
-        raise BrokenError("events", "number of statements", route, f"{len(told)} said, {len(read)} read")
-    for change, text in zip(told, read, strict=True):
+    if len(expected) != len(read):
+        raise BrokenError("events", "number of statements", route, f"{len(expected)} said, {len(read)} read")
+    for change, text in zip(expected, read, strict=True):
         if _bare(text) not in map(_bare, _texts(target, change)):
             raise BrokenError("events", "another statement", route, f"{change.ddl[:200]!r} / {text[:200]!r}")
 

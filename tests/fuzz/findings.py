@@ -87,10 +87,10 @@ def _of_rule(rule: TopicRule) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
-def _rule(told: Mapping[str, Any]) -> TopicRule:
-    by = told.get("partition_by")
-    more = {"partition_by": None if by is None else Partitioning(by), "key": tuple(told.get("key", ()))}
-    return TopicRule(**{**told, **more})
+def _rule(entry: Mapping[str, Any]) -> TopicRule:
+    by = entry.get("partition_by")
+    more = {"partition_by": None if by is None else Partitioning(by), "key": tuple(entry.get("key", ()))}
+    return TopicRule(**{**entry, **more})
 
 
 class BrokenError(Exception):

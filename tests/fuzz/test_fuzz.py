@@ -89,7 +89,7 @@ def test_good_records_pass_every_check() -> None:
 
 
 @pytest.mark.parametrize("target", [name for name, codec in BUILT_IN.items() if codec.is_readable])
-def test_the_reader_is_told_every_option_of_the_writer_that_a_source_takes(target: str) -> None:
+def test_the_reader_has_every_option_of_the_writer_that_a_source_takes(target: str) -> None:
     kinds = types_of_options(BUILT_IN[target].options)
     shared = [
         field for field in fields(BUILT_IN[target].options) if side_of(kinds[field.encode_name]) is None
@@ -98,10 +98,10 @@ def test_the_reader_is_told_every_option_of_the_writer_that_a_source_takes(targe
     for number in range(100):
         partitions, options = lane.target_options(target, random.Random(number))
         made = Bench(setting(0, target)._replace(target_options=options, partitions=partitions))
-        written, told = made.used.route.target_options, made.reader.route.source_options
+        written, given = made.used.route.target_options, made.reader.route.source_options
         for field in shared:
-            assert getattr(told, field.name) == getattr(written, field.name), (field.name, options)
-            if getattr(told, field.name) != field.default:
+            assert getattr(given, field.name) == getattr(written, field.name), (field.name, options)
+            if getattr(given, field.name) != field.default:
                 drawn.add(field.name)
     assert drawn == {field.name for field in shared} - {"strict"}
 
@@ -181,7 +181,7 @@ def test_output_that_cannot_be_read_is_found(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(("ddl", "is_found"), [("keep", True), ("drop", False)])
-def test_a_definition_that_was_told_and_is_not_found_is_found(
+def test_a_declared_definition_that_is_missing_is_a_finding(
     monkeypatch: pytest.MonkeyPatch, ddl: str, is_found: bool
 ) -> None:
     target = "ticdc-simple-json"
@@ -550,11 +550,11 @@ def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_p
         os.kill(os.getpid(), signal.SIGKILL)
 
     monkeypatch.setattr(Run, "work", dies)
-    told: list[str] = []
+    reported: list[str] = []
     plan = campaign.Plan(2.0, 7, 1, ((SOURCE, TARGET),), tmp_path, lane=0)
-    summary = campaign.run(plan, told.append)
+    summary = campaign.run(plan, reported.append)
     assert list(summary.findings) == [("crash", "signal 9", f"{SOURCE} -> {TARGET}")]
-    assert "seed 7 lane 0 case 3" in told[0]
+    assert "seed 7 lane 0 case 3" in reported[0]
 
 
 @pytest.mark.parametrize("name", doors.DOORS)
@@ -607,7 +607,7 @@ def test_a_finding_is_kept_made_smaller_and_found_again(
     assert "gone" in capsys.readouterr().out
 
 
-def test_findings_are_told_once_and_make_the_exit_status(tmp_path: Path) -> None:
+def test_findings_are_reported_once_and_set_the_exit_status(tmp_path: Path) -> None:
     """In a process of its own: the fuzzer forks, and this one may have threads that hold locks."""
     script = (
         "import sys; from fuzz import __main__ as command; from fuzz import test_fuzz as planted;"

@@ -68,7 +68,7 @@ _LEFT_OUT: Final = {
 
 
 #: What is counted where a definition is not written, or not with this copy of its statement.
-_UNTOLD: Final = frozenset({Loss.TABLE_DEFINITION, Loss.TABLES_FILTERED, Loss.NO_TOPIC, Loss.DDL_COPIES})
+_UNDECLARED: Final = frozenset({Loss.TABLE_DEFINITION, Loss.TABLES_FILTERED, Loss.NO_TOPIC, Loss.DDL_COPIES})
 
 
 class Refused(NamedTuple):
@@ -128,8 +128,8 @@ class Bench:
         setting = self.setting
         if not self._has_reader:
             return Translator(setting.source, setting.source, setting.source_options)
-        told = reading_options(setting.target, dict(setting.target_options))
-        return Translator(setting.target, setting.target, told)
+        options = reading_options(setting.target, dict(setting.target_options))
+        return Translator(setting.target, setting.target, options)
 
     def cold(self, state: State) -> Translator:
         """Another translator that has seen nothing and knows the same."""
@@ -366,7 +366,7 @@ class Bench:
             raise BrokenError("inspect", "refuses what is translated", route, given.text)
         if self._chosen is not None:
             given, _ = self._chosen.filter(given)
-        if isinstance(found, DefinitionMissing) and self._is_untold(given):
+        if isinstance(found, DefinitionMissing) and self._is_undeclared(given):
             return
         if not isinstance(found, DecodeError):
             self._compare(given, found, set(losses) | set(self.reader.losses - counted), produced)
@@ -415,7 +415,7 @@ class Bench:
         known = ([column.name for column in each.columns] for each in self._possible(change))
         return any(each != names and sorted(each) == sorted(names) for each in known)
 
-    def _is_untold(self, given: Sequence[Event]) -> bool:
+    def _is_undeclared(self, given: Sequence[Event]) -> bool:
         """Return whether the reader lacks the definitions of the rows for a valid reason: none was known that the
         target can represent, it was counted as lost, or it came late, so that the source's later definitions
         were derived again.
@@ -423,15 +423,15 @@ class Bench:
         rows = [event for event in given if isinstance(event, RowChange)]
         if not PROTOCOLS[self.setting.target].rows_need_definitions:
             return not any(any(self.reader.catalog.definitions(change.table)) for change in rows)
-        return any(map(self._was_never_told, rows))  # which of them is refused is not known
+        return any(map(self._was_never_declared, rows))  # which of them is refused is not known
 
-    def _was_never_told(self, change: RowChange) -> bool:
+    def _was_never_declared(self, change: RowChange) -> bool:
         if change.schema not in self.used.catalog.definitions(change.table):
             return False  # it is of the row's own making, and comes with it
-        told = list(self.reader.catalog.definitions(change.table))
-        if not told:
-            return not _UNTOLD.isdisjoint(self.used.losses)
-        return _content(change.schema) not in map(_content, told)
+        definitions = list(self.reader.catalog.definitions(change.table))
+        if not definitions:
+            return not _UNDECLARED.isdisjoint(self.used.losses)
+        return _content(change.schema) not in map(_content, definitions)
 
     def _knows_other_types(self, given: Sequence[Event]) -> bool:
         """Whether the reader may have a definition of a row's table with other types than the row was read

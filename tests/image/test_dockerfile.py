@@ -83,7 +83,7 @@ def test_the_entry_point_is_a_driver_an_executor_or_any_command() -> None:
     assert entry("driver", "--conf", "a=b", **home) == (
         "tini -s -- /s/bin/spark-submit --conf spark.driver.bindAddress=10.0.0.1 --deploy-mode client --conf a=b"
     )
-    told = {
+    variables = {
         "SPARK_EXECUTOR_MEMORY": "1g",
         "SPARK_DRIVER_URL": "spark://d",
         "SPARK_EXECUTOR_ID": "3",
@@ -96,7 +96,7 @@ def test_the_entry_point_is_a_driver_an_executor_or_any_command() -> None:
         "SPARK_JAVA_OPT_10": "-Dlast=1",
         "SPARK_JAVA_OPT_2": "-Dsecond=1",
     }
-    assert entry("executor", **home, **told) == (
+    assert entry("executor", **home, **variables) == (
         "tini -s -- /j/bin/java -Da=b c -Dsecond=1 -Dlast=1 -Xms1g -Xmx1g -cp /s/conf:/s/jars/* "
         "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend --driver-url spark://d "
         "--executor-id 3 --cores 2 --app-id app --hostname 10.0.0.2 --resourceProfileId 0 --podName pod"

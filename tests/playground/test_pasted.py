@@ -94,6 +94,6 @@ def test_statements_of_a_dump() -> None:
     ]
 
 
-def test_a_text_that_does_not_end_is_told() -> None:
+def test_an_unterminated_text_is_reported() -> None:
     with pytest.raises(ConfigError, match="before: a string does not end"):
         statements_in("CREATE TABLE t (a char DEFAULT 'x)", "before")

@@ -101,7 +101,7 @@ async def test_nothing_else_is_served(site: Site, path: str) -> None:
         (b'{"from":"a","to":"\\ud800"}', "not valid JSON in UTF-8"),
     ],
 )  # fmt: skip
-async def test_what_is_no_request_is_told(site: Site, body: bytes, words: str) -> None:
+async def test_an_invalid_request_is_reported(site: Site, body: bytes, words: str) -> None:
     code, text, _ = await site.ask("POST", "/translate", body, **JSON)
     assert code == 400
     assert words in json.loads(text)["error"]
@@ -245,7 +245,7 @@ async def test_a_browser_is_opened_on_request_alone(
     ("host", "expected"),
     [("127.0.0.1", "http://127.0.0.1:1/"), ("0.0.0.0", "http://localhost:1/"), ("::1", "http://[::1]:1/")],  # noqa: S104 - nothing is bound to it
 )
-def test_the_address_that_is_told(host: str, expected: str) -> None:
+def test_the_printed_address(host: str, expected: str) -> None:
     assert address(host, 1) == expected
 
 

@@ -243,7 +243,7 @@ def _named(given: dict[str, Any]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in given.items()}
 
 
-def test_options_without_effect_and_batches_are_told() -> None:
+def test_options_without_effect_and_batches_are_reported() -> None:
     found = asked_example(OPEN, "ticdc-open-protocol", "insert", to_options={"max-batch-size": "9"})
     assert [each["path"] for each in found["advice"]] == ["to.option.max-batch-size"]
     found = asked_example(TICDC, CANAL, "insert", to_options={"watermarks": "keep"})
@@ -283,8 +283,8 @@ def test_no_file_is_read_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     }
     (record,) = asked_example(TICDC, TICDC, "update", to_options=large)["records"]
     (out,) = record["output"]
-    (told,) = out["objects"]
-    (tmp_path / told.partition(",")[0]).write_text("{}")
+    (line,) = out["objects"]
+    (tmp_path / line.partition(",")[0]).write_text("{}")
     before = list(tmp_path.iterdir())
     (record,) = asked(TICDC, TICDC, out["line"], from_options=uri)["records"]
     assert record["error"]["code"] == "service.need-unanswered"

@@ -68,8 +68,10 @@ class ClickHouse:
         name = f"readers.t{next(_NAMES)}"
         fields = []
         for at, (column, kind) in enumerate(table.columns.items()):
-            told = declared(kind, [row[at] for change in table.changes for _, row in change.steps])
-            fields.append(f"{_quoted(column)} {told if column in key else f'Nullable({told})'}")
+            declared_type = declared(kind, [row[at] for change in table.changes for _, row in change.steps])
+            fields.append(
+                f"{_quoted(column)} {declared_type if column in key else f'Nullable({declared_type})'}"
+            )
         order = ", ".join(map(_quoted, key))
         self._session.query(
             f"CREATE TABLE {name} ({', '.join(fields)}, __version UInt64, __deleted UInt8) "
@@ -82,9 +84,9 @@ class ClickHouse:
             raise InsertFailed(str(error)) from error
         columns = ", ".join(itertools.starmap(_selected, table.columns.items()))
         query = f"SELECT {columns} FROM {name} FINAL SETTINGS {_SETTINGS}"  # noqa: S608 - names of the tests
-        told = self._session.query(query, "JSONCompactEachRow").bytes().decode()
+        answer = self._session.query(query, "JSONCompactEachRow").bytes().decode()
         self._session.query(f"DROP TABLE {name}")
-        found = [json.loads(line) for line in told.split("\n") if line]
+        found = [json.loads(line) for line in answer.split("\n") if line]
         return [table.row(dict(zip(table.columns, row, strict=True)), _value) for row in found]
 
 
@@ -99,10 +101,10 @@ def _selected(name: str, kind: SqlType) -> str:
     return f"{bits[kind.name]}({_quoted(name)})" if kind.name in bits else _quoted(name)
 
 
-def _value(kind: SqlType, told: Any) -> Any:
+def _value(kind: SqlType, answer: Any) -> Any:
     if kind.is_binary:
-        told = base64.b64decode(told, validate=True)
+        answer = base64.b64decode(answer, validate=True)
     elif kind.name in {"float", "double"}:
         size, code = (4, "f") if kind.name == "float" else (8, "d")
-        (told,) = struct.unpack(f"<{code}", int(told).to_bytes(size, "little"))
-    return value(kind, told)
+        (answer,) = struct.unpack(f"<{code}", int(answer).to_bytes(size, "little"))
+    return value(kind, answer)

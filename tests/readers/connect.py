@@ -105,19 +105,19 @@ def _given(image: dict[str, list[Any]]) -> dict[str, Any]:
 
 def _connect_value(kind: SqlType, cell: list[Any]) -> Any:
     """A value by the logical type of its field."""
-    name, told = cell
+    name, content = cell
     match name:
         case "bytes":
-            told = base64.b64decode(told)
+            content = base64.b64decode(content)
         case "io.debezium.time.Date":
-            told = (date(1970, 1, 1) + timedelta(int(told))).isoformat()
+            content = (date(1970, 1, 1) + timedelta(int(content))).isoformat()
         case "io.debezium.time.MicroTimestamp":
-            told = (_EPOCH + timedelta(microseconds=int(told))).replace(tzinfo=None).isoformat()
+            content = (_EPOCH + timedelta(microseconds=int(content))).replace(tzinfo=None).isoformat()
         case "io.debezium.time.ZonedTimestamp":
-            assert told.endswith("Z")
-            told = told.removesuffix("Z")
-    assert isinstance(told, bytes) == kind.is_binary, f"{kind} comes as {name}"
-    return value(kind, told)
+            assert content.endswith("Z")
+            content = content.removesuffix("Z")
+    assert isinstance(content, bytes) == kind.is_binary, f"{kind} comes as {name}"
+    return value(kind, content)
 
 
 class Sink:

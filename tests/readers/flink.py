@@ -78,11 +78,11 @@ def steps(
     `registry`: of messages in Avro, the registry's URL.
     """
     declare = declared if registry is None else declared_of_avro
-    told = {
+    columns = {
         name: declare(kind, [row[at] for change in table.changes for _, row in change.steps])
         for at, (name, kind) in enumerate(table.columns.items())
     }
-    fields = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in told.items())
+    fields = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns.items())
     job = {
         "format": format_name,
         "row": f"ROW<{fields}>",
@@ -95,13 +95,13 @@ def steps(
     if "error" in answer:
         failed = values[answer["at"]] or b"null"
         raise ReaderFailed(f"{answer['error'][-300:]} at {failed[:300].decode(errors='replace')}")
-    return [(_SIGNS[kind], _row(table, told, row)) for kind, *row in answer["rows"]]
+    return [(_SIGNS[kind], _row(table, columns, row)) for kind, *row in answer["rows"]]
 
 
 _SIGNS: Final = {"+I": "+", "+U": "+", "-U": "-", "-D": "-"}
 
 
-def _row(table: Table, told: dict[str, str], row: list[str | None]) -> Row:
+def _row(table: Table, columns: dict[str, str], row: list[str | None]) -> Row:
     given = dict(zip(table.columns, row, strict=True))
     return table.row(
         given, lambda kind, text: value(kind, base64.b64decode(text) if kind.is_binary else text)

@@ -55,13 +55,13 @@ MIXED: Final = SqlType("mixed", (), False, ())
 
 
 @cache
-def sql_type(told: str) -> SqlType:
-    name, arguments = re.fullmatch(r"(\w+)(?:\((.*)\))?.*", told, re.DOTALL).groups()  # type: ignore[union-attr]  # every type has a name
+def sql_type(declared: str) -> SqlType:
+    name, arguments = re.fullmatch(r"(\w+)(?:\((.*)\))?.*", declared, re.DOTALL).groups()  # type: ignore[union-attr]  # every type has a name
     if name in {"enum", "set"}:
         members = re.findall(r"'((?:[^']|'')*)'", arguments)
         return SqlType(name, (), False, tuple(member.replace("''", "'") for member in members))
     numbers = tuple(map(int, arguments.split(","))) if arguments else ()
-    return SqlType(name, numbers, "unsigned" in told, ())
+    return SqlType(name, numbers, "unsigned" in declared, ())
 
 
 def is_calendar_date(cell: str | None) -> bool:
@@ -137,52 +137,53 @@ class Table(NamedTuple):
 
     def row(self, image: dict[str, Any] | None, value: Callable[[SqlType, Any], Any]) -> Row:
         """A reader's image of a row as a row; `value` makes a value of what the reader gives of it."""
-        told = image or {}
+        given = image or {}
         return tuple(
-            None if told.get(name) is None else value(kind, told[name]) for name, kind in self.columns.items()
+            None if given.get(name) is None else value(kind, given[name])
+            for name, kind in self.columns.items()
         )
 
 
 @cache
 def tables(file: str) -> dict[tuple[str, str], Table]:
     """The tables of a set of statements, such as `09_dml`, by database and name."""
-    told = json.loads((DATA / "truth" / f"{file}.json").read_text(encoding="utf-8"))
-    return {(each["database"], each["table"]): _table(each) for each in told}
+    entry = json.loads((DATA / "truth" / f"{file}.json").read_text(encoding="utf-8"))
+    return {(each["database"], each["table"]): _table(each) for each in entry}
 
 
-def _table(told: dict[str, Any]) -> Table:
+def _table(entry: dict[str, Any]) -> Table:
     columns: dict[str, SqlType] = {}
-    definitions = [change["types"] for change in told["changes"] if "types" in change]
+    definitions = [change["types"] for change in entry["changes"] if "types" in change]
     for definition in definitions:
         for name, text in definition.items():
             kind = sql_type(text)
             columns[name] = kind if columns.get(name, kind).name == kind.name else MIXED
     changes = [
         Change(each["commit_ts"], _row(columns, each["before"]), _row(columns, each["after"]))
-        for each in told["changes"]
+        for each in entry["changes"]
     ]
-    return Table(told["database"], told["table"], columns, changes, altered=len(definitions) > 1)
+    return Table(entry["database"], entry["table"], columns, changes, altered=len(definitions) > 1)
 
 
 def _row(columns: dict[str, SqlType], image: dict[str, Any] | None) -> Row | None:
     return None if image is None else tuple(_cell(kind, image.get(name)) for name, kind in columns.items())
 
 
-def _cell(kind: SqlType, told: Any) -> Any:
-    given = bytes.fromhex(told["hex"]) if isinstance(told, dict) else told
+def _cell(kind: SqlType, content: Any) -> Any:
+    given = bytes.fromhex(content["hex"]) if isinstance(content, dict) else content
     return None if given is None else value(kind, given)
 
 
-def value(kind: SqlType, told: Any) -> Any:
+def value(kind: SqlType, content: Any) -> Any:
     """A value in a form in which equal values are equal, whoever tells it: SQL's text, or bytes."""
     if kind.is_binary:
-        return bytes(told)
+        return bytes(content)
     if kind.is_integer:
-        return int(told)
+        return int(content)
     if kind.name in _TIMES:
-        whole, _, fraction = str(told).replace("T", " ").partition(".")
+        whole, _, fraction = str(content).replace("T", " ").partition(".")
         return f"{whole}.{fraction:0<6.6}"
-    return _READ[kind.name](kind, told) if kind.name in _READ else str(told)
+    return _READ[kind.name](kind, content) if kind.name in _READ else str(content)
 
 
 def _decimal(_: SqlType, text: str) -> str:

@@ -142,7 +142,7 @@ async def has_logged(relay: Any, event: str, **fields: Any) -> bool:
     return any(fields.items() <= each.items() for each in relay.log.named(event))
 
 
-async def told_committed(kafka: Any, relay: Any, count: int, seconds: float = 60) -> None:
+async def logged_commit(kafka: Any, relay: Any, count: int, seconds: float = 60) -> None:
     """The same by the relay's own status: brokers may be away."""
 
     async def done() -> bool:

@@ -203,10 +203,10 @@ async def test_which_ones_were_added(
 ) -> None:
     ours, committed, at_start, added = case
 
-    async def told(_: object, __: str, asked: Iterable[Partition]) -> dict[Partition, int]:
+    async def no_commits(_: object, __: str, asked: Iterable[Partition]) -> dict[Partition, int]:
         return {partition: 1 for partition in asked if partition.partition in committed}
 
-    monkeypatch.setattr("relay.io.kafka.source.committed_offsets", told)
+    monkeypatch.setattr("relay.io.kafka.source.committed_offsets", no_commits)
     source = kind(consumer_settings(make_config("t", "out")))
     source._partitions_at_start = {"t": at_start}
     fresh = [TopicPartition("t", number) for number in ours - committed]

@@ -36,7 +36,7 @@ def whole(code: int) -> Any:
     return SimpleNamespace(error_code=code, topics=[])
 
 
-def told(*partitions: tuple[int, int, str, int]) -> Any:
+def answering(*partitions: tuple[int, int, str, int]) -> Any:
     return SimpleNamespace(error_code=0, topics=[("t", list(partitions))])
 
 
@@ -48,25 +48,25 @@ async def asked(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> tuple[dict[Pa
 
 
 async def test_partitions_without_an_offset_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _ = await asked(monkeypatch, told((0, 7, "", 0), (1, -1, "", 0)))
+    found, _ = await asked(monkeypatch, answering((0, 7, "", 0), (1, -1, "", 0)))
     assert found == {Partition("t", 0): 7}
 
 
-@pytest.mark.parametrize("refusal", [whole(LOADING), told((0, -1, "", LOADING))])
+@pytest.mark.parametrize("refusal", [whole(LOADING), answering((0, -1, "", LOADING))])
 async def test_a_coordinator_that_loads_is_asked_again(monkeypatch: pytest.MonkeyPatch, refusal: Any) -> None:
-    found, coordinator = await asked(monkeypatch, refusal, refusal, told((0, 7, "", 0), (1, 0, "", 0)))
+    found, coordinator = await asked(monkeypatch, refusal, refusal, answering((0, 7, "", 0), (1, 0, "", 0)))
     assert found == {Partition("t", 0): 7, Partition("t", 1): 0}
     assert coordinator.deaths == 0
 
 
-@pytest.mark.parametrize("refusal", [whole(NOT_COORDINATOR), told((0, -1, "", NOT_COORDINATOR))])
+@pytest.mark.parametrize("refusal", [whole(NOT_COORDINATOR), answering((0, -1, "", NOT_COORDINATOR))])
 async def test_a_coordinator_that_has_moved_is_looked_for(
     monkeypatch: pytest.MonkeyPatch, refusal: Any
 ) -> None:
-    found, coordinator = await asked(monkeypatch, refusal, told((0, 7, "", 0)))
+    found, coordinator = await asked(monkeypatch, refusal, answering((0, 7, "", 0)))
     assert (found, coordinator.deaths) == ({Partition("t", 0): 7}, 1)
 
 
-async def test_who_may_not_ask_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_permission_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(GroupAuthorizationFailedError):
         await asked(monkeypatch, whole(NOT_ALLOWED))

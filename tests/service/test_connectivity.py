@@ -59,7 +59,7 @@ async def test_what_is_no_kafka(monkeypatch: pytest.MonkeyPatch, answer: bytes |
     assert problem.what == "something listens there, but does not answer as a Kafka broker"
 
 
-async def test_plain_text_and_tls_are_told_apart(secured: Secured) -> None:
+async def test_plain_text_and_tls_are_distinguished(secured: Secured) -> None:
     problem = await unreachable(secured.address("PLAINTEXT"), tls(secured))
     assert problem.what == "it speaks plain text, and protocol is SSL"
     assert 'protocol = "PLAINTEXT" in [source.security]' in problem.hint

@@ -82,7 +82,7 @@ def test_the_last_watermark_is_known_whether_it_is_written_or_not(
     assert translator.events["insert"] == 60
 
 
-def test_rows_and_watermarks_are_told_by_partition() -> None:
+def test_rows_and_watermarks_are_reported_by_partition() -> None:
     status = running_status(Clock())
     translator = Rows()
     translator.watermarks_ms = {("orders", 1): 77, ("other", 0): 88}

@@ -413,7 +413,7 @@ async def test_two_topics_have_two_partitions_0(kafka: Any, make_config: Any, ru
     assert untyped(found) == 0
 
 
-async def test_what_cannot_be_read_is_told_by_the_loop(
+async def test_the_loop_reports_unreadable_records(
     kafka: Any, make_config: Any, run_relay: Any, late_ddl: Any
 ) -> None:
     """Garbage behind the DDL: the follower passes over it, and the loop refuses it after what came before."""
@@ -620,7 +620,7 @@ async def test_a_poll_that_raises_loses_nothing(follower: Any, monkeypatch: pyte
     assert needed <= {(partition, offset) for _, partition, offset in ahead.ahead}
 
 
-async def test_brokers_that_give_nothing_are_told_after_a_while(
+async def test_brokers_that_return_nothing_are_reported_after_a_while(
     follower: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Going on renews the patience; standing still does not."""

@@ -57,7 +57,7 @@ async def test_it_shows_messages_losses_and_counts_and_ends(tmp_path: Path) -> N
     check_nothing_left(tmp_path)
 
 
-async def test_keep_stays_until_it_is_told_to_end(tmp_path: Path) -> None:
+async def test_keep_runs_until_it_is_stopped(tmp_path: Path) -> None:
     process = await demo(tmp_path, "--keep")
     assert process.stdout is not None
     async with asyncio.timeout(120):

@@ -29,7 +29,7 @@ def each_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialects, "LOOK_SECONDS", 0.0)
 
 
-def told(*polls: Sequence[ConsumerRecord]) -> list[dict[str, object]]:
+def reported(*polls: Sequence[ConsumerRecord]) -> list[dict[str, object]]:
     stream = io.StringIO()
     watch = DialectWatch(Log(stream))
     for records in polls:
@@ -38,9 +38,9 @@ def told(*polls: Sequence[ConsumerRecord]) -> list[dict[str, object]]:
 
 
 @pytest.mark.usefixtures("each_is_looked_at")
-def test_a_change_is_told_once() -> None:
+def test_a_change_is_reported_once() -> None:
     plain, extended, canal = of_topic(PLAIN)[4:], of_topic(EXTENDED)[4:], of_topic(CANAL)[4:]
-    found = told(plain, plain[5:], extended, plain, extended, canal, extended)
+    found = reported(plain, plain[5:], extended, plain, extended, canal, extended)
     assert [(each["event"], each["dialect"], each["before"], each["offset"]) for each in found] == [
         (
             "source.dialect",
@@ -59,14 +59,16 @@ def test_a_change_is_told_once() -> None:
 )  # fmt: skip
 def test_one_producer_is_one_dialect(path: str) -> None:
     records = of_topic(path)
-    assert told(*([each] for each in records)) == []
+    assert reported(*([each] for each in records)) == []
 
 
 @pytest.mark.usefixtures("each_is_looked_at")
 def test_topics_are_apart_and_tombstones_say_nothing() -> None:
     tombstone = ConsumerRecord("orders", 0, 0, 0, b"k", None)
-    assert told(of_topic(PLAIN), of_topic(CANAL, "other"), [tombstone], [tombstone, *of_topic(PLAIN)]) == []
+    assert (
+        reported(of_topic(PLAIN), of_topic(CANAL, "other"), [tombstone], [tombstone, *of_topic(PLAIN)]) == []
+    )
 
 
 def test_a_topic_is_looked_at_now_and_then() -> None:
-    assert told(of_topic(PLAIN), of_topic(CANAL)) == []
+    assert reported(of_topic(PLAIN), of_topic(CANAL)) == []

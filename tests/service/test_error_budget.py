@@ -207,7 +207,7 @@ async def test_a_row_before_them_makes_them_no_wrong_format(list_log: Any) -> No
     assert current.refused is None
 
 
-def test_no_budget_is_told_of_where_every_failure_ends_the_run() -> None:
+def test_the_budget_is_not_reported_if_every_failure_ends_the_run() -> None:
     status = make_status()
     ErrorBudget(Errors(), CANAL, Translated(), status).look()
     assert CHECK not in status.checks

@@ -51,7 +51,7 @@ def test_words(error: Exception, said: str) -> None:
     assert text_of(error) == said
 
 
-def test_no_error_of_the_client_is_told_by_its_class() -> None:
+def test_no_error_of_the_client_is_reported_by_its_class() -> None:
     """Of every one that it has, as it is raised without words."""
     kinds = [
         kind

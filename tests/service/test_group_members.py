@@ -13,7 +13,7 @@ from aiokafka.errors import GroupIdNotFound
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import ConsumerRecord as KafkaRecord
 from secured_support import clusters_of
-from service.resilience_support import MODES, Echo, committed, has_logged, numbered, told_committed
+from service.resilience_support import MODES, Echo, committed, has_logged, logged_commit, numbered
 
 from relay.demo.kafka import Cluster
 from relay.io.kafka.fetched import relay_records
@@ -133,7 +133,7 @@ async def test_a_copied_group_has_nothing_left(
     nothing_yet = "ok: it has committed no offset yet: reading begins at start = earliest"
     assert nothing_yet in await said_of_group(config)
     relay = run_relay(config, Echo(target))
-    await told_committed(kafka, relay, 30)
+    await logged_commit(kafka, relay, 30)
     (opened,) = relay.log.named("partitions.opened")
     assert (opened["committed"], opened["left"], opened["records"]) == (0, 30, 30)
     assert await relay.stop() == 0

@@ -172,7 +172,7 @@ def test_progress_is_each_groups_own_and_the_newest_counts() -> None:
         (b"\xff/t/0", b'{"offset":1}'),
     ],
 )
-def test_what_is_no_progress_record_is_told(key: bytes | None, value: bytes | None) -> None:
+def test_an_invalid_progress_record_is_reported(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(
         TopicUnusable, match="p/0 at 3 is no progress record: name a topic of its own as progress_topic"
     ):
@@ -212,7 +212,7 @@ def test_what_was_taken_out_is_left_out() -> None:
         (b'{"topic":"t","partition":-1,"offset":1,"value":"x"}', "Expected `int` >= 0 - at `$.partition`"),
     ],
 )
-def test_a_damaged_entry_is_told_with_its_place(value: bytes, reason: str) -> None:
+def test_a_damaged_entry_is_reported_with_its_position(value: bytes, reason: str) -> None:
     first, second, *_ = entries()
     damaged = ConsumerRecord("history", 0, 7, 0, b"orders/0/9", value)
     with pytest.raises(TopicUnusable) as raised:
@@ -300,7 +300,7 @@ def put(topic: Any, schemas: Schemas) -> None:
     schemas._topic = topic
 
 
-def told_by_another() -> ConsumerRecord:
+def entry_of_another_route() -> ConsumerRecord:
     taught = ConsumerRecord("in", 7, 0, 0, None, b"CREATE TABLE")
     return as_read(history_record(taught, "history"))
 
@@ -310,7 +310,7 @@ async def test_rewound_teaches_what_was_learned_out_of_turn(list_log: Any) -> No
     schemas = Schemas(PLAIN, pupil, list_log, plain_status())
     put(topic, schemas)
     before = pupil.state
-    topic.coming = [told_by_another()]
+    topic.coming = [entry_of_another_route()]
     await schemas.ready({})
     assert list(pupil.known) == [b"CREATE TABLE"]
     pupil.restore(before)
@@ -324,7 +324,7 @@ async def test_what_was_learned_is_let_go_when_everything_is_safe(list_log: Any)
     config = PLAIN.model_copy(update={"limits": PLAIN.limits.model_copy(update={"cache_bytes": 1})})
     schemas = Schemas(config, pupil, list_log, plain_status())
     put(topic, schemas)
-    topic.coming = [told_by_another()]
+    topic.coming = [entry_of_another_route()]
     await schemas.ready({})
     much = [schemas.holds_much]
     schemas.settled({})
@@ -355,7 +355,7 @@ async def test_learning_much_lets_others_have_their_turn(list_log: Any) -> None:
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-async def test_a_failed_delivery_does_not_unlearn_what_others_told(
+async def test_a_failed_delivery_does_not_undo_entries_of_others(
     list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
 ) -> None:
     """The history is read once: definitions from after the position to which the loop returns must not be
@@ -372,7 +372,7 @@ async def test_a_failed_delivery_does_not_unlearn_what_others_told(
             return None
         # The next poll comes before the failure is noticed: the one round is under way, and the other learns
         # from the history.
-        topic.coming = [told_by_another()]
+        topic.coming = [entry_of_another_route()]
         return failures.pop()
 
     bench.target.refuse = refuse
@@ -397,7 +397,7 @@ async def test_what_others_have_written_is_passed_over(list_log: Any, key: bytes
     pupil, topic = Pupil(), Topic()
     schemas = Schemas(PLAIN, pupil, list_log, plain_status())
     put(topic, schemas)
-    topic.coming = [ConsumerRecord("history", 0, 3, 0, key, b"something else"), told_by_another()]
+    topic.coming = [ConsumerRecord("history", 0, 3, 0, key, b"something else"), entry_of_another_route()]
     await schemas.ready({})
     assert list(pupil.known) == [b"CREATE TABLE"]
     (said,) = list_log.named("schemas.foreign-record")
@@ -420,7 +420,7 @@ def kept_of(topic: str, offset: int) -> ConsumerRecord:
     )
 
 
-async def test_records_of_topics_that_are_not_read_are_told_once(list_log: Any) -> None:
+async def test_records_of_unread_topics_are_reported_once(list_log: Any) -> None:
     """They are learned: somebody may have imported them. Or another route keeps its tables in the same topic."""
     pupil, topic = Pupil(), Topic()
     schemas = Schemas(PLAIN, pupil, list_log, plain_status())
@@ -431,8 +431,8 @@ async def test_records_of_topics_that_are_not_read_are_told_once(list_log: Any) 
     await schemas.ready({})
     topic.coming = [kept_of("new", 7)]
     await schemas.ready({})
-    told = list_log.named("schemas.foreign")
-    assert [(each["level"], each["topics"], each["records"]) for each in told] == [
+    logged = list_log.named("schemas.foreign")
+    assert [(each["level"], each["topics"], each["records"]) for each in logged] == [
         ("warning", ["by-hand", "theirs"], 3),
         ("warning", ["new"], 1),
     ]

@@ -38,7 +38,7 @@ async def test_without_failures(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("target", "is_keyed"), [("canal-json", False), ("flat-json", True)])
-async def test_a_guessed_table_is_told_once_and_what_may_become_of_its_keys(
+async def test_an_inferred_table_is_reported_once_with_the_effect_on_its_keys(
     list_log: Any, target: str, is_keyed: bool
 ) -> None:
     route = PLAIN.route.model_copy(update={"to": target})
@@ -422,8 +422,8 @@ def test_what_asyncio_says_holds_no_values(list_log: Any) -> None:
     error = ValueError("secret value")
     what = "Future exception was never retrieved\nfuture: <Future exception=ValueError('secret value')>"
     handler.emit(logging.LogRecord("asyncio", logging.ERROR, "", 0, what, (), (ValueError, error, None)))
-    (told,) = list_log.named("kafka.client")
-    assert told["message"] == "Future exception was never retrieved: ValueError"
+    (logged,) = list_log.named("kafka.client")
+    assert logged["message"] == "Future exception was never retrieved: ValueError"
 
 
 def test_events_that_may_come_for_every_record_come_seldom(list_log: Any) -> None:

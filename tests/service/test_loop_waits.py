@@ -52,7 +52,7 @@ async def test_a_stop_while_rows_wait_for_ddl_leaves_them_alone(bench: Bench) ->
     assert set(bench.source.committed.values()) <= {0}
 
 
-async def test_what_was_committed_before_the_start_is_told(bench: Bench) -> None:
+async def test_offsets_committed_before_the_start_are_reported(bench: Bench) -> None:
     """Also when there is nothing more to commit."""
     bench.source.committed = {A: 20, B: 20}
     running = asyncio.create_task(bench.relay.run())
@@ -186,7 +186,7 @@ async def test_lag_grows_while_the_target_is_away(
     await running
 
 
-async def test_an_outage_of_a_quiet_source_is_told_and_counted(bench: Bench) -> None:
+async def test_an_outage_of_a_quiet_source_is_reported_and_counted(bench: Bench) -> None:
     async def nobody() -> None:
         return None
 
@@ -259,9 +259,7 @@ async def test_an_object_that_takes_longer_than_a_round_is_fetched_once(list_log
 
 @pytest.mark.usefixtures("short_rounds")
 @pytest.mark.parametrize("seconds", [0.0, 0.05])
-async def test_an_object_that_is_missing_ends_relay_however_slowly_that_is_told(
-    list_log: Any, seconds: float
-) -> None:
+async def test_a_missing_object_ends_relay_however_late_it_is_reported(list_log: Any, seconds: float) -> None:
     bench = needing(
         list_log, Slow(seconds, ClaimCheckMissing("no such object")), lambda record: record.offset == 5, A
     )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol.admin import DeleteGroupsRequest
-from service.resilience_support import MODES, Echo, committed, has_logged, numbered, told_committed
+from service.resilience_support import MODES, Echo, committed, has_logged, logged_commit, numbered
 from support import TICDC, captured
 
 from relay.model.errors import TopicUnusable
@@ -72,7 +72,7 @@ async def test_the_history_shows_that_a_route_has_run(
         source, [ConsumerRecord("", 0, 0, each.timestamp_ms, each.key, each.value) for each in records]
     )
     relay = run_relay(config, None)
-    await told_committed(kafka, relay, len(records))
+    await logged_commit(kafka, relay, len(records))
     assert await relay.stop() == 0
     assert relay.log.named("offsets.missing") == []
     assert relay.log.named("schemas.shared") == []

@@ -122,7 +122,7 @@ async def test_such_a_header_in_a_topic_of_relays_own_ends_it_with_a_reason(
 
 
 @pytest.mark.parametrize("mode", ["at-least-once", "exactly-once"])
-async def test_a_time_that_the_target_refuses_is_told_with_the_cure(
+async def test_a_time_that_the_target_refuses_is_reported_with_the_fix(
     kafka: Any, make_config: Any, echo: Any, run_relay: Any, mode: str
 ) -> None:
     source = await kafka.topic(1, message_timestamp_after_max_ms=FOR_EVER)
@@ -218,7 +218,7 @@ class Owner:
         pass
 
 
-async def test_positions_are_told_only_where_they_are_sure(kafka: Any, make_config: Any) -> None:
+async def test_positions_are_reported_only_if_they_are_certain(kafka: Any, make_config: Any) -> None:
     """A partition that was never opened has none; a pending error may belong to a record that was not delivered."""
     topic = await kafka.topic(1)
     await kafka.produce(topic, [ConsumerRecord("", 0, 0, NOW, None, b"%d" % number) for number in range(5)])

@@ -87,7 +87,7 @@ async def test_dead_letter_topics_may_have_fewer_partitions_but_not_lose_letters
     assert f"dead-letter topic {compacted} is compacted" in message
 
 
-async def test_a_dead_letter_topic_that_takes_less_than_the_source_is_told(
+async def test_a_dead_letter_topic_with_a_smaller_limit_than_the_source_is_reported(
     kafka: Any, make_config: Any
 ) -> None:
     source, target = await kafka.topic(), await kafka.topic()
@@ -190,7 +190,7 @@ FORBIDDEN: dict[str, tuple[Callable[[str], dict[str, Any]], str, str]] = {
 
 @pytest.mark.parametrize("kind", FORBIDDEN)
 @pytest.mark.parametrize("code", [NOT_AUTHORIZED, POLICY_VIOLATION])
-async def test_a_topic_that_may_not_be_created_is_told_with_the_command(
+async def test_a_topic_that_may_not_be_created_is_reported_with_the_command(
     kafka: Any, make_config: Any, broker: str, monkeypatch: pytest.MonkeyPatch, kind: str, code: int
 ) -> None:
     settings, role, without = FORBIDDEN[kind]

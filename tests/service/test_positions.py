@@ -143,7 +143,7 @@ async def test_a_commit_ts_of_the_first_minutes_of_time_is_no_negative_time(
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "warned"),
     [
         (commit_ts(3), True),
         (commit_ts(4), False),
@@ -151,14 +151,14 @@ async def test_a_commit_ts_of_the_first_minutes_of_time_is_no_negative_time(
         ({"start": "timestamp", "start_timestamp": "2023-11-14T22:17:20Z"}, False),
     ],
 )
-async def test_a_beginning_that_retention_may_have_cut_is_told(
-    kafka: Any, consumer: Any, list_log: Any, settings: dict[str, Any], told: bool
+async def test_a_start_that_retention_may_have_truncated_is_reported(
+    kafka: Any, consumer: Any, list_log: Any, settings: dict[str, Any], warned: bool
 ) -> None:
     """Deleted records are older than minute 4, and so may be younger than minute 3."""
     topic = await filled(kafka, [0, 1, 4, 5], [4])
     await kafka.delete_before(topic, 2)
     assert await begin(kafka, consumer, topic, list_log, **settings) == [2, 0]
-    assert [each["event"] for each in list_log.events] == ["start.truncated"] * told
+    assert [each["event"] for each in list_log.events] == ["start.truncated"] * warned
     assert all(
         f"{topic}/0 begins at offset 2, 60000 ms after the start" in each["message"]
         for each in list_log.events

@@ -77,7 +77,7 @@ async def test_a_route_that_can_run(secured: Secured) -> None:
     ]
 
 
-async def test_without_permissions_every_one_that_is_missing_is_told(secured: Secured) -> None:
+async def test_every_missing_permission_is_reported(secured: Secured) -> None:
     source, target = await secured.topic(), await secured.topic()
     config = secured.config("SASL_SSL", source, target, secured.security(username=STRANGER))
     assert failed(await probed(config)) == [
@@ -181,7 +181,7 @@ async def test_oddities_of_a_topic_are_noted(secured: Secured) -> None:
 
 
 @pytest.mark.parametrize(
-    ("partitions", "source", "schema", "is_told"),
+    ("partitions", "source", "schema", "is_noted"),
     [
         (3, "ticdc-canal-json", {}, True),
         (3, "ckafka-json", {"wait_for_ddl": "false", "history_topic": "history"}, True),
@@ -191,13 +191,13 @@ async def test_oddities_of_a_topic_are_noted(secured: Secured) -> None:
     ],
 )
 async def test_rows_that_may_overtake_their_ddl_are_noted(
-    secured: Secured, partitions: int, source: str, schema: dict[str, str], is_told: bool
+    secured: Secured, partitions: int, source: str, schema: dict[str, str], is_noted: bool
 ) -> None:
     topic, target = await secured.topic(partitions), await secured.topic(partitions)
     tables = {"route": {"from": source, "to": "ticdc-canal-json"}, "schema": schema}
     found = await probed(secured.config("PLAINTEXT", topic, target, None, **tables))
     notes = [each.said for each in found if each.state is State.NOTE and topic in each.subject]
-    assert [note.startswith("DDL is in partition 0 alone") for note in notes] == [True] * is_told
+    assert [note.startswith("DDL is in partition 0 alone") for note in notes] == [True] * is_noted
 
 
 async def test_rows_that_may_overtake_the_ddl_of_another_topic_are_noted(secured: Secured) -> None:
@@ -236,7 +236,7 @@ async def test_a_transactional_id_is_tried_without_disturbing_its_owner(secured:
                 await producer.send_and_wait(target, b"y")
 
 
-async def test_an_advertised_address_that_cannot_be_reached_is_told_precisely(secured: Secured) -> None:
+async def test_an_unreachable_advertised_address_is_reported_precisely(secured: Secured) -> None:
     source, target = await secured.topic(), await secured.topic()
     config = secured.config("LOST", source, target, None)
     found = await probed(config)

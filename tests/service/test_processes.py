@@ -267,7 +267,7 @@ class Supervised:
         return bool(self.log.named(event))
 
 
-async def test_processes_without_partitions_are_told_of(
+async def test_processes_without_partitions_are_reported(
     kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "IDLE_SECONDS", 0.5)

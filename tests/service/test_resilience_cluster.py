@@ -20,10 +20,10 @@ from service.resilience_support import (
     check_complete,
     committed,
     in_thread,
+    logged_commit,
     numbered,
     shorten,
     slow_polls,
-    told_committed,
 )
 
 from relay.demo.kafka import Cluster
@@ -99,7 +99,7 @@ async def test_the_leader_and_coordinator_dies_and_then_all_brokers(
         await in_thread(first.kill)
     async with kafka_at(three_brokers.bootstrap_servers) as kafka:
         for relay in relays.values():
-            await told_committed(kafka, relay, 20_000, seconds=100)
+            await logged_commit(kafka, relay, 20_000, seconds=100)
             await kafka.produce(relay.config.source.topics[0], numbered(20_000, start=20_000))
         await asyncio.gather(*(in_thread(node.kill) for node in others))
     for node in three_brokers.nodes:

@@ -142,7 +142,7 @@ async def test_new_clients_need_no_files(
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-async def test_a_wrong_password_is_told_as_what_it_is(
+async def test_a_wrong_password_is_reported_as_such(
     login: Login, echo: Any, run_relay: Any, side: str
 ) -> None:
     await login.lay("at-least-once")

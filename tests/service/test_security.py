@@ -195,7 +195,7 @@ CERTIFICATE = {"certificate_file": "certificate.pem"}
         ),
     ],
 )
-def test_every_problem_of_the_files_is_told(
+def test_every_problem_of_the_files_is_reported(
     own: Path, files: dict[str, str], texts: dict[str, str], said: list[str]
 ) -> None:
     found = problems(
@@ -208,7 +208,7 @@ def test_every_problem_of_the_files_is_told(
         assert rest in problem
 
 
-def test_problems_of_both_clusters_are_told_at_once(tmp_path: Path) -> None:
+def test_problems_of_both_clusters_are_reported_together(tmp_path: Path) -> None:
     login = {"protocol": "SASL_PLAINTEXT", "username": "relay"}
     tables: dict[str, Any] = {
         "route": {"from": "ticdc-canal-json", "to": "canal-json"},

@@ -155,15 +155,15 @@ def test_before_an_outage_is_noticed_an_old_end_is_none_that_is_known(clock: Clo
 
 
 @pytest.mark.parametrize("check", ["source", "topics", "commit", "records"])
-def test_the_end_of_an_outage_is_told_with_its_length(clock: Clock, check: str) -> None:
-    status, told = running_status(clock), list[tuple[str, float]]()
-    status.on_recovery = lambda name, seconds: told.append((name, seconds))
+def test_the_end_of_an_outage_is_logged_with_its_length(clock: Clock, check: str) -> None:
+    status, recoveries = running_status(clock), list[tuple[str, float]]()
+    status.on_recovery = lambda name, seconds: recoveries.append((name, seconds))
     for ok in (True, False, False, True, True):
         status.set_check(check, ok=ok)
         clock.passes(30)
     status.set_check("member", ok=False)
     status.set_check("member", ok=True)
-    assert told == [(check, 60)]
+    assert recoveries == [(check, 60)]
 
 
 def test_a_newer_end_is_not_replaced_by_an_older_one(clock: Clock) -> None:
@@ -204,7 +204,7 @@ def test_records_that_are_not_committed_are_shown(clock: Clock) -> None:
     assert [each["committed_lag_records"] for each in report.details(status)["partitions"]] == [None, None]
 
 
-def test_what_is_not_told_anew_stays_known(clock: Clock) -> None:
+def test_figures_that_are_not_reported_again_stay_known(clock: Clock) -> None:
     status = running_status(clock)
     status.progress(ORDERS_1, position=160, end=None, timestamp_ms=None)
     assert status.partitions[ORDERS_1].lag == 40
@@ -367,7 +367,7 @@ def test_texts_that_no_encoder_takes_or_that_do_not_end_are_made_harmless(clock:
     assert len(body["last_errors"][0]["message"]) == LONGEST_TEXT
 
 
-def test_losses_and_notes_are_told_apart(clock: Clock) -> None:
+def test_losses_and_notes_are_distinguished(clock: Clock) -> None:
     translated = Translated()
     status = running_status(clock, translated)
     translated.events = Counter({"insert": 3})

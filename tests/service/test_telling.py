@@ -25,11 +25,11 @@ async def test_the_end_of_an_outage_is_logged_with_its_length(list_log: Any) -> 
         status.recovered("target", "topics")
     status.set_check("source", ok=False)
     status.set_check("source", ok=True)
-    told = [
+    logged = [
         (each["check"], each["level"], each["seconds"], each["message"])
         for each in list_log.named("connection.recovered")
     ]
-    assert told == [
+    assert logged == [
         ("source", "info", 200.0, "the brokers of the source answer again, after 3 min 20 s"),
         ("commit", "info", 3721.0, "offsets are committed again, after 1 h 2 min 1 s"),
         ("records", "info", 0.2, "records can be relayed again, after 0.2 s"),
@@ -72,10 +72,10 @@ async def test_they_are_counted_out_when_no_more_come(list_log: Any, monkeypatch
             while not list_log.named("log.left-out"):  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.005)
         list_log.seldom("kafka.client", "no node", level="error")
-    told = [
+    logged = [
         (each["event"], each["level"], each.get("lines"), each.get("repeated")) for each in list_log.events
     ]
-    assert told == [
+    assert logged == [
         ("kafka.client", "error", None, 0),
         ("log.left-out", "error", 4, None),
         ("kafka.client", "error", None, 0),

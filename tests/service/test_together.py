@@ -73,7 +73,7 @@ def own(found: dict[tuple[Any, ...], float]) -> dict[tuple[Any, ...], float]:
     return {key: value for key, value in found.items() if key[0].startswith("relay_")}
 
 
-def test_what_one_tells_is_told_as_it_is(clock: Clock) -> None:
+def test_a_single_report_is_passed_on_unchanged(clock: Clock) -> None:
     status = busy_status(clock)
     alone = together(clock, status, processes=1)
     assert own(metrics(alone)) == own(metrics(status))
@@ -207,7 +207,7 @@ def test_ready_when_all_are_and_not_before(clock: Clock) -> None:
     assert report.readiness(found)["processes"] == {"0": "running", "1": "starting"}
     assert (found.phase, report.readiness(found)["ready"]) == ("starting", False)
     starting.enter_phase("running")
-    found.told(1, ProcessReport(2, heard(starting, clock), []))
+    found.report_from(1, ProcessReport(2, heard(starting, clock), []))
     assert report.readiness(found)["ready"] is True
     found.ended(0)
     assert (found.phase, report.readiness(found)["processes"]["0"]) == ("draining", "stopped")
@@ -218,7 +218,7 @@ def test_ready_when_all_are_and_not_before(clock: Clock) -> None:
 def test_not_ready_as_soon_as_a_stop_is_asked_for(clock: Clock) -> None:
     found = together(clock, running_status(clock), running_status(clock))
     found.stopping()
-    found.told(0, ProcessReport(1, heard(running_status(clock), clock), []))
+    found.report_from(0, ProcessReport(1, heard(running_status(clock), clock), []))
     assert (found.phase, report.readiness(found)["ready"]) == ("draining", False)
 
 
@@ -263,7 +263,7 @@ def test_the_history_is_that_of_the_sums(clock: Clock) -> None:
         clock.passes(10)
         for number, status in enumerate((one, other)):
             status.consumed(ORDERS, 100, 1000)
-            found.told(number, ProcessReport(number, heard(status, clock), []))
+            found.report_from(number, ProcessReport(number, heard(status, clock), []))
     shown = report.details(found)
     assert shown["rates"]["consumed_records_per_second"] == pytest.approx(20, rel=0.4)
     assert len(shown["history"]["time"]) == 3
@@ -291,7 +291,7 @@ def test_a_process_that_reports_nothing_is_not_at_work(clock: Clock) -> None:
     found.look_for_silent()
     assert "processes" not in found.checks
     clock.passes(SILENT_SECONDS - 1)
-    found.told(0, found.processes[0])
+    found.report_from(0, found.processes[0])
     clock.passes(1)
     found.look_for_silent()
     body = report.details(found)
@@ -300,7 +300,7 @@ def test_a_process_that_reports_nothing_is_not_at_work(clock: Clock) -> None:
     assert body["processes"]["1"]["lag_records"] is None
     assert report.readiness(found)["processes"] == {"0": "running", "1": "not responding"}
     assert metrics(found)["relay_process_running", ("process", "1")] == 0
-    found.told(1, found.processes[1])
+    found.report_from(1, found.processes[1])
     assert found.checks["processes"].ok
     assert metrics(found)["relay_process_running", ("process", "1")] == 1
 

@@ -47,7 +47,7 @@ async def test_the_token_file_is_read_anew_each_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\n", b"two words", b"\xff", b"a\x01auth=b"])
-async def test_a_token_file_without_a_token_is_told(tmp_path: Path, content: bytes | None) -> None:
+async def test_a_token_file_without_a_token_is_reported(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "token"
     if content is not None:
         path.write_bytes(content)
@@ -89,9 +89,9 @@ async def test_a_token_is_kept_until_shortly_before_its_end(idp: Idp) -> None:
     assert len(idp.requests) == 2
 
 
-@pytest.mark.parametrize("told", [{"expires_in": None}, {"expires_in": 0}, {"expires_in": "soon"}])
-async def test_a_token_of_unknown_age_is_not_kept(idp: Idp, told: dict[str, Any]) -> None:
-    idp.answer = lambda: idp.give(**told)
+@pytest.mark.parametrize("answer", [{"expires_in": None}, {"expires_in": 0}, {"expires_in": "soon"}])
+async def test_a_token_of_unknown_age_is_not_kept(idp: Idp, answer: dict[str, Any]) -> None:
+    idp.answer = lambda: idp.give(**answer)
     tokens = asking(idp)
     assert [await tokens.token(), await tokens.token()] == ["t1", "t2"]
 
@@ -117,7 +117,7 @@ async def test_a_token_of_unknown_age_is_not_kept(idp: Idp, told: dict[str, Any]
         (lambda: web.json_response({"access_token": "a b"}), "holds no token"),
     ],
 )
-async def test_what_the_endpoint_refuses_is_told_without_the_secret(
+async def test_a_refusal_of_the_endpoint_is_reported_without_the_secret(
     idp: Idp, answer: Callable[[], web.StreamResponse], said: str
 ) -> None:
     idp.answer = answer
@@ -127,7 +127,7 @@ async def test_what_the_endpoint_refuses_is_told_without_the_secret(
     assert SECRET not in str(raised.value) + repr(raised.value)
 
 
-async def test_an_endpoint_that_is_away_is_told_and_asked_again(idp: Idp) -> None:
+async def test_an_unreachable_endpoint_is_reported_and_asked_again(idp: Idp) -> None:
     credentials = Credentials("http://127.0.0.1:1/token", "relay", SECRET)
     with pytest.raises(NoToken, match=r"cannot be asked: .*127\.0\.0\.1.*1"):
         await EndpointTokens(credentials, ssl.create_default_context()).token()
@@ -207,7 +207,7 @@ async def test_an_answer_is_not_unpacked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "seconds"),
+    ("given", "seconds"),
     [
         ("60", 60.0),
         ('"60"', 60.0),
@@ -223,12 +223,12 @@ async def test_an_answer_is_not_unpacked() -> None:
         ('"soon"', 0.0),
     ],
 )
-def test_a_token_is_not_used_for_ever(told: str, seconds: float) -> None:
-    body = f'{{"access_token":"x","expires_in":{told}}}'.encode()
+def test_a_token_is_not_used_for_ever(given: str, seconds: float) -> None:
+    body = f'{{"access_token":"x","expires_in":{given}}}'.encode()
     assert _answer(200, body, "the endpoint") == ("x", seconds)
 
 
-async def test_secrets_in_the_endpoints_address_are_not_told() -> None:
+async def test_secrets_in_the_endpoints_address_are_redacted() -> None:
     said = await answer_to(b"{}", endpoint="/token?client_secret=HIDDEN&x=HIDDEN")
     assert "/token answers without" in said
     assert "HIDDEN" not in said

@@ -75,7 +75,7 @@ async def test_start_offsets_are_for_partitions_that_exist(kafka: Any, make_conf
 # ---------------------------------------------------------------- targets
 
 
-async def test_missing_topics_are_told_all_at_once(kafka: Any, make_config: Any) -> None:
+async def test_missing_topics_are_reported_together(kafka: Any, make_config: Any) -> None:
     config = make_config("no-such-source", "no-such-target", **without_history())
     message = await refusal(config)
     for text in (
@@ -269,7 +269,7 @@ WARNED: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", WARNED)
-async def test_what_an_operator_should_know_is_told(kafka: Any, make_config: Any, name: str) -> None:
+async def test_operators_are_informed(kafka: Any, make_config: Any, name: str) -> None:
     topic, settings, expected = WARNED[name]
     source, target = await kafka.topic(), await kafka.topic(**topic)
     warnings = (await check_topics(make_config(source, target, **settings))).warnings

@@ -214,7 +214,7 @@ async def test_a_broker_that_dies_while_relay_stops(
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("session_ms", [50, 1_900_000_000])
-async def test_a_session_that_the_brokers_refuse_is_told(
+async def test_a_session_that_the_brokers_refuse_is_reported(
     kafka: Any, make_config: Any, run_relay: Any, echo: Any, session_ms: int
 ) -> None:
     source, target = await kafka.topic(), await kafka.topic()

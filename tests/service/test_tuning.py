@@ -159,7 +159,7 @@ def test_a_fetch_is_gone_with_its_last_record(fetched: Fetched) -> None:
         gc.enable()
 
 
-def test_a_damaged_batch_is_told_and_what_came_before_it_read_again(fetched: Fetched) -> None:
+def test_a_damaged_batch_is_reported_and_earlier_records_are_read_again(fetched: Fetched) -> None:
     damaged = bytearray(batch(2, 0))
     damaged[-1] ^= 1
     found = fetched(batch(0, 0, 1) + bytes(damaged))

@@ -169,8 +169,8 @@ class Route:
         assert [each[0] for each in answer.resources] == [0]
 
         async def is_so() -> bool:
-            (told,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, self.target)])
-            return wanted.items() <= {entry[0]: entry[1] for entry in told.resources[0][4]}.items()
+            (topic,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, self.target)])
+            return wanted.items() <= {entry[0]: entry[1] for entry in topic.resources[0][4]}.items()
 
         await self.kafka.until(is_so)
 

@@ -134,7 +134,7 @@ def test_paths_are_kept_without_passwords() -> None:
     ],
     ids=str,
 )
-def test_another_configuration_is_told_apart(change: dict[str, Any], keys: list[str]) -> None:
+def test_another_configuration_is_distinguished(change: dict[str, Any], keys: list[str]) -> None:
     assert (
         differing(
             json.loads(GOLDEN.read_text())["keys"], described(config(**change), "cluster-1", "cluster-2")

@@ -112,7 +112,7 @@ def test_what_is_written_and_the_summary(run: Any, tmp_path: Path, capsys: Any) 
     assert summary["ranges"] == {"ticdc-09_dml/0": {"first_offset": 0, "last_offset": 67, "records": 68}}
 
 
-def test_workers_compare_both_ways_where_the_driver_is_told_to(
+def test_workers_compare_both_paths_if_the_driver_is_configured_to(
     spark_settings: dict[str, str], tmp_path: Path
 ) -> None:
     """Their variable comes with the session: workers elsewhere have not the driver's environment."""
@@ -241,7 +241,7 @@ def test_what_the_policy_lets_pass_is_counted(run: Any, tmp_path: Path, capsys: 
         (("backfill.nothing=1",), "backfill.nothing: unknown key"),
     ],
 )
-def test_what_is_wrong_with_the_configuration_is_told(
+def test_problems_of_the_configuration_are_reported(
     run: Any, settings: tuple[str, ...], said: str, capsys: Any
 ) -> None:
     assert run(*settings) == 2
@@ -264,7 +264,7 @@ def test_compressed_files_that_cannot_be_read_are_named(run: Any, tmp_path: Path
         )
 
 
-def test_a_line_that_is_no_record_is_told_with_its_key(run: Any, tmp_path: Path, capsys: Any) -> None:
+def test_an_invalid_line_is_reported_with_its_key(run: Any, tmp_path: Path, capsys: Any) -> None:
     file = tmp_path / "schemas.jsonl"
     file.write_text("{\n")
     assert run(f"backfill.schema_input={file}") == 2
@@ -318,7 +318,7 @@ LOST_START = (
         ),
     ],
 )
-def test_what_spark_says_is_told_without_values(text: str, said: str) -> None:
+def test_messages_of_spark_are_logged_without_values(text: str, said: str) -> None:
     error = explained(RuntimeError(text))
     assert isinstance(error, RelayError)
     assert str(error).startswith(said)
@@ -430,7 +430,7 @@ def test_workers_with_another_python_are_the_environment(raised: str, said: str,
 
 
 @pytest.mark.parametrize("left", [None, -3, -12, 60, 15, 0])
-def test_a_records_error_is_told_however_much_of_it_spark_leaves(left: int | None) -> None:
+def test_a_records_error_is_reported_even_if_spark_cuts_it(left: int | None) -> None:
     said = str(Stopped(Malformed("p", "a\u2028", 'no "value" \\ here'), "t/0/1"))
     error = explained(
         RuntimeError(f"Job aborted: {said[: left if left is None or left < 0 else len(STOP_MARK) + left]}")

@@ -111,8 +111,8 @@ def test_ddl_without_its_copy_in_partition_0_is_warned_of_as_by_translate(
     flags = [f"--to-option={name}={value}" for name, value in options.items()]
     done = CliRunner().invoke(app, ["translate", "--from", OPEN, "--to", TICDC, *flags, str(file)])
     assert done.exit_code == 0
-    told = done.stderr.splitlines()
-    assert [*map(str.strip, told[-2:])] == ["b", "c"]
-    assert told[-3].startswith("  Warning: DDL was left out")
+    lines = done.stderr.splitlines()
+    assert [*map(str.strip, lines[-2:])] == ["b", "c"]
+    assert lines[-3].startswith("  Warning: DDL was left out")
     # The job also tells the tables.
-    assert as_text(counts, 0)[1:-1] == told[1:]
+    assert as_text(counts, 0)[1:-1] == lines[1:]

@@ -44,17 +44,17 @@ def test_definitions_of_an_exported_history_are_found_and_learned() -> None:
     assert (at.commit_ts, schema) == (7 << 18, schema_of(DEFINITION, DEFAULT_LIMITS))
 
 
-def test_what_is_defined_is_told_before_spark_starts(
+def test_definitions_are_reported_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     route = {"from": "ticdc-canal-json", "to": "canal-json", "include_tables": ["shop.*", "crm.*"]}
     broken = tmp_path / "broken.sql"
     broken.write_text("CREATE TABLE d.t (;")
     _tell_definitions(config_for("x", "y", route=route, schema={"schema_dumps": [DUMP, str(broken)]}))
-    told = capsys.readouterr().err
-    assert "schema_dumps: files read: 2, tables defined: 2" in told
-    assert f"warning: bootstrap: {broken} line 1: not understood" in told
-    assert "warning: bootstrap defines no table of include_tables crm.*" in told
+    printed = capsys.readouterr().err
+    assert "schema_dumps: files read: 2, tables defined: 2" in printed
+    assert f"warning: bootstrap: {broken} line 1: not understood" in printed
+    assert "warning: bootstrap defines no table of include_tables crm.*" in printed
 
 
 def test_a_checkpoint_knows_its_dumps() -> None:

@@ -230,7 +230,7 @@ def test_a_number_that_does_not_fit_is_refused_without_its_value(
         list(Columns().read(batch))
 
 
-def test_a_line_that_is_no_record_is_told_with_its_file(spark: Any, tmp_path: Path) -> None:
+def test_an_invalid_line_is_reported_with_its_file(spark: Any, tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_bytes(format_record(captured(DDL)[0], 0) + b"{\n")
     config = config_for(str(source), str(tmp_path / "out"), errors={"decode": "skip"})
@@ -317,8 +317,8 @@ def test_inputs_that_are_missing_are_seen_without_spark(path: str, is_missing: b
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / "_SUCCESS").touch()
     named = path.format(tmp_path)
-    told = [(each.path, each.message) for each in input_problems(config_for(named, "out"))]
-    assert told == [("backfill.input", f"there is no file to read in {named}")] * is_missing
+    found = [(each.path, each.message) for each in input_problems(config_for(named, "out"))]
+    assert found == [("backfill.input", f"there is no file to read in {named}")] * is_missing
 
 
 def run(config: Any, records: list[ConsumerRecord], bounds: Bounds | None = None) -> tuple[list[Any], Counts]:

@@ -70,7 +70,7 @@ def test_the_ends_of_a_storage_sink_are_those_of_its_numbers(spark: Any, tmp_pat
         from_files(spark, config(tmp_path, str(tmp_path / "in"), "ticdc-storage", {"t/0": count + 1}, {}))
 
 
-def test_a_line_that_is_no_record_is_told(spark: Any, tmp_path: Path) -> None:
+def test_an_invalid_line_is_reported(spark: Any, tmp_path: Path) -> None:
     file = Path(lines(tmp_path))
     file.write_bytes(file.read_bytes().replace(b'"topic":"t"', b'"topic":"t"}', 1))
     with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at

@@ -23,7 +23,7 @@ def _handlers_are_put_back() -> Iterator[None]:
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_the_work(number: signal.Signals, status: int) -> None:
     """What the work raises then is no news, and more signals change nothing."""
-    stopped, told = threading.Event(), list[str]()
+    stopped, logged = threading.Event(), list[str]()
 
     def work() -> None:
         os.kill(os.getpid(), number)
@@ -31,8 +31,8 @@ def test_a_signal_stops_the_work(number: signal.Signals, status: int) -> None:
         os.kill(os.getpid(), number)
         raise RuntimeError("cancelled")
 
-    assert until_signal(work, stopped.set, told.append) == status
-    assert told == [number.name]
+    assert until_signal(work, stopped.set, logged.append) == status
+    assert logged == [number.name]
     os.kill(os.getpid(), number)
 
 

@@ -369,7 +369,7 @@ async def test_bounds_of_partitions_that_are_not_there_are_refused(
     ]
 
 
-async def test_times_that_spark_cannot_hold_are_told_with_their_place(
+async def test_times_that_spark_cannot_hold_are_reported_with_their_position(
     spark: Any, kafka: Any, tmp_path: Path
 ) -> None:
     source = await kafka.topic(message_timestamp_after_max_ms=str(2**63 - 1))
@@ -560,7 +560,7 @@ async def test_a_producer_is_replaced_before_its_numbers_end(
     ("given", "said"),
     [("", "the next run does this step again"), ("in", "a new run writes everything again")],
 )
-def test_who_did_not_get_an_acknowledgement_is_told_what_follows(
+def test_a_missing_acknowledgement_is_reported_with_its_consequence(
     given: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nothing(*_: Any) -> None:

@@ -468,8 +468,8 @@ def main() -> int:
             continue
         outcome = compare(pair, Random(pair.name + seed), count)
         share = outcome.taken_by_kernel / max(1, outcome.taken)
-        told = f"{outcome.taken / outcome.looked_at:4.0%} {share:4.0%} {outcome.nanoseconds:5.0f} ns"
-        print(f"{pair.name[:60]:60} {count:8} {told}", flush=True)
+        figures = f"{outcome.taken / outcome.looked_at:4.0%} {share:4.0%} {outcome.nanoseconds:5.0f} ns"
+        print(f"{pair.name[:60]:60} {count:8} {figures}", flush=True)
         for token in outcome.differing[:3]:
             print("    differs:", token, in_python(pair)(token), filled(_kernel(pair), b"[%b]" % token))
         faults += bool(outcome.differing)

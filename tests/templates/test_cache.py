@@ -58,12 +58,12 @@ def fitting(translator: Translator, record: ConsumerRecord, times: int) -> int:
     return translator.paths["fast"] - before
 
 
-def test_every_table_has_templates_where_there_is_room() -> None:
+def test_every_table_has_templates_within_the_capacity() -> None:
     translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
     assert [fitting(translator, row, 5) for row in rows] == [3] * TABLES
 
 
-def test_a_table_has_none_where_there_is_no_room() -> None:
+def test_a_table_has_no_templates_beyond_the_capacity() -> None:
     translator, rows = translator_with(ROOM)
     # What is made last may be the one that fills it.
     found = [fitting(translator, row, 5) for row in rows]
@@ -72,7 +72,7 @@ def test_a_table_has_none_where_there_is_no_room() -> None:
     assert fitting(translator, rows[0], 5) == 5
 
 
-def test_templates_without_use_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_templates_are_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route_templates, "_LOOK_EVERY", 10)
     translator, rows = translator_with(1)
     assert fitting(translator, rows[0], 5) == 3
@@ -83,7 +83,7 @@ def test_templates_without_use_make_room(monkeypatch: pytest.MonkeyPatch) -> Non
     assert fitting(translator, rows[0], 1) == 0
 
 
-def test_a_table_that_changes_makes_room() -> None:
+def test_templates_of_a_changed_table_are_evicted() -> None:
     translator, rows = translator_with(1)
     assert [fitting(translator, row, 5) for row in rows[:2]] == [3, 0]
     change_table(translator, 0, b"ADD COLUMN more INT")

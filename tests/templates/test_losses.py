@@ -113,7 +113,7 @@ def test_each_loss_is_counted(make: type[Engine]) -> None:
 
 
 @pytest.mark.parametrize("make", ENGINES)
-def test_losses_are_counted_once_when_their_template_makes_room(
+def test_losses_are_counted_once_when_their_template_is_evicted(
     make: type[Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a template goes what is known of each set of losses that values added to it: another template may

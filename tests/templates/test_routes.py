@@ -37,7 +37,7 @@ def routes() -> Iterator[tuple[str, str, str]]:
                 yield folder, target, options
 
 
-def told(translator: Translator, records: Sequence[ConsumerRecord]) -> list[object]:
+def outcomes(translator: Translator, records: Sequence[ConsumerRecord]) -> list[object]:
     """What becomes of each record, again and again: templates are made of shapes that were met before."""
     return [outcome(translator, record) for _ in range(ROUNDS) for record in records]
 
@@ -63,7 +63,7 @@ def test_the_same_comes_out(folder: str, target: str, options: str) -> None:
     for file in [file for file in CAPTURED if file.rpartition("/")[0] == folder]:
         records = captured(file)
         plain, templated = translators(file, target, by_target[target], partitions=partitions)
-        assert told(templated, records) == told(plain, records)
+        assert outcomes(templated, records) == outcomes(plain, records)
         assert templated.losses == plain.losses
         assert templated.events == plain.events
         assert templated.inferred_tables == plain.inferred_tables
@@ -77,7 +77,7 @@ def test_events_out_of_bounds_are_left_out(folder: str) -> None:
         middle = middle_tso(file, records)
         for bounds in (Selection(since_commit_ts=middle), Selection(before_commit_ts=middle)):
             plain, templated = translators(file, "canal-json", {}, selection=bounds)
-            assert told(templated, records) == told(plain, records)
+            assert outcomes(templated, records) == outcomes(plain, records)
             assert templated.events == plain.events
 
 

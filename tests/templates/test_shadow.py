@@ -49,7 +49,7 @@ def test_what_agrees_is_counted_once() -> None:
     assert shadow.losses == plain.losses
 
 
-def test_a_difference_is_told() -> None:
+def test_a_difference_is_reported() -> None:
     with pytest.raises(TemplatesDiffer, match="another value"):
         translated(ShadowTranslator(TICDC, CANAL, engine=Wrong))
 

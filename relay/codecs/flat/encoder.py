@@ -270,22 +270,22 @@ def _end_writer(options: FlatOptions) -> Callable[[Source, ConsumerRecord, list[
     end, facts = b"".join(texts) + b"}", [fact for _, _, fact in chosen]
     marked_end = b"".join([start + b"%b" for start in starts]) + b"}"
 
-    def marked(*told: Any) -> bytes:  # noqa: ANN401 - traced values, and JSON
-        return marked_end % tuple([each if type(each) is bytes else _print(each) for each in told])
+    def marked(*values: Any) -> bytes:  # noqa: ANN401 - traced values, and JSON
+        return marked_end % tuple([each if type(each) is bytes else _print(each) for each in values])
 
     def write_one(source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> bytes:
-        told = only(source, source_record, losses)
+        values = only(source, source_record, losses)
         try:
-            return end % told
+            return end % values
         except NotTemplatable:
-            return marked(told)
+            return marked(values)
 
     def write(source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> bytes:
-        told = tuple([fact(source, source_record, losses) for fact in facts])
+        values = tuple([fact(source, source_record, losses) for fact in facts])
         try:
-            return end % told
+            return end % values
         except NotTemplatable:
-            return marked(*told)
+            return marked(*values)
 
     only = facts[0] if facts else _event_time_ms
     return write_one if len(facts) == 1 else write

@@ -130,15 +130,15 @@ class Decoder:
         """Add a statement, and return the catalog after it."""
         event_time_ns = ddl_time_ns(message, record, losses)
         source = source_of(message, event_time_ns)
-        told = parse_definition(message.definition, "def", self._limits)
+        declared = parse_definition(message.definition, "def", self._limits)
         before = None
         if isinstance(message.old, msgspec.Raw):
             before = parse_definition(message.old, "old", self._limits)
-        for path, shown in (("def", told), ("old", before)):
+        for path, shown in (("def", declared), ("old", before)):
             if shown is not None:
                 source = with_unknown(source, below(path, shown.unknown))
         table = TableId(message.database or "", message.table or "")
-        old, new = table_of(before) or table, table_of(told) or table
+        old, new = table_of(before) or table, table_of(declared) or table
         ddl = DdlMessage(
             message.sql or "",
             table,
@@ -152,7 +152,7 @@ class Decoder:
         if part is not None:
             ddl = msgspec.structs.replace(ddl, ddl=part)
             learned, change = learn(catalog, ddl)
-        found = _told_beside(word, told, ddl, learned, new)
+        found = _declared_beside(word, declared, ddl, learned, new)
         if found is not None:
             definitions = () if found is _GONE else (found,)
             gone = (table,) if found is _GONE else ()
@@ -181,8 +181,8 @@ def _part(change: SchemaChange, table: TableId, old: TableId, new: TableId) -> s
     return None if words is None else f"{words} {quoted_table(table)}"
 
 
-def _told_beside(
-    word: str, told: object, ddl: DdlMessage, learned: Catalog, table: TableId
+def _declared_beside(
+    word: str, declared: object, ddl: DdlMessage, learned: Catalog, table: TableId
 ) -> TableSchema | None:
     """Return the definition that the message declares beyond its text; `_GONE` if it declares none."""
     if word in DATABASES:
@@ -190,7 +190,7 @@ def _told_beside(
     known = left_by(learned, ddl, table)
     if word == "table-drop":
         return None if known is None else _GONE
-    if told is None:
+    if declared is None:
         return None
-    found = defined(told, table, known)  # type: ignore[arg-type]  # a Definition
+    found = defined(declared, table, known)  # type: ignore[arg-type]  # a Definition
     return None if found is known else found

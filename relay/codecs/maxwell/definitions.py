@@ -71,20 +71,20 @@ def parse_definition(text: msgspec.Raw, path: str, limits: Limits) -> Definition
     return found
 
 
-def table_of(told: Definition | None) -> TableId | None:
+def table_of(declared: Definition | None) -> TableId | None:
     """Return the table's name, None if it is missing."""
-    if told is None or not told.table:
+    if declared is None or not declared.table:
         return None
-    return TableId(told.database or "", told.table)
+    return TableId(declared.database or "", declared.table)
 
 
-def defined(told: Definition, table: TableId, known: TableSchema | None) -> TableSchema | None:
+def defined(declared: Definition, table: TableId, known: TableSchema | None) -> TableSchema | None:
     """Return the declared definition, or `known`, the definition by the statement's text, if that agrees and
     has more facts; None if no columns are declared.
 
     Raises Malformed for an invalid type, or a column that occurs twice.
     """
-    columns = told.columns or ()
+    columns = declared.columns or ()
     if not columns:
         return known
     of_name = {} if known is None else {column.name: column for column in known.columns}
@@ -92,8 +92,8 @@ def defined(told: Definition, table: TableId, known: TableSchema | None) -> Tabl
     names = [column.name for column in found]
     if len({name.lower() for name in names}) < len(names) or "" in names:
         raise Malformed(NAME, "def.columns", "a column without a name, or that stands twice")
-    before = known or TableSchema(table, (), charset=told.charset)
-    key = before.primary_key if told.primary_key is None else tuple(told.primary_key)
+    before = known or TableSchema(table, (), charset=declared.charset)
+    key = before.primary_key if declared.primary_key is None else tuple(declared.primary_key)
     if key is not None and not (set(key) <= set(names) and len(set(key)) == len(key)):
         key = None
     if known is not None and found == known.columns and key == known.primary_key:
@@ -101,45 +101,45 @@ def defined(told: Definition, table: TableId, known: TableSchema | None) -> Tabl
     return msgspec.structs.replace(before, columns=found, primary_key=key)
 
 
-def _column(told: _Column, known: Column | None) -> Column:
+def _column(declared: _Column, known: Column | None) -> Column:
     try:
-        column_type = _type(told)
+        column_type = _type(declared)
     except ValueError as error:
-        raise Malformed(NAME, f"def.columns.{told.name}", str(error)) from None
-    if known is not None and _agrees(column_type, told, known.type):
+        raise Malformed(NAME, f"def.columns.{declared.name}", str(error)) from None
+    if known is not None and _agrees(column_type, declared, known.type):
         return known
     if known is None:
-        return Column(told.name, column_type)
+        return Column(declared.name, column_type)
     return msgspec.structs.replace(known, type=column_type)
 
 
-def _type(told: _Column) -> ColumnType:
+def _type(declared: _Column) -> ColumnType:
     """Return the column's type, without missing parameters. Raises ValueError."""
-    base = parse_type(told.type).base
-    if base in CHARS and told.charset == "binary":
+    base = parse_type(declared.type).base
+    if base in CHARS and declared.charset == "binary":
         return ColumnType(as_binary(base))
     # Every ENUM has members: relay writes an empty list if they are unknown.
-    members = tuple([unquoted(f"'{label}'") for label in told.labels]) if told.labels else None
+    members = tuple([unquoted(f"'{label}'") for label in declared.labels]) if declared.labels else None
     return checked_type(
         ColumnType(
             base,
-            unsigned=told.signed is False,
-            length=told.digits if base in FRACTIONAL else None,
-            charset=told.charset if base in CHARS else None,
+            unsigned=declared.signed is False,
+            length=declared.digits if base in FRACTIONAL else None,
+            charset=declared.charset if base in CHARS else None,
             members=members if base in {"enum", "set"} else None,
         )
     )
 
 
-def _agrees(column_type: ColumnType, told: _Column, known: ColumnType) -> bool:
+def _agrees(column_type: ColumnType, declared: _Column, known: ColumnType) -> bool:
     """Return whether a known type agrees with the declared one and has more facts."""
     if column_type.base != known.base or (known.base in INTEGERS and column_type.unsigned != known.unsigned):
         return False
     if known.base in FRACTIONAL and column_type.length is not None:
         return column_type.length == (known.length or 0)
-    if not told.labels or known.members is None:
+    if not declared.labels or known.members is None:
         return column_type.members is None or known.members is not None
-    return column_type.members == known.members or [*map(spelled, known.members)] == told.labels
+    return column_type.members == known.members or [*map(spelled, known.members)] == declared.labels
 
 
 # ---------------------------------------------------------------- written

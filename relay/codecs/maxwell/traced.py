@@ -143,7 +143,7 @@ class _RowMessage:
             raise NotTemplatable
         if len(layout.names) > limits.columns or self._has_query():
             raise NotTemplatable
-        self._cells = self._told_cells()
+        self._cells = self._described_cells()
         given = self._given() | self._given_rows()
         self.key, first_slot = _key_ops(record.key)
         self.value, self._slots = source_ops(value, self._root, given, first_slot)
@@ -251,7 +251,7 @@ class _RowMessage:
 
     # ------------------------------------------------------------ rows
 
-    def _told_cells(self) -> list[_Cell]:
+    def _described_cells(self) -> list[_Cell]:
         """Return the possible values of the row's columns, in order."""
         layout = self.layout
         data = self._root.at((_DATA,))
@@ -316,9 +316,9 @@ class _RowMessage:
     def _look_at(self, cells: Sequence[TracedCell]) -> None:
         """Note that the cells of a row are read, even if they are not written."""
         columns = [self.layout.reader.schema.columns[at] for at in self.layout.reader.places]
-        for cell, told, column in zip(cells, self._cells, columns, strict=False):
-            if told.read is not None:
-                self._trace.look_at(cell.slots, told.read, _LOOKED_AT.get(column.type.base, _DIGITS))
+        for cell, described, column in zip(cells, self._cells, columns, strict=False):
+            if described.read is not None:
+                self._trace.look_at(cell.slots, described.read, _LOOKED_AT.get(column.type.base, _DIGITS))
 
     def images(self) -> TracedRows:
         """Return the images of traced cells. A missing old cell is the new one."""

@@ -202,8 +202,8 @@ class SimpleDecoder:
         self._check_version(entry)
         known = definition_of_version(catalog, table, entry.version, entry.tableID)
         schema = known or self._definition(entry, catalog.newest(table)[1], is_current=False)
-        told = TableChange(BOOTSTRAP, SCHEMA, table, schema, entry_text(entry), DIALECT)
-        event = Bootstrap(schema, source, _emitted_at_ns(message, record), None, told)
+        change = TableChange(BOOTSTRAP, SCHEMA, table, schema, entry_text(entry), DIALECT)
+        event = Bootstrap(schema, source, _emitted_at_ns(message, record), None, change)
         if known is None:
             catalog = define(catalog, event, _definition_place(entry.version, source, record))
         return event, catalog
@@ -217,11 +217,11 @@ class SimpleDecoder:
         losses: list[Loss],
     ) -> tuple[list[Event], Catalog]:
         entries = {SCHEMA: message.table_schema, PRE_SCHEMA: message.pre_table_schema}
-        told = {name: entry for name, entry in entries.items() if entry is not None}
+        declared = {name: entry for name, entry in entries.items() if entry is not None}
         if _shows_before(message):
-            _, catalog = self._defined(told.pop(PRE_SCHEMA), message, record, catalog)
+            _, catalog = self._defined(declared.pop(PRE_SCHEMA), message, record, catalog)
         # For EXCHANGE PARTITION other formats name the second table.
-        ddl, about = message.sql or "", told.get(PRE_SCHEMA) or told.get(SCHEMA)
+        ddl, about = message.sql or "", declared.get(PRE_SCHEMA) or declared.get(SCHEMA)
         table = TableId("", "") if about is None else TableId(about.schema, about.table)
         statement = DdlMessage(
             ddl,
@@ -233,7 +233,10 @@ class SimpleDecoder:
             is_restored(ddl),
         )
         learned, change = learn(catalog, statement)
-        found = {name: self._told(entry, change, statement, learned, catalog) for name, entry in told.items()}
+        found = {
+            name: self._declared_definition(entry, change, statement, learned, catalog)
+            for name, entry in declared.items()
+        }
         if not _drops(change, message.type):
             definitions = tuple(found.values())
             learned, change = learn(catalog, msgspec.structs.replace(statement, definitions=definitions))
@@ -241,11 +244,11 @@ class SimpleDecoder:
             losses.append(Loss.DDL_NOT_UNDERSTOOD)
         changes = [
             TableChange(message.type, name, found[name].id, found[name], entry_text(entry), DIALECT)
-            for name, entry in told.items()
+            for name, entry in declared.items()
         ]
         return [msgspec.structs.replace(change, table_changes=tuple(changes))], learned
 
-    def _told(
+    def _declared_definition(
         self,
         entry: TableEntry,
         change: SchemaChange,

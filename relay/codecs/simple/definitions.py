@@ -263,7 +263,7 @@ def definition(
     _check(entry, protocol, limits)
     id, of_known = TableId(entry.schema, entry.table), {} if known is None else _by_name(known)
     origin = TableSchema(id, ()) if known is None else msgspec.structs.replace(known, id=id)
-    columns = [_merged(told, of_known.get(told.name), origin) for told in entry.columns]
+    columns = [_merged(declared, of_known.get(declared.name), origin) for declared in entry.columns]
     if (is_current or is_tso(entry.version)) and of_known.keys() == {column.name for column in columns}:
         # TiCDC's classic architecture lists them in the order in which they were added.
         places = {name: at for at, name in enumerate(of_known)}
@@ -317,20 +317,20 @@ def _by_name(schema: TableSchema) -> dict[str, Column]:
     return {column.name: column for column in schema.columns}
 
 
-def _merged(told: ColumnEntry, known: Column | None, origin: TableSchema) -> Column:
+def _merged(declared: ColumnEntry, known: Column | None, origin: TableSchema) -> Column:
     """Return the declared column, completed from the known one."""
-    column_type = _type(told.dataType)
-    default = _default(told.default, column_type)
+    column_type = _type(declared.dataType)
+    default = _default(declared.default, column_type)
     if known is None:
-        return Column(told.name, column_type, told.nullable, default)
+        return Column(declared.name, column_type, declared.nullable, default)
     shown = shown_column(known, origin)
-    if shown == told:
+    if shown == declared:
         return known
-    if shown.dataType == told.dataType:
+    if shown.dataType == declared.dataType:
         column_type = known.type
-    if shown.default == told.default:
+    if shown.default == declared.default:
         default = known.default
-    return msgspec.structs.replace(known, type=column_type, nullable=told.nullable, default=default)
+    return msgspec.structs.replace(known, type=column_type, nullable=declared.nullable, default=default)
 
 
 def _is_type(name: str) -> bool:
@@ -342,19 +342,19 @@ def _is_type(name: str) -> bool:
     return is_type_name(name) is not None
 
 
-def _type(told: DataType) -> ColumnType:
+def _type(declared: DataType) -> ColumnType:
     """Return the type; parameters that no server allows are unknown."""
-    named = parse_type(told.mysqlType)
+    named = parse_type(declared.mysqlType)
     base, members = named.base, None
-    unsigned = told.unsigned is True or named.unsigned
-    if base in {"enum", "set"} and told.elements:
-        members = tuple(told.elements)
-    length, scale = _read_length(told, base, unsigned=unsigned)
-    charset, collation = _read_charset(told, base)
+    unsigned = declared.unsigned is True or named.unsigned
+    if base in {"enum", "set"} and declared.elements:
+        members = tuple(declared.elements)
+    length, scale = _read_length(declared, base, unsigned=unsigned)
+    charset, collation = _read_charset(declared, base)
     found = ColumnType(
         base,
         unsigned=unsigned and base not in {"year", "bit"},
-        zerofill=(told.zerofill is True or named.zerofill) and base != "year",
+        zerofill=(declared.zerofill is True or named.zerofill) and base != "year",
         length=length,
         scale=scale,
         charset=charset,
@@ -367,10 +367,10 @@ def _type(told: DataType) -> ColumnType:
         return msgspec.structs.replace(found, length=None, scale=None, members=None)
 
 
-def _read_length(told: DataType, base: str, *, unsigned: bool) -> tuple[int | None, int | None]:
+def _read_length(declared: DataType, base: str, *, unsigned: bool) -> tuple[int | None, int | None]:
     """Return the length and the scale of a type, in the form of a definition."""
-    length = told.length or None
-    decimal = told.decimal or 0
+    length = declared.length or None
+    decimal = declared.decimal or 0
     if length is None or length < 0 or base in _FIXED_LENGTHS or base in FLOATS:
         return None, None
     if base in DISPLAY_WIDTHS:
@@ -388,9 +388,9 @@ def temporal_digits(base: str, length: int) -> int:
     return max(length - _TEMPORAL_LENGTHS[base] - 1, 0) if base in _TEMPORAL_LENGTHS else 0
 
 
-def _read_charset(told: DataType, base: str) -> tuple[str | None, str | None]:
+def _read_charset(declared: DataType, base: str) -> tuple[str | None, str | None]:
     """Return the charset and the collation; a column's implicit ones are omitted."""
-    charset, collation = told.charset or None, told.collate or None
+    charset, collation = declared.charset or None, declared.collate or None
     if base not in TEXTS or charset is None:
         return None, None
     if collation == default_collation(charset):
@@ -398,11 +398,11 @@ def _read_charset(told: DataType, base: str) -> tuple[str | None, str | None]:
     return (None, None) if charset == CHARSET and collation is None else (charset, collation)
 
 
-def _default(told: str | float | None, column_type: ColumnType) -> Default | Absent:
+def _default(declared: str | float | None, column_type: ColumnType) -> Default | Absent:
     """Return the default; DEFAULT NULL is declared as none."""
-    if told is None:
+    if declared is None:
         return ABSENT
-    text, base = str(told), column_type.base
+    text, base = str(declared), column_type.base
     if text == NOW and base in _TEMPORAL_LENGTHS:
         digits = column_type.length
         return Default(f"{NOW}({digits})" if digits else NOW, is_expression=True)

@@ -124,16 +124,16 @@ class SimpleEncoder:
         """Yield the events' messages, one each, and those of definitions that rows need; see
         `relay.codecs.codec.Encoder`.
         """
-        told: set[TableSchema] = set()
+        written: set[TableSchema] = set()
         # The last of so many offsets; a comparison is possible for any offset of a template.
         is_due = self._every > 0 and source_record.offset % self._every >= self._every - 1
         for event in events:
             match event:
                 case RowChange(schema=schema):
                     plan = self._rows.plan(schema)
-                    if (is_due or not schema.complete) and schema not in told:
+                    if (is_due or not schema.complete) and schema not in written:
                         refuse_traced(event.emitted_at_ns)  # once for all rows of a record
-                        told.add(schema)
+                        written.add(schema)
                         yield self._definition(plan.entry, event.emitted_at_ns)
                     yield self._row(event, plan, source_record, losses)
                 case SchemaChange():
@@ -237,9 +237,9 @@ class SimpleEncoder:
         if event.source.commit_ts is not None:
             losses.append(Loss.COMMIT_TS)
         self._count_lost_beside_rows(event.source, losses)
-        told = event.told
-        if told is not None and told.dialect == DIALECT:
-            return self._definition(read_entry(told.wire), event.emitted_at_ns)
+        change = event.table_change
+        if change is not None and change.dialect == DIALECT:
+            return self._definition(read_entry(change.wire), event.emitted_at_ns)
         return self._definition(shown_table(event.schema, is_numbered=True), event.emitted_at_ns)
 
     def _statement(
@@ -247,10 +247,10 @@ class SimpleEncoder:
     ) -> Iterator[EncodedRecord]:
         commit_ts, word = commit_ts_of(change.source, source_record, losses), ddl_type(change)
         self._count_lost_beside_rows(change.source, losses)
-        entries, told = _entries(change), set[TableId]()
+        entries, written = _entries(change), set[TableId]()
         for table, ddl in per_table_statements(change):
             main, other = _tables(change, table)
-            told |= {main} if other is None else {main, other}
+            written |= {main} if other is None else {main, other}
             entry = entries.get(main)
             if entry is None and main.table:
                 losses.append(Loss.TABLE_DEFINITION)
@@ -260,15 +260,15 @@ class SimpleEncoder:
             yield self._payload(message)
         # A source may declare tables that its statement does not name; their rows need them.
         for schema in change.definitions:
-            if schema.id in entries and schema.id not in told:
+            if schema.id in entries and schema.id not in written:
                 yield self._definition(entries[schema.id], change.emitted_at_ns)
 
 
 def _tables(change: SchemaChange, table: TableId) -> tuple[TableId, TableId | None]:
     """Return the tables of `tableSchema` and `preTableSchema` in a message about this table's statement."""
-    told = {each.name: each.table for each in change.table_changes if each.dialect == DIALECT}
-    if told:
-        return told.get(SCHEMA, table), told.get(PRE_SCHEMA)
+    declared = {each.name: each.table for each in change.table_changes if each.dialect == DIALECT}
+    if declared:
+        return declared.get(SCHEMA, table), declared.get(PRE_SCHEMA)
     if change.kinds[:1] == (DdlKind.EXCHANGE_PARTITION,) and len(change.targets) > 1:
         return change.targets[0], change.targets[1]
     return table, None
@@ -298,5 +298,5 @@ def _entries(change: SchemaChange) -> dict[TableId, TableEntry]:
     # A statement without a database has tables that no reader could find by name.
     named = [schema for schema in schemas if schema.id.database and schema.id.table]
     entries = {schema.id: shown_table(schema, is_numbered=True) for schema in named}
-    told = [each for each in change.table_changes if each.dialect == DIALECT]
-    return entries | {each.table: read_entry(each.wire) for each in told}
+    declared = [each for each in change.table_changes if each.dialect == DIALECT]
+    return entries | {each.table: read_entry(each.wire) for each in declared}

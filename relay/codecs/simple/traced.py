@@ -92,8 +92,8 @@ def traced_row(record: ConsumerRecord, change: RowChange, trace: Trace, *, verif
 def _parts(root: Token, images: TypedRows) -> list[str]:
     """Return the images that the message has, which must be those of the row."""
     parts = [part for part, cells in ((_DATA, images.new), (_OLD, images.old)) if cells is not None]
-    told = [part for part in (_DATA, _OLD) if (found := root.at((part,))) is not None and found.members]
-    if parts != told:
+    present = [part for part in (_DATA, _OLD) if (found := root.at((part,))) is not None and found.members]
+    if parts != present:
         raise NotTemplatable
     return parts
 

@@ -218,21 +218,21 @@ class Decoder:
         value = record.value or b""
         check_levels(NAME, "value", value)
         check_values(NAME, "value", value, self._limits)
-        told = statement_in(value)
-        source = with_unknown(_source_at(told.commit_ts), told.unknown)
+        statement = statement_in(value)
+        source = with_unknown(_source_at(statement.commit_ts), statement.unknown)
         message = DdlMessage(
-            told.query,
-            TableId(told.schema, told.table),
-            str(told.type),
+            statement.query,
+            TableId(statement.schema, statement.table),
+            str(statement.type),
             source,
             source.at(record),
             record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS,
-            is_restored(told.query),
+            is_restored(statement.query),
         )
         catalog, change = learn(catalog, message)
         if not change.kinds:
             losses.append(Loss.DDL_NOT_UNDERSTOOD)
-            change = _with_kinds(change, told.type)
+            change = _with_kinds(change, statement.type)
         return [change], catalog
 
 

@@ -23,13 +23,13 @@ from relay.codecs.shared.unknown_members import Unknown
 from relay.codecs.ticdc_avro.values import (
     NAME,
     Modes,
+    declared_default,
     field_type,
     form_of,
     form_of_field,
     is_known_field,
     read_of,
     sanitized,
-    told_default,
 )
 from relay.model.avro_types import AvroField, AvroType
 from relay.model.errors import UnsupportedMessage
@@ -286,16 +286,16 @@ def _agrees(column: Column, field: AvroField) -> bool:
 
 
 def _described(column: Column, field: AvroField) -> bool:
-    told, known = _type(field), column.type
-    if told.base == "decimal":
-        return (told.length, told.scale) == (known.length, known.scale or 0)
-    if told.base == "bit":
-        return told.length == (known.length or 1)
+    declared, known = _type(field), column.type
+    if declared.base == "decimal":
+        return (declared.length, declared.scale) == (known.length, known.scale or 0)
+    if declared.base == "bit":
+        return declared.length == (known.length or 1)
     # Members are joined with commas, and may contain commas.
     return (
         known.members is None
-        or told.members is None
-        or (",".join(told.members).replace("\\", "") == ",".join(known.members).replace("\\", ""))
+        or declared.members is None
+        or (",".join(declared.members).replace("\\", "") == ",".join(known.members).replace("\\", ""))
     )
 
 
@@ -320,7 +320,7 @@ def _column(field: AvroField, known: TableSchema | None) -> Column:
         if place is not None and _agrees(known.columns[place], field):
             return known.columns[place]
     type_ = _type(field)
-    return Column(field.name, type_, field.type.kind == "union", told_default(field, type_))
+    return Column(field.name, type_, field.type.kind == "union", declared_default(field, type_))
 
 
 class _Originals:

@@ -115,12 +115,12 @@ def type_schema(column: Column, modes: Modes) -> Json:
     """
     column_type = column.type
     name, kind = form_of(column_type, modes)
-    told = {TIDB_TYPE: name}
+    parameters = {TIDB_TYPE: name}
     if column_type.base == "bit":
-        told = {"length": str(column_type.length or 1), TIDB_TYPE: name}
+        parameters = {"length": str(column_type.length or 1), TIDB_TYPE: name}
     elif column_type.members is not None:
-        told = {"allowed": _allowed(column.name, column_type.members), TIDB_TYPE: name}
-    found: Json = {"type": kind, PARAMETERS: told}
+        parameters = {"allowed": _allowed(column.name, column_type.members), TIDB_TYPE: name}
+    found: Json = {"type": kind, PARAMETERS: parameters}
     if name == "DECIMAL" and kind == "bytes":
         found |= {
             "logicalType": "decimal",
@@ -154,15 +154,15 @@ def field_schema(column: Column, modes: Modes, database: str) -> Json:
 
 def is_known_field(field: AvroField) -> bool:
     """Return whether a field has a type of TiCDC's, as all columns have and no other field."""
-    told = field.type.present.attributes.get(PARAMETERS)
-    return isinstance(told, dict) and TIDB_TYPE in told
+    parameters = field.type.present.attributes.get(PARAMETERS)
+    return isinstance(parameters, dict) and TIDB_TYPE in parameters
 
 
 def form_of_field(field: AvroField) -> tuple[str, str]:
     """Return TiCDC's name of a field's type, and Avro's type. Raises ValueError if it has none."""
     present = field.type.present
-    told = present.attributes.get(PARAMETERS)
-    name = told.get(TIDB_TYPE) if isinstance(told, dict) else None
+    parameters = present.attributes.get(PARAMETERS)
+    name = parameters.get(TIDB_TYPE) if isinstance(parameters, dict) else None
     if not isinstance(name, str):
         raise ValueError("a field without `tidb_type`")  # noqa: TRY004 - of a schema, not of an argument
     return name, present.kind
@@ -171,10 +171,10 @@ def form_of_field(field: AvroField) -> tuple[str, str]:
 def field_type(field: AvroField) -> ColumnType:
     """Return the type of a field. Raises ValueError."""
     form = form_of_field(field)
-    found, told = _TYPES.get(form), field.type.present.attributes
+    found, attributes = _TYPES.get(form), field.type.present.attributes
     if found is None:
         raise ValueError("a `tidb_type` that TiCDC does not have, or not with this Avro type")
-    parameters = told[PARAMETERS]
+    parameters = attributes[PARAMETERS]
     if form[0] == "BIT":
         return checked_type(msgspec.structs.replace(found, length=_number(parameters.get("length", "1"))))
     if form[0] in {"ENUM", "SET"}:
@@ -186,9 +186,14 @@ def field_type(field: AvroField) -> ColumnType:
 
 
 def _precision(type_: AvroType) -> tuple[int, int]:
-    told = type_.attributes
-    length, scale = told.get("precision"), told.get("scale", 0)
-    if told.get("logicalType") != "decimal" or type(length) is not int or type(scale) is not int or scale < 0:
+    attributes = type_.attributes
+    length, scale = attributes.get("precision"), attributes.get("scale", 0)
+    if (
+        attributes.get("logicalType") != "decimal"
+        or type(length) is not int
+        or type(scale) is not int
+        or scale < 0
+    ):
         raise ValueError("a DECIMAL without its digits")
     return length, scale
 
@@ -279,7 +284,7 @@ def _bits_of(text: str) -> int:
 _BITS: Final = re.compile(r"[bB]'([01]*)'").fullmatch
 
 
-def told_default(field: AvroField, column_type: ColumnType) -> Default | Absent:
+def declared_default(field: AvroField, column_type: ColumnType) -> Default | Absent:
     """Return the default that a field declares for its column.
 
     Bytes are base64. None means unknown: TiCDC omits defaults of DECIMAL.

@@ -170,14 +170,14 @@ def _answer(status: int, body: bytes, where: str) -> tuple[str, float]:
     return _checked(token, where), _life(found.get("expires_in"))
 
 
-def _life(told: object) -> float:
+def _life(expires_in: object) -> float:
     """Return the lifetime of a token in seconds: at most `LONGEST_SECONDS`, 0 if unknown."""
     try:
-        seconds = float(told)  # type: ignore[arg-type]  # raises for a value that is not a number
+        seconds = float(expires_in)  # type: ignore[arg-type]  # raises for a value that is not a number
     except (TypeError, ValueError, OverflowError):
         return 0.0
     # NaN is not greater than 0 either.
-    return min(seconds, LONGEST_SECONDS) if seconds > 0 and not isinstance(told, bool) else 0.0
+    return min(seconds, LONGEST_SECONDS) if seconds > 0 and not isinstance(expires_in, bool) else 0.0
 
 
 def _checked(token: str, where: str) -> str:

@@ -28,7 +28,7 @@ from aiokafka.protocol.types import (
 )
 
 #: The bit field of a broker that does not report permissions.
-UNTOLD = -(2**31)
+UNKNOWN_OPERATIONS = -(2**31)
 
 
 class Operation(IntEnum):
@@ -43,7 +43,7 @@ class Operation(IntEnum):
 
 def allows(operations: int, operation: Operation) -> bool | None:
     """Return whether a bit field of operations holds this one; None if the broker does not report it."""
-    return None if operations == UNTOLD else bool(operations & 1 << operation)
+    return None if operations == UNKNOWN_OPERATIONS else bool(operations & 1 << operation)
 
 
 _TEXT, _COMPACT_TEXT = String("utf-8"), CompactString("utf-8")

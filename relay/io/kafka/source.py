@@ -283,8 +283,8 @@ class KafkaSource:
     def end_age(self, partition: Partition) -> float | None:
         """Return the age of the answer to the last fetch, which the client dates by the wall clock."""
         with contextlib.suppress(IllegalStateError, AssertionError):
-            told_ms = self._consumer.last_poll_timestamp(TopicPartition(*partition))
-            return None if told_ms is None else max(0.0, time.time() - told_ms / 1000)
+            fetched_ms = self._consumer.last_poll_timestamp(TopicPartition(*partition))
+            return None if fetched_ms is None else max(0.0, time.time() - fetched_ms / 1000)
         return None
 
     async def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:

@@ -266,8 +266,8 @@ class SchemaRegistry:
         for path in (f"/config/{quote(subject, safe='')}", "/config"):
             response = self._ask("GET", path)
             if response.status == 200:
-                told = self._parsed(response, dict[str, Any], "the configuration")
-                level = told.get("compatibilityLevel")
+                configuration = self._parsed(response, dict[str, Any], "the configuration")
+                level = configuration.get("compatibilityLevel")
                 return level if isinstance(level, str) else None
         return None
 

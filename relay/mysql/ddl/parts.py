@@ -82,7 +82,7 @@ class _Members:
         self._definitions = {schema.id: schema for schema in change.definitions}
         self._known_before = {schema.id: schema for schema in change.known_before}
         self._views = {schema.id: schema for schema in change.views}
-        self._told = {told.table: told for told in change.table_changes}
+        self._table_changes = {each.table: each for each in change.table_changes}
 
     def part(
         self,
@@ -103,5 +103,7 @@ class _Members:
             definitions=tuple([definitions[table] for table in named if table in definitions]),
             known_before=tuple([before[table] for table in named if table in before]),
             views=tuple([self._views[table] for table in named if table in self._views]),
-            table_changes=tuple([self._told[table] for table in named if table in self._told]),
+            table_changes=tuple(
+                [self._table_changes[table] for table in named if table in self._table_changes]
+            ),
         )

@@ -17,7 +17,7 @@ from relay.config.addresses import Address, parse_server, split_servers
 from relay.io.kafka.admin import SETTINGS, TopicInfo
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.error_words import text_of
-from relay.io.kafka.requests import UNTOLD, GroupsRequest, TopicsRequest
+from relay.io.kafka.requests import UNKNOWN_OPERATIONS, GroupsRequest, TopicsRequest
 from relay.io.kafka.settings import Mechanism
 from relay.service.check.connectivity import Unreachable, close, connect
 
@@ -78,7 +78,7 @@ class Group(NamedTuple):
     kind: str = ""
     assignor: str = ""
     members: tuple[tuple[str, str], ...] = ()
-    operations: int = UNTOLD
+    operations: int = UNKNOWN_OPERATIONS
 
 
 class ClusterInspection:
@@ -94,7 +94,7 @@ class ClusterInspection:
         self.advertised: list[tuple[int, Address, Unreachable | None]] = []
         self.addresses: frozenset[Address] = frozenset()
         self.first: Address | None = None
-        self.operations = UNTOLD
+        self.operations = UNKNOWN_OPERATIONS
         self._connections: dict[Address | None, Any] = {}
 
     @property
@@ -146,7 +146,7 @@ class ClusterInspection:
         """Look at topics, creating none; settings are None if they may not be read. Raises NoAnswer."""
         wanted = sorted(set(names))
         answer = await self._ask(TopicsRequest(wanted))
-        self.operations = getattr(answer, "cluster_operations", UNTOLD)
+        self.operations = getattr(answer, "cluster_operations", UNKNOWN_OPERATIONS)
         raw = {topic[1]: topic for topic in answer.topics}
         settings = await self._settings([name for name, topic in raw.items() if topic[0] == 0])
         found = {}
@@ -154,7 +154,7 @@ class ClusterInspection:
             code, _, _, partitions, *operations = raw[name]
             leaders = {number: leader for _, number, leader, *_ in partitions}
             found[name] = Topic(
-                name, code, leaders, operations[0] if operations else UNTOLD, settings.get(name)
+                name, code, leaders, operations[0] if operations else UNKNOWN_OPERATIONS, settings.get(name)
             )
         return found
 
@@ -179,7 +179,7 @@ class ClusterInspection:
         else:
             ((code, _, _, kind, assignor, members, *operations),) = answer.groups
             clients = tuple((client, host.lstrip("/")) for _, client, host, *_ in members)
-            found = Group(kind, assignor, clients, operations[0] if operations else UNTOLD)
+            found = Group(kind, assignor, clients, operations[0] if operations else UNKNOWN_OPERATIONS)
         if code == _GROUP_UNKNOWN:
             # Some brokers answer this for a group that was never used.
             return Group()

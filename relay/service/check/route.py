@@ -19,7 +19,7 @@ from relay.config.choices import Wait
 from relay.config.kafka import transactional_settings
 from relay.io.kafka.admin import TopicAdmin, TopicInfo
 from relay.io.kafka.clients import Brokers, Clusters
-from relay.io.kafka.requests import UNTOLD, Operation, allows
+from relay.io.kafka.requests import UNKNOWN_OPERATIONS, Operation, allows
 from relay.model.errors import BrokerUnavailable
 from relay.service.check.cluster import ClusterInspection, NoAnswer, Topic
 from relay.service.check.findings import Finding, State, unreported
@@ -281,7 +281,7 @@ def _judged(subject: str, topic: Topic, needed: tuple[Operation, ...], wrong: li
         return Finding(State.FAILED, subject, "; ".join(wrong))
     count = len(topic.partitions)
     held = f"{count} partition{'s' if count != 1 else ''}"
-    if topic.operations == UNTOLD:
+    if topic.operations == UNKNOWN_OPERATIONS:
         return Finding(State.UNTESTED, subject, f"{held}; {unreported(_names(needed))}")
     return Finding(State.OK, subject, f"{held}, {_names(needed)} allowed")
 

@@ -190,7 +190,7 @@ class Schemas:
         self._kept: dict[tuple[str, int, int], ConsumerRecord] = {}
         self._most_bytes = config.limits.cache_bytes
         self._bytes_kept = 0
-        self._is_loaded = self._is_told = False
+        self._is_loaded = self._is_reported = False
         self._chosen = chosen_tables(config.route.include_tables, ())
         self._route = config.route_name
         # Names of other routes that have written to the history, and records that relay did not write.
@@ -229,8 +229,8 @@ class Schemas:
         """
         if self._topic is not None:
             await self._load(self._topic)
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_reported:
+            self._is_reported = True
             if unknown := undefined(self._translator.catalog, self._chosen):
                 self._log.warning("schemas.unknown", tables=unknown, message=_UNKNOWN)
 

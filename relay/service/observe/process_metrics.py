@@ -38,15 +38,15 @@ class ProcessesCollector(Collector):
 
     def _of_system(self) -> Iterator[Metric]:
         found = {family.name: family for family in _usage("self")}
-        for told in self._status.processes.values():
-            for family in _usage(str(told.pid)):
+        for report in self._status.processes.values():
+            for family in _usage(str(report.pid)):
                 if family.name in found and family.name not in _OF_ONE:
                     samples = found[family.name].samples
                     samples[0] = samples[0]._replace(value=samples[0].value + family.samples[0].value)
         yield from found.values()
 
     def _of_collector(self) -> Iterator[Metric]:
-        every = [gc.get_stats(), *(told.collections for told in self._status.processes.values())]
+        every = [gc.get_stats(), *(report.collections for report in self._status.processes.values())]
         for name, text, key in _COLLECTIONS:
             family = CounterMetricFamily(name, text, labels=["generation"])
             for number, generations in enumerate(zip(*every, strict=True)):

@@ -110,17 +110,17 @@ def _silent(shown: Json | str) -> Json | str:
     return dict.fromkeys(shown) | {"pid": shown["pid"], "state": SILENT, "degraded": True}
 
 
-def _state(told: ProcessReport | None) -> str:
-    return STARTING if told is None else told.status.phase
+def _state(report: ProcessReport | None) -> str:
+    return STARTING if report is None else report.status.phase
 
 
-def _process(told: ProcessReport | None) -> Json:
+def _process(report: ProcessReport | None) -> Json:
     """Return the known facts of one process; one without a report is starting."""
-    if told is None:
+    if report is None:
         return {"pid": None, "state": STARTING}
-    status = told.status
+    status = report.status
     return {
-        "pid": told.pid,
+        "pid": report.pid,
         "state": status.phase,
         "alive": status.is_alive,
         "degraded": _is_degraded(status, _checks(status)),

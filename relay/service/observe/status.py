@@ -348,8 +348,8 @@ class Status:
 
     def is_at_work(self, number: int) -> bool:
         """Return whether one of several processes relays; see TogetherStatus."""
-        told = self.processes.get(number)
-        return told is not None and told.status.phase == RUNNING
+        report = self.processes.get(number)
+        return report is not None and report.status.phase == RUNNING
 
     @property
     def is_alive(self) -> bool:

@@ -46,7 +46,7 @@ class TogetherStatus(Status):
         super().__init__(about, now, steady=steady)
         self._is_stopping = False
         # When each process last reported, by the steady clock, and the processes now shown as silent.
-        self._told_at: dict[int, float] = {}
+        self._reported_at: dict[int, float] = {}
         self._silent_shown: dict[int, int] = {}
 
     def stopping(self) -> None:
@@ -54,10 +54,10 @@ class TogetherStatus(Status):
         self._is_stopping = True
         self._enter(DRAINING)
 
-    def told(self, number: int, report: ProcessReport) -> None:
+    def report_from(self, number: int, report: ProcessReport) -> None:
         """Store the report of a process, replacing its earlier one."""
         self.processes[number] = report
-        self._told_at[number] = self.steady()
+        self._reported_at[number] = self.steady()
         self._join()
 
     def look_for_silent(self) -> None:
@@ -68,7 +68,7 @@ class TogetherStatus(Status):
     @property
     def silent(self) -> dict[int, int]:
         """Return for how many whole seconds each process has reported nothing, of those that should have."""
-        ages = {number: int(self.steady() - at) for number, at in self._told_at.items()}
+        ages = {number: int(self.steady() - at) for number, at in self._reported_at.items()}
         return {
             number: age
             for number, age in ages.items()
@@ -77,8 +77,8 @@ class TogetherStatus(Status):
 
     def is_at_work(self, number: int) -> bool:
         """Return whether a process relays, as far as it has just reported."""
-        told = self.processes.get(number)
-        return told is not None and told.status.phase == RUNNING and number not in self.silent
+        report = self.processes.get(number)
+        return report is not None and report.status.phase == RUNNING and number not in self.silent
 
     def _join(self) -> None:
         every = [self.processes[each].status for each in sorted(self.processes)]
@@ -87,7 +87,7 @@ class TogetherStatus(Status):
         self._find_positions(every)
         self._join_errors(every)
         self._silent_shown = silent = self.silent
-        checks = _joined_checks({each: told.status for each, told in self.processes.items()})
+        checks = _joined_checks({each: report.status for each, report in self.processes.items()})
         names = [f"process {number} (pid {self.processes[number].pid})" for number in silent]
         if names or "processes" in self.checks:
             detail = (
@@ -103,24 +103,24 @@ class TogetherStatus(Status):
         """Note that a process has ended, regardless of its last report."""
         if number in self.processes:
             self.processes[number].status.phase = STOPPED
-            self.told(number, self.processes[number])
+            self.report_from(number, self.processes[number])
 
     @property
     def idle(self) -> list[int]:
         """Return the processes that have no partitions, if all are at work."""
         if self.phase != RUNNING:
             return []
-        return [number for number, told in sorted(self.processes.items()) if not told.status.partitions]
+        return [number for number, report in sorted(self.processes.items()) if not report.status.partitions]
 
     @property
     def is_alive(self) -> bool:
         """Return whether every loop that has to turn does."""
-        return all(told.status.is_alive for told in self.processes.values())
+        return all(report.status.is_alive for report in self.processes.values())
 
     @property
     def heartbeat_age(self) -> float | None:
         """Return the seconds since the last turn of the longest-waiting loop; None before the first."""
-        ages = [told.status.heartbeat_age for told in self.processes.values()]
+        ages = [report.status.heartbeat_age for report in self.processes.values()]
         return max((age for age in ages if age is not None), default=None)
 
     @property
@@ -129,7 +129,7 @@ class TogetherStatus(Status):
 
         It is that of the process furthest behind where records wait, else of any.
         """
-        known = [told.status for told in self.processes.values() if told.status.newest_ms is not None]
+        known = [report.status for report in self.processes.values() if report.status.newest_ms is not None]
         late = [each.newest_ms or 0 for each in known if each.lag]
         return min(late) if late else max((each.newest_ms or 0 for each in known), default=None)
 
@@ -169,7 +169,7 @@ class TogetherStatus(Status):
     def _find_positions(self, every: Sequence[Status]) -> None:
         """Assign each partition to its newest owner: reports from before a rebalance must not count twice."""
         in_turn = sorted(self.processes.items(), key=lambda item: item[1].status.assigned_at)
-        self.readers = {each: number for number, told in in_turn for each in told.status.partitions}
+        self.readers = {each: number for number, report in in_turn for each in report.status.partitions}
         self.partitions: dict[Partition, Progress] = {
             partition: self.processes[number].status.partitions[partition]
             for partition, number in self.readers.items()
@@ -222,7 +222,7 @@ def _joined_checks(statuses: Mapping[int, Status]) -> dict[str, Check]:
             details.setdefault(each.detail, []).append(number)
         since = (min if failing else max)(each.since for each in shown.values())
         reason = reasons.pop() if len(reasons) == 1 else ""
-        found[name] = Check(not failing, _told_by(details, len(statuses)), since, reason)
+        found[name] = Check(not failing, _joined_details(details, len(statuses)), since, reason)
     return found
 
 
@@ -231,12 +231,12 @@ def _sum_or_none(figures: Iterable[int | None]) -> int | None:
     return None if None in every else sum(each for each in every if each is not None)
 
 
-def _told_by(details: Mapping[str, Sequence[int]], processes: int) -> str:
-    told = []
+def _joined_details(details: Mapping[str, Sequence[int]], processes: int) -> str:
+    report = []
     for detail, numbers in details.items():
         who = f"process{'es'[: 2 * (len(numbers) > 1)]} {', '.join(map(str, numbers))}"
-        told.append(detail if len(numbers) == processes else f"{who}: {detail}" if detail else "")
-    return "; ".join(filter(None, told))
+        report.append(detail if len(numbers) == processes else f"{who}: {detail}" if detail else "")
+    return "; ".join(filter(None, report))
 
 
 def _added_counters(counters: Iterable[Counter[Key]]) -> Counter[Key]:

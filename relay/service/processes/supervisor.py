@@ -126,7 +126,7 @@ class Crew:
         """Store a process's reports until it ends, and note its exit status."""
         number = process.number
         async for report in process.reports():
-            self._status.told(number, report)
+            self._status.report_from(number, report)
         code = await process.ended()
         self._status.ended(number)
         status = code if code >= 0 else _ENDED_BY_SIGNAL - code

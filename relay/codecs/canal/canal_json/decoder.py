@@ -49,7 +49,7 @@ class Decoder:
     def __init__(self, options: CanalOptions, answers: LookupCache) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         style, most = text_style(options), answers.limits.cache_bytes
-        self._is_told = options.hex_binary or options.binary != "producer"
+        self._is_binary_declared = options.hex_binary or options.binary != "producer"
         self._name = options.table.partition(".")
         self._rows = canal_readers(NAME, style, most)
         hex_style = msgspec.structs.replace(style, read_binary=read_hex)
@@ -72,7 +72,7 @@ class Decoder:
         if not message.is_ddl and op is not None and message.data:
             source = _source(message, record, losses, is_snapshot=op is READ)
             rows = self._rows
-            if len(message.sql_type) <= len(b"null") and not self._is_told:
+            if len(message.sql_type) <= len(b"null") and not self._is_binary_declared:
                 rows = self._rows_without_numbers(message, losses)
             if not message.table and self._name[0]:
                 message.database, _, message.table = self._name
@@ -91,7 +91,7 @@ class Decoder:
     ) -> TracedMessage:
         """Return the row's message with traced values; see `TracingDecoder`."""
         message = parse(NAME, record.value or b"", self._limits)
-        if len(message.sql_type) <= len(b"null") and not self._is_told:
+        if len(message.sql_type) <= len(b"null") and not self._is_binary_declared:
             raise NotTemplatable
         return traced_row(record, change, catalog, trace, ignored=(("id",),), may_have_more=True)
 

@@ -298,8 +298,8 @@ def _columns(op: Op, rows: Sequence[WireRow]) -> dict[str, WireColumn]:
     for row in rows:
         image = _image(op, row)
         for column in (*image, *row.before) if op is UPDATE else image:
-            told = found.setdefault(column.name, column)
-            if told.mysql_type != column.mysql_type or told.is_key != column.is_key:
+            first = found.setdefault(column.name, column)
+            if first.mysql_type != column.mysql_type or first.is_key != column.is_key:
                 raise Malformed(NAME, "rowDatas", "a column with different types or keys in one entry")
     return found
 

@@ -44,8 +44,8 @@ def cell_reader(column_type: ColumnType, style: TextStyle, value_style: ValueSty
     if labels is not None:
         return labels
     mysql = reader(column_type, style)
-    is_told = column_type.base in BINARIES and style.read_binary is not None
-    if mysql is None or value_style == "mysql" or is_told:
+    is_binary_declared = column_type.base in BINARIES and style.read_binary is not None
+    if mysql is None or value_style == "mysql" or is_binary_declared:
         return mysql
     return _tolerant(column_type, mysql, is_debezium=value_style == "debezium")
 

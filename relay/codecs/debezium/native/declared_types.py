@@ -172,8 +172,8 @@ def declared_type(declared: DeclaredColumn, options: DebeziumOptions) -> ColumnT
     by its plain type.
     """
     parameters = declared.parameters or {}
-    told = parameters.get(_SOURCE_TYPE)
-    found = None if told is None else _propagated(told, parameters)
+    source_type = parameters.get(_SOURCE_TYPE)
+    found = None if source_type is None else _propagated(source_type, parameters)
     members = declared_members(declared)
     if found is not None:
         return msgspec.structs.replace(found, members=members) if found.base in {"enum", "set"} else found

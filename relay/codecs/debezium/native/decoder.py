@@ -160,27 +160,27 @@ def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: Consum
 def _ddl(
     body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
 ) -> tuple[list[Event], Catalog]:
-    told, unknown = parse(NAME, image(body.tableChanges), NATIVE)
+    declared, unknown = parse(NAME, image(body.tableChanges), NATIVE)
     beside = unknown_in_columns(_wire.key_of(record.key), {"databaseName"})
     source = with_unknown(source, merged(unknown, beside))
     ddl = body.ddl or ""
     database = origin.db or body.databaseName or ""
     message = DdlMessage(
         ddl,
-        TableId(database, "" if len(told) != 1 else origin.table or ""),
-        change_word(told),
+        TableId(database, "" if len(declared) != 1 else origin.table or ""),
+        change_word(declared),
         source,
         _wire.position_of(source, origin, record, is_read=False),
         _wire.emitted_at_ns(body, record),
     )
     if _wire.snapshot_of(origin) is None:
-        return declared_events(message, told, catalog, losses, NATIVE)
-    if not any(each.change.table for each in told):
+        return declared_events(message, declared, catalog, losses, NATIVE)
+    if not any(each.change.table for each in declared):
         # The initial DROP … IF EXISTS of a snapshot is no statement of the source.
         losses.append(Loss.STATEMENT)
         return [], catalog
     counted: list[Loss] = []
-    events, learned = declared_events(message, told, catalog, counted, NATIVE)
+    events, learned = declared_events(message, declared, catalog, counted, NATIVE)
     if any(
         isinstance(event, SchemaChange) and event.kinds for event in events
     ):  # a text that defines no table loses nothing
@@ -193,9 +193,9 @@ def _definitions(event: Event) -> list[Event]:
     if not isinstance(event, SchemaChange):
         return [event]
     return [
-        Bootstrap(told.definition, event.source, event.emitted_at_ns, event.ddl or None, told)
-        for told in event.table_changes
-        if told.definition is not None
+        Bootstrap(change.definition, event.source, event.emitted_at_ns, event.ddl or None, change)
+        for change in event.table_changes
+        if change.definition is not None
     ]
 
 

@@ -63,9 +63,9 @@ _WORDS: Final = {DdlKind.CREATE_TABLE: "CREATE", DdlKind.DROP_TABLE: "DROP"}
 
 def changes_of(change: SchemaChange, losses: list[Loss], *, has_comments: bool) -> Iterator[Message]:
     """Yield the messages of a statement; for an unknown table only its name is written, counted."""
-    told = [_told(each, has_comments) for each in change.table_changes if each.dialect == DIALECT]
-    if told:  # changes from a connector are passed on
-        yield Message(change.table.database, change.table.table, change.ddl, told)
+    declared = [_declared(each, has_comments) for each in change.table_changes if each.dialect == DIALECT]
+    if declared:  # changes from a connector are passed on
+        yield Message(change.table.database, change.table.table, change.ddl, declared)
         return
     change = msgspec.structs.replace(change, ddl=mysql_text(change))
     definitions = {schema.id: schema for schema in reversed(change.definitions)}
@@ -113,17 +113,17 @@ def shown_of(event: Bootstrap, *, has_comments: bool) -> Message:
     """Return the message that declares a definition, like a snapshot's: with the statement that creates the
     table, None if it is unknown.
     """
-    schema, told = event.schema, event.told
+    schema, declared = event.schema, event.table_change
     ddl = create_statement(schema) if event.ddl is None else event.ddl
-    if told is not None and told.dialect == DIALECT:
-        change = _told(told, has_comments)
+    if declared is not None and declared.dialect == DIALECT:
+        change = _declared(declared, has_comments)
     else:
         shown = shown_table(schema, has_comments=has_comments)
         change = {"type": "CREATE", "id": id_of(schema.id), "table": shown}
     return Message(schema.id.database, schema.id.table, ddl, [change])
 
 
-def _told(change: TableChange, has_comments: bool) -> Json | msgspec.Raw:
+def _declared(change: TableChange, has_comments: bool) -> Json | msgspec.Raw:
     """Return a connector's declaration with all known comments or with none, whatever its options, and with
     the members that releases before 2.0 lack.
     """

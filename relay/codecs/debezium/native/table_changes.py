@@ -14,7 +14,7 @@ import msgspec
 
 from relay.codecs.debezium.native.declared_types import AS_TEXT
 from relay.codecs.debezium.shared.defaults import read_default
-from relay.codecs.debezium.shared.definitions import ListedColumn, TableDialect, told_column
+from relay.codecs.debezium.shared.definitions import ListedColumn, TableDialect, declared_column
 from relay.model.events import ABSENT, Absent, Column, ColumnType, Default, TableId, TableSchema
 from relay.mysql.ddl.tokens import unquoted
 from relay.mysql.types import (
@@ -58,13 +58,13 @@ def _type(column: ListedColumn) -> ColumnType:
     return with_implied_parameters(checked_type(found))
 
 
-def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_defined: bool) -> Column:  # noqa: ARG001 - known comments stay
+def _merged(listed: ListedColumn, known: Column | None, table: TableSchema, is_defined: bool) -> Column:  # noqa: ARG001 - known comments stay
     """Return the declared column, completed from the known one."""
-    column_type = _type(told)
-    if known is not None and _agrees(column_type, told, known):
+    column_type = _type(listed)
+    if known is not None and _agrees(column_type, listed, known):
         return _as_text(known) if column_type.charset == AS_TEXT else known
-    default = _default(told, column_type)
-    column = told_column(told, column_type, default, updated_bases=("timestamp", "datetime"))
+    default = _default(listed, column_type)
+    column = declared_column(listed, column_type, default, updated_bases=("timestamp", "datetime"))
     if column.comment is not None:
         column = msgspec.structs.replace(column, comment=_literal(column.comment))
     if known is None or known.type.base != column_type.base:
@@ -81,12 +81,12 @@ def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_def
     )
 
 
-def _agrees(column_type: ColumnType, told: ListedColumn, known: Column) -> bool:
+def _agrees(column_type: ColumnType, listed: ListedColumn, known: Column) -> bool:
     """Return whether the known column agrees with the declared one and has more facts."""
     mine = known.type
     if (mine.base, mine.unsigned) != (column_type.base, column_type.unsigned):
         return False
-    if told.optional is not None and known.nullable is not None and told.optional is not known.nullable:
+    if listed.optional is not None and known.nullable is not None and listed.optional is not known.nullable:
         return False
     if column_type.members is not None:
         return mine.members == column_type.members

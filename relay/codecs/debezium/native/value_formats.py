@@ -144,8 +144,8 @@ def _decimal(case: _Case) -> Form | None:
     base = case.type.base
     if base != "decimal" and base not in INTEGERS:
         return None
-    told = declared_scale(case.declared)
-    scale = case.type.scale or 0 if told is None else told
+    declared = declared_scale(case.declared)
+    scale = case.type.scale or 0 if declared is None else declared
     is_number = type(case.value) in {int, Decimal}
     if base in INTEGERS:
         return Form(int) if is_number else Form(str, read_unscaled)
@@ -345,11 +345,11 @@ def _lacks_labels(case: _Case) -> bool:
     """Return whether the schema has labels that the type lacks. Labels with a backslash are ignored: releases
     of Debezium spell them in several ways.
     """
-    members, told = case.type.members, declared_members(case.declared)
-    if members is None or told is None or members == told:
+    members, declared = case.type.members, declared_members(case.declared)
+    if members is None or declared is None or members == declared:
         return False
     known = set(map(_plain_label, members))
-    return any("\\" not in label and _plain_label(label) not in known for label in told)
+    return any("\\" not in label and _plain_label(label) not in known for label in declared)
 
 
 def _plain_label(label: str) -> str:

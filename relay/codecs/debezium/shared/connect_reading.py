@@ -140,7 +140,7 @@ def _or_null(convert: Convert | None) -> Convert | None:
 
 def _present(type_: AvroType) -> tuple[Json, Convert | None]:
     """Return the same as `_read`, for a type that is not a union."""
-    kind, told = type_.kind, type_.attributes
+    kind, attributes = type_.kind, type_.attributes
     convert: Convert | None = None
     if kind == "record":
         node, convert = _struct(type_)
@@ -153,7 +153,7 @@ def _present(type_: AvroType) -> tuple[Json, Convert | None]:
         if of_item is not None:
             convert = _each(of_item) if kind == "array" else _each_member(of_item)
     elif kind in _TYPES:
-        narrow = told.get("connect.type")
+        narrow = attributes.get("connect.type")
         node = {"type": narrow if kind == "int" and narrow in _NARROW else _TYPES[kind]}
         convert = _number if kind in {"float", "double"} else None
     else:
@@ -164,27 +164,27 @@ def _present(type_: AvroType) -> tuple[Json, Convert | None]:
 
 def _describe(node: Json, type_: AvroType) -> None:
     """Add the facts in a type's attributes."""
-    told, kind = type_.attributes, type_.kind
-    name = told.get("connect.name")
-    logical = told.get("logicalType")
+    attributes, kind = type_.attributes, type_.kind
+    name = attributes.get("connect.name")
+    logical = attributes.get("logicalType")
     if name is None and kind == "record" and not type_.name.startswith(_NAMELESS):
         name = type_.name
-    parameters = told.get("connect.parameters")
+    parameters = attributes.get("connect.parameters")
     if isinstance(logical, str) and (kind, logical) in _LOGICAL:
         name = _LOGICAL[kind, logical] if name is None else name
         if logical == "decimal":
-            scale = {"scale": told.get("scale", 0)}
+            scale = {"scale": attributes.get("scale", 0)}
             parameters = scale | parameters if isinstance(parameters, dict) else scale
     if isinstance(name, str):
         node["name"] = name
-    if isinstance(told.get("connect.version"), int):
-        node["version"] = told["connect.version"]
-    if isinstance(told.get("connect.doc"), str):
-        node["doc"] = told["connect.doc"]
+    if isinstance(attributes.get("connect.version"), int):
+        node["version"] = attributes["connect.version"]
+    if isinstance(attributes.get("connect.doc"), str):
+        node["doc"] = attributes["connect.doc"]
     if isinstance(parameters, dict):
         node["parameters"] = {name: str(value) for name, value in parameters.items()}
-    if "connect.default" in told:
-        _add_default(node, told["connect.default"])
+    if "connect.default" in attributes:
+        _add_default(node, attributes["connect.default"])
 
 
 def _struct(type_: AvroType) -> tuple[Json, Convert | None]:
@@ -208,8 +208,8 @@ def _struct(type_: AvroType) -> tuple[Json, Convert | None]:
 
 def _name(field: AvroField) -> str:
     """Return a field's name before it was adapted to Avro, if the producer has it."""
-    told = field.attributes.get("connect.field")
-    return told if isinstance(told, str) else field.name
+    attributes = field.attributes.get("connect.field")
+    return attributes if isinstance(attributes, str) else field.name
 
 
 def _row(converts: Sequence[tuple[str, Convert]], names: dict[str, str] | None) -> Convert | None:

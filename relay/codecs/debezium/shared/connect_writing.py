@@ -123,9 +123,9 @@ def _described(document: Json, node: Json) -> Json:
     """Add the facts of a Connect schema beyond Avro, in AvroData's form and order."""
     name, kind, parameters = node.get("name"), node["type"], node.get("parameters")
     if name == semantic_names.DECIMAL:
-        told = parameters or {}
-        document["scale"] = int(told.get("scale", 0))
-        document["precision"] = int(told.get("connect.decimal.precision", _PRECISION))
+        given = parameters or {}
+        document["scale"] = int(given.get("scale", 0))
+        document["precision"] = int(given.get("connect.decimal.precision", _PRECISION))
     if node.get("doc") is not None:
         document["connect.doc"] = node["doc"]
     if node.get("version") is not None:

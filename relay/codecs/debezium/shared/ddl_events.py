@@ -61,11 +61,11 @@ def table_changes(change: SchemaChange, losses: list[Loss]) -> Iterator[Message]
     statements, known = per_table_statements(change), _KnownTables.of(change)
     first = statements[0][0] if statements else None
     named = {table for table, _ in statements}
-    told: dict[TableId | None, list[Json | msgspec.Raw]] = {}
+    declared: dict[TableId | None, list[Json | msgspec.Raw]] = {}
     for each in [one for one in change.table_changes if one.dialect == DIALECT]:
-        told.setdefault(each.table if each.table in named else first, []).append(msgspec.Raw(each.wire))
+        declared.setdefault(each.table if each.table in named else first, []).append(msgspec.Raw(each.wire))
     for table, sql in statements:
-        yield table, sql, told.get(table) or [*_known_changes(change, known, table, sql, losses)]
+        yield table, sql, declared.get(table) or [*_known_changes(change, known, table, sql, losses)]
 
 
 class _KnownTables(NamedTuple):

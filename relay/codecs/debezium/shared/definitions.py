@@ -150,8 +150,8 @@ def parse(
         _tidy(each)
     for at, change in enumerate(listed.tableChanges):
         _check(protocol, f"{_PATH}[{at}]", change, dialect or TICDC)
-    told = [DeclaredTable(change, wire) for change, wire in zip(listed.tableChanges, found, strict=True)]
-    return told, below("payload", listed.unknown)
+    declared = [DeclaredTable(change, wire) for change, wire in zip(listed.tableChanges, found, strict=True)]
+    return declared, below("payload", listed.unknown)
 
 
 def _tidy(change: Json) -> None:
@@ -199,14 +199,14 @@ def _check(protocol: str, path: str, change: _Change, dialect: TableDialect) -> 
         raise Malformed(protocol, f"{path}.table.primaryKeyColumnNames", "a column that the table lacks")
 
 
-def change_word(told: Sequence[DeclaredTable]) -> str:
+def change_word(declared: Sequence[DeclaredTable]) -> str:
     """Return the message's type of a DDL statement, "" if it has none."""
-    return told[0].change.type if told else ""
+    return declared[0].change.type if declared else ""
 
 
-def renamed_pair(told: Sequence[DeclaredTable]) -> tuple[TableId, TableId] | None:
+def renamed_pair(declared: Sequence[DeclaredTable]) -> tuple[TableId, TableId] | None:
     """Return the old and the new name in a rename's `id`, None if it is no such id."""
-    names = _PAIR(told[0].change.id) if told else None
+    names = _PAIR(declared[0].change.id) if declared else None
     return None if names is None else (TableId(names[1], names[2]), TableId(names[3], names[4]))
 
 
@@ -286,7 +286,7 @@ def _default(column: ListedColumn, column_type: ColumnType) -> Default | Absent:
 
 def definition(
     table: TableId,
-    told: ListedTable,
+    declared: ListedTable,
     known: TableSchema | None,
     defined: frozenset[str],
     dialect: TableDialect | None = None,
@@ -299,16 +299,16 @@ def definition(
     dialect = dialect or TICDC
     before = TableSchema(table, ()) if known is None else known
     charset, collation = before.charset, before.collation
-    if told.defaultCharsetName and told.defaultCharsetName != table_charset(before):
-        charset, collation = told.defaultCharsetName, None
+    if declared.defaultCharsetName and declared.defaultCharsetName != table_charset(before):
+        charset, collation = declared.defaultCharsetName, None
     by_name = {column.name.lower(): column for column in before.columns}
     shape = msgspec.structs.replace(before, charset=charset, collation=collation)
     columns = tuple(
         dialect.merged(column, by_name.get(column.name.lower()), shape, column.name.lower() in defined)
-        for column in _in_order(told.columns)
+        for column in _in_order(declared.columns)
     )
     names = {column.name for column in columns}
-    primary, handle = before.primary_key, told.primaryKeyColumnNames
+    primary, handle = before.primary_key, declared.primaryKeyColumnNames
     is_other_key = handle is not None and set(handle) != set(before.handle_key())
     if known is None or is_other_key:
         primary = None if handle is None else tuple(handle)
@@ -318,7 +318,7 @@ def definition(
         primary_key=primary,
         unique_keys=tuple(key for key in before.unique_keys if names.issuperset(key.columns)),
         indexes=tuple(key for key in before.indexes if names.issuperset(key.columns)),
-        comment=before.comment if told.comment is None else dialect.comment(told.comment),
+        comment=before.comment if declared.comment is None else dialect.comment(declared.comment),
         complete=True,
         is_view=all(column.type.base == VIEW for column in columns),
     )
@@ -333,16 +333,23 @@ def _in_order(columns: list[ListedColumn]) -> list[ListedColumn]:
     return sorted(columns, key=lambda column: column.position or 0)
 
 
-def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_defined: bool) -> Column:
+def _merged(declared: ListedColumn, known: Column | None, table: TableSchema, is_defined: bool) -> Column:
     """Return the declared column, completed from the known one."""
-    column_type = _type(told)
+    column_type = _type(declared)
     if column_type.charset == table_charset(table):
         column_type = msgspec.structs.replace(column_type, charset=None)
-    column = told_column(told, column_type, _default(told, column_type), updated_bases=("timestamp",))
+    column = declared_column(
+        declared, column_type, _default(declared, column_type), updated_bases=("timestamp",)
+    )
     if known is None:
         return column
-    comment, default, on_update, nullable = column.comment, column.default, column.on_update, told.optional
-    if told.comment is None and is_defined:
+    comment, default, on_update, nullable = (
+        column.comment,
+        column.default,
+        column.on_update,
+        declared.optional,
+    )
+    if declared.comment is None and is_defined:
         comment = known.comment
     if _shown(column, table) == _shown(known, table):
         return known if known.comment == comment else msgspec.structs.replace(known, comment=comment)
@@ -354,7 +361,7 @@ def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_def
         nullable = known.nullable
     return msgspec.structs.replace(
         column,
-        type=_with_untold(column_type, known.type, table),
+        type=_with_undeclared(column_type, known.type, table),
         nullable=nullable,
         default=default,
         comment=comment,
@@ -369,7 +376,7 @@ def _shown(column: Column, table: TableSchema) -> Json:
     return shown_column(bare, 0, table_charset(table), table.id.database, is_defined=False)
 
 
-def _with_untold(column_type: ColumnType, known: ColumnType, table: TableSchema) -> ColumnType:
+def _with_undeclared(column_type: ColumnType, known: ColumnType, table: TableSchema) -> ColumnType:
     """Return the type, completed from the known one: the collation, the sign of DECIMAL."""
     if column_type.base != known.base:
         return column_type
@@ -381,22 +388,26 @@ def _with_untold(column_type: ColumnType, known: ColumnType, table: TableSchema)
     return column_type
 
 
-def told_column(
-    told: ListedColumn, column_type: ColumnType, default: Default | Absent, *, updated_bases: Container[str]
+def declared_column(
+    declared: ListedColumn,
+    column_type: ColumnType,
+    default: Default | Absent,
+    *,
+    updated_bases: Container[str],
 ) -> Column:
     """Return the column that a list declares. `updated_bases`: the types for which `autoIncremented` means ON
     UPDATE.
     """
-    is_counted, on_update = bool(told.autoIncremented), None
+    is_counted, on_update = bool(declared.autoIncremented), None
     if is_counted and column_type.base in updated_bases:
         is_counted = False
         on_update = f"{NOW}({column_type.length})" if column_type.length else NOW
     return Column(
-        name=told.name,
+        name=declared.name,
         type=column_type,
-        nullable=told.optional,
+        nullable=declared.optional,
         default=default,
-        comment=told.comment or None,
+        comment=declared.comment or None,
         auto_increment=is_counted,
         on_update=on_update,
     )
@@ -409,22 +420,22 @@ TICDC: Final = TableDialect(DIALECT, _type, _merged, str, quoted_id)
 
 def declared_events(
     message: DdlMessage,
-    told: Sequence[DeclaredTable],
+    declared: Sequence[DeclaredTable],
     catalog: Catalog,
     losses: list[Loss],
     dialect: TableDialect = TICDC,
 ) -> tuple[list[Event], Catalog]:
     """Return the event of a DDL message and the catalog after it; count unparsable text and `id`s."""
     learned, change = learn(catalog, message)
-    if told:
+    if declared:
         entries, definitions, gone = [], [], []
         defined = defined_in(message.ddl)
         drops = not {DdlKind.DROP_TABLE, DdlKind.DROP_VIEW}.isdisjoint(change.kinds)
-        for at, each in enumerate(told):
-            table = _table_of(each.change.id, change, message.table, dialect, is_only=len(told) == 1)
+        for at, each in enumerate(declared):
+            table = _table_of(each.change.id, change, message.table, dialect, is_only=len(declared) == 1)
             if table is None:
                 losses.append(Loss.DDL_NOT_UNDERSTOOD)
-                table = _table_at(at, len(told), change, message.table)
+                table = _table_at(at, len(declared), change, message.table)
             if table is None:
                 continue
             known = left_by(learned, message, table)
@@ -435,7 +446,7 @@ def declared_events(
             entries.append(
                 _entry(each, change, table, found)
                 if dialect is TICDC
-                else _as_told(each, table, found, dialect)
+                else _as_declared(each, table, found, dialect)
             )
             is_drop = each.change.type == "DROP"
             if not change.kinds and is_drop and each.change.table is None:
@@ -452,26 +463,26 @@ def declared_events(
 
 
 def _entry(
-    told: DeclaredTable, change: SchemaChange, table: TableId, definition: TableSchema | None
+    declared: DeclaredTable, change: SchemaChange, table: TableId, definition: TableSchema | None
 ) -> TableChange:
     """Return the change with the names of its statement; members missing from the message come from the known
     table.
     """
-    wire, old = told.wire, next((pair.old for pair in change.renamed if pair.new == table), None)
-    wire["id"] = name = told.change.id if old is None else renamed_id(old, table)
+    wire, old = declared.wire, next((pair.old for pair in change.renamed if pair.new == table), None)
+    wire["id"] = name = declared.change.id if old is None else renamed_id(old, table)
     if definition is None:
         known = [schema for schema in change.definitions if schema.id == table]
         wire["table"] = shown_table(known[0], defined_in(change.ddl)) if known else None
     elif not wire["table"].get("defaultCharsetName"):
         wire["table"]["defaultCharsetName"] = table_charset(definition)
-    return TableChange(told.change.type, name, table, definition, msgspec.json.encode(wire))
+    return TableChange(declared.change.type, name, table, definition, msgspec.json.encode(wire))
 
 
-def _as_told(
-    told: DeclaredTable, table: TableId, definition: TableSchema | None, dialect: TableDialect
+def _as_declared(
+    declared: DeclaredTable, table: TableId, definition: TableSchema | None, dialect: TableDialect
 ) -> TableChange:
-    wire = msgspec.json.encode(told.wire)
-    return TableChange(told.change.type, told.change.id, table, definition, wire, dialect.name)
+    wire = msgspec.json.encode(declared.wire)
+    return TableChange(declared.change.type, declared.change.id, table, definition, wire, dialect.name)
 
 
 def _view_of(change: SchemaChange, table: TableId) -> TableSchema | None:

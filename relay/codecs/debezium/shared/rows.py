@@ -229,22 +229,22 @@ class RowDecoder:
 
     def _layout(self, row: _ParsedRow, table: TableLayouts, known: TableSchema | None) -> Layout:
         """Return the layout for rows like this one."""
-        told = self._evidence(row)
-        usable = self._usable(known, told)
-        key_use: KeyUse | None = self._key_use(row, told, known)
-        if known is not None and len(usable) == len(told.values):
+        evidence = self._evidence(row)
+        usable = self._usable(known, evidence)
+        key_use: KeyUse | None = self._key_use(row, evidence, known)
+        if known is not None and len(usable) == len(evidence.values):
             wire_names = {column.name: name for name, column in usable.items()}
             schema, wanted = known, table.key_names(known, self._dialect)
             if self._dialect.reads_keys:
                 schema = _with_message_key(known, row.key_names, usable)
-            elif told.key_block is None and wire_names.keys() >= wanted:
+            elif evidence.key_block is None and wire_names.keys() >= wanted:
                 key_use = None
             definition = _Definition(schema, wire_names)
         else:
-            definition = self._told_definition(row, table.id, told, usable)
+            definition = self._inferred_definition(row, table.id, evidence, usable)
         schema = definition.schema
         places = [at for at, column in enumerate(schema.columns) if column.name in definition.wire_names]
-        shown = self._layout_columns(definition, places, told, usable)
+        shown = self._layout_columns(definition, places, evidence, usable)
         reader = self._reader(schema, places, shown, row, known)
         return Layout(
             reader,
@@ -255,12 +255,12 @@ class RowDecoder:
             unavailable=self._dialect.unavailable,
         )
 
-    def _key_use(self, row: _ParsedRow, told: _Evidence, known: TableSchema | None) -> KeyUse:
+    def _key_use(self, row: _ParsedRow, evidence: _Evidence, known: TableSchema | None) -> KeyUse:
         """Return the layout's facts of the key, whose fields may not be columns of the table."""
-        foreign = set(row.key_names or ()) - told.values.keys() - told.block.keys()
+        foreign = set(row.key_names or ()) - evidence.values.keys() - evidence.block.keys()
         if foreign and known is not None:
-            foreign -= self._dialect.known_columns(known, [*told.values]).keys()
-        return KeyUse(row.key_names, told.key_block, bool(foreign) and self._dialect.reads_keys)
+            foreign -= self._dialect.known_columns(known, [*evidence.values]).keys()
+        return KeyUse(row.key_names, evidence.key_block, bool(foreign) and self._dialect.reads_keys)
 
     def _evidence(self, row: _ParsedRow) -> _Evidence:
         """Return the message's evidence. The key's block is read if the other declares too little."""
@@ -273,25 +273,29 @@ class RowDecoder:
         in_key = self._bounded(read_key_block(key_block))
         return _Evidence(values, {**declared, **in_key, **declared}, block, key_block)
 
-    def _told_definition(
-        self, row: _ParsedRow, table: TableId, told: _Evidence, usable: Mapping[str, Column]
+    def _inferred_definition(
+        self, row: _ParsedRow, table: TableId, evidence: _Evidence, usable: Mapping[str, Column]
     ) -> _Definition:
         """Return the definition that a message declares: its columns, and those of its block."""
-        names = self._dialect.column_names([*told.values, *(told.block.keys() - told.values.keys())])
+        names = self._dialect.column_names(
+            [*evidence.values, *(evidence.block.keys() - evidence.values.keys())]
+        )
         columns, wire_names, is_value_inferred = {}, {}, False
-        for name, value in told.values.items():
-            column = usable.get(name) or self._declared_column(names[name], told.declared.get(name), value)
+        for name, value in evidence.values.items():
+            column = usable.get(name) or self._declared_column(
+                names[name], evidence.declared.get(name), value
+            )
             if column is None:
                 is_value_inferred = True
                 column = self._inferred_column(names[name], value)
             wire_names[column.name] = name
             columns[name] = column
-        for name, declared in told.block.items():
+        for name, declared in evidence.block.items():
             if name not in columns and (column := self._declared_column(names[name], declared, None)):
                 columns[name] = column
         if not is_value_inferred:
             # Other messages for which this is kept may have their members in another order.
-            place_of = {name: at for at, name in enumerate(told.declared)}
+            place_of = {name: at for at, name in enumerate(evidence.declared)}
             columns = dict(
                 sorted(columns.items(), key=lambda each: (place_of.get(each[0], len(place_of)), each[1].name))
             )
@@ -302,7 +306,11 @@ class RowDecoder:
         return _Definition(schema, wire_names, is_value_inferred)
 
     def _layout_columns(
-        self, definition: _Definition, places: Sequence[int], told: _Evidence, usable: Mapping[str, Column]
+        self,
+        definition: _Definition,
+        places: Sequence[int],
+        evidence: _Evidence,
+        usable: Mapping[str, Column],
     ) -> list[LayoutColumn]:
         """Return the form of the values of a message's columns."""
         schema = definition.schema
@@ -311,7 +319,7 @@ class RowDecoder:
         for at in places:
             column = schema.columns[at]
             name = definition.wire_names[column.name]
-            declared, value = told.declared.get(name), told.values[name]
+            declared, value = evidence.declared.get(name), evidence.values[name]
             is_key = column.name in in_key
             found.append(
                 self._layout_column(name, column, declared, value, is_known=name in usable, is_key=is_key)
@@ -355,16 +363,16 @@ class RowDecoder:
         doubts = tuple(dialect.doubts(column, form, declared))
         return LayoutColumn(name, form, doubts, dialect.null_value(column, declared))
 
-    def _usable(self, known: TableSchema | None, told: _Evidence) -> dict[str, Column]:
+    def _usable(self, known: TableSchema | None, evidence: _Evidence) -> dict[str, Column]:
         """Return the catalog's columns that agree with the message; all or none for a dropped table."""
         if known is None:
             return {}
-        dialect, values = self._dialect, told.values
+        dialect, values = self._dialect, evidence.values
         columns = dialect.known_columns(known, list(values))
         usable = {
             name: columns[name]
             for name, value in values.items()
-            if name in columns and dialect.fits(columns[name], told.declared.get(name), value)
+            if name in columns and dialect.fits(columns[name], evidence.declared.get(name), value)
         }
         if not known.complete and not len(usable) == len(values) == len(columns):
             return {}

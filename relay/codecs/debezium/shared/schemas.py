@@ -108,8 +108,8 @@ def has_open_digits(column: Column) -> bool:
     unknown): look-alikes omit the digits there.
     """
     length = column.type.length
-    is_told = length or (length is not None and column.nullable is not None)
-    return not is_told and column.type.has_micros is None
+    is_declared = length or (length is not None and column.nullable is not None)
+    return not is_declared and column.type.has_micros is None
 
 
 def escaped_members(members: tuple[str, ...]) -> str:
@@ -402,11 +402,11 @@ def inferred_type(declared: DeclaredColumn) -> ColumnType:
         return _decimal(parameters.get("precision", ""), parameters.get("scale", ""))
     allowed = parameters.get("allowed") or ""  # empty: the members are unknown
     if declared.name == semantic_names.ENUM:
-        is_told = allowed and allowed.count(",") - allowed.count("\\,") < MAX_MEMBERS["enum"]
-        return ColumnType("enum", members=split_members(allowed) if is_told else None)
+        is_declared = allowed and allowed.count(",") - allowed.count("\\,") < MAX_MEMBERS["enum"]
+        return ColumnType("enum", members=split_members(allowed) if is_declared else None)
     if declared.name == semantic_names.ENUM_SET:
-        is_told = allowed and allowed.count(",") < MAX_MEMBERS["set"]
-        return ColumnType("set", members=tuple(allowed.split(",")) if is_told else None)
+        is_declared = allowed and allowed.count(",") < MAX_MEMBERS["set"]
+        return ColumnType("set", members=tuple(allowed.split(",")) if is_declared else None)
     if declared.name in {semantic_names.TIMESTAMP, semantic_names.MICRO_TIMESTAMP}:
         return ColumnType("datetime", has_micros=declared.name == semantic_names.MICRO_TIMESTAMP)
     if declared.name in _NAMED:
@@ -433,8 +433,8 @@ def has_scale(declared: DeclaredColumn) -> bool:
 
 def declared_scale(declared: DeclaredColumn) -> int | None:
     """Return the scale in a column's block, of up to three digits; None if it has none."""
-    told = (declared.parameters or {}).get("scale", "")
-    return int(told) if told.isascii() and told.isdigit() and len(told) < 4 else None
+    scale = (declared.parameters or {}).get("scale", "")
+    return int(scale) if scale.isascii() and scale.isdigit() and len(scale) < 4 else None
 
 
 def member_count(columns: Iterable[DeclaredColumn]) -> int:

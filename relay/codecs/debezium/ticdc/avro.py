@@ -202,12 +202,12 @@ def _read(type_: AvroType) -> tuple[Json, Convert]:
     else:
         raise ValueError(f"has the type {present.kind}")
     node, convert = found
-    told = present.attributes
+    attributes = present.attributes
     for name in ("name", "version", "parameters"):
-        if f"connect.{name}" in told:
-            node[name] = told[f"connect.{name}"]
-    if present.kind == "int" and told.get("connect.type") in {"int8", "int16"}:
-        node["type"] = told["connect.type"]
+        if f"connect.{name}" in attributes:
+            node[name] = attributes[f"connect.{name}"]
+    if present.kind == "int" and attributes.get("connect.type") in {"int8", "int16"}:
+        node["type"] = attributes["connect.type"]
     node["optional"] = type_.is_optional
     return node, convert if present is type_ else functools.partial(_or_null, convert)
 
@@ -215,8 +215,8 @@ def _read(type_: AvroType) -> tuple[Json, Convert]:
 def _read_field(field: AvroField) -> tuple[Json, Convert]:
     """Return the same as `_read` for a field: columns have their types of JSON."""
     node, convert = _read(field.type)
-    present, told = field.type.present, field.attributes
-    name, word = told.get("connect.field"), told.get("tidb_type")
+    present, attributes = field.type.present, field.attributes
+    name, word = attributes.get("connect.field"), attributes.get("tidb_type")
     node["field"] = name if isinstance(name, str) else field.name
     if isinstance(word, str):
         node["tidb_type"] = word
@@ -426,22 +426,22 @@ def _typed(node: Json) -> _Made:
     if kind == "array":
         items = _typed(node["items"])
         return _Made({"items": items.document, "type": "array"}, array(items.write()), "array")
-    avro, told = _AVRO[kind], {}
+    avro, attributes = _AVRO[kind], {}
     make = WRITES[avro]
     parameters = node.get("parameters")
     if node.get("name") is not None:
-        told["connect.name"] = node["name"]
+        attributes["connect.name"] = node["name"]
     if parameters:
-        told["connect.parameters"] = parameters
+        attributes["connect.parameters"] = parameters
     if kind in {"int8", "int16"}:
-        told["connect.type"] = kind
+        attributes["connect.type"] = kind
     if node.get("version") is not None:
-        told["connect.version"] = node["version"]
+        attributes["connect.version"] = node["version"]
     if node.get("name") == semantic_names.DECIMAL and parameters:
         precision, scale = int(parameters["precision"]), int(parameters["scale"])
-        told |= {"logicalType": "decimal", "precision": precision, "scale": scale}
+        attributes |= {"logicalType": "decimal", "precision": precision, "scale": scale}
         make = converted(functools.partial(_of_decimal, precision, scale), binary)
-    return _Made({**told, "type": avro} if told else avro, make, avro)
+    return _Made({**attributes, "type": avro} if attributes else avro, make, avro)
 
 
 def _of_decimal(precision: int, scale: int, text: str) -> bytes:

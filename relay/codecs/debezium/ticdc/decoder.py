@@ -166,29 +166,29 @@ def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: Consum
 def _ddl(
     body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
 ) -> tuple[list[Event], Catalog]:
-    told, unknown = parse_changes(NAME, _wire.image(body.tableChanges))
+    declared, unknown = parse_changes(NAME, _wire.image(body.tableChanges))
     beside = _wire.unknown_in_columns(_wire.key_of(record.key), {"databaseName"})
     source = with_unknown(source, merged(unknown, beside))
-    ddl = _own_statement(body.ddl or "", told)
+    ddl = _own_statement(body.ddl or "", declared)
     message = DdlMessage(
         ddl,
         TableId(origin.db or "", origin.table or ""),
-        change_word(told),
+        change_word(declared),
         source,
         source.at(record),
         _wire.emitted_at_ns(body, record),
         is_restored(ddl),
     )
-    return declared_events(message, told, catalog, losses)
+    return declared_events(message, declared, catalog, losses)
 
 
-def _own_statement(ddl: str, told: Sequence[DeclaredTable]) -> str:
+def _own_statement(ddl: str, declared: Sequence[DeclaredTable]) -> str:
     """Return the message's part of a rename of several tables, in TiCDC's spelling; every other statement
     unchanged.
 
     TiCDC sends one message a table. If each has the whole text, `id` identifies the pair.
     """
-    pair = renamed_pair(told) if len(told) == 1 and "," in ddl and _renames_several(ddl) else None
+    pair = renamed_pair(declared) if len(declared) == 1 and "," in ddl and _renames_several(ddl) else None
     if pair is None:
         return ddl
     return f"{rename_words(ddl)} {quoted_table(pair[0])} TO {quoted_table(pair[1])}"

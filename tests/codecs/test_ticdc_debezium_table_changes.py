@@ -43,7 +43,7 @@ TABLE: dict[str, Any] = {
 ID = '"shop"."t"'
 
 
-def told(
+def statement(
     text: str, *changes: dict[str, Any], table: str = "t", commit_ts: int = 1, kind: str = "ALTER"
 ) -> dict[str, Any]:
     """A DDL message; without `changes` it tells `TABLE`."""
@@ -90,7 +90,7 @@ def changes_of(out: Any) -> list[dict[str, Any]]:
     ("text", "kind"), [(ALTER, "ALTER"), ("CREATE TABLE `t` LIKE `x`", "CREATE"), ("not SQL", "ALTER")]
 )
 def test_a_row_without_schema_is_exact_after_a_statement_that_tells_its_table(text: str, kind: str) -> None:
-    translator = learned(told(text, kind=kind))
+    translator = learned(statement(text, kind=kind))
     (event,) = translator.inspect(record(message(after=VALUES), {"payload": {"id": -1}}, 1))
     change = row(event)
     cells = zip(VALUES, change.after or (), strict=True)
@@ -103,7 +103,7 @@ def test_the_row_in_other_formats() -> None:
     canal = Translator(DEBEZIUM, CANAL)
     opened = Translator(DEBEZIUM, OPEN)
     for translator in (canal, opened):
-        translator.translate(record(told(ALTER)))
+        translator.translate(record(statement(ALTER)))
     (out,) = canal.translate(record(message(after=VALUES), offset=1))
     value = json.loads(out.value or b"")
     assert value["data"][0] | {"raw": None} == {
@@ -122,9 +122,9 @@ def test_the_row_in_other_formats() -> None:
 
 @pytest.mark.parametrize("text", [ALTER, "CREATE TABLE `t` LIKE `x`", "not SQL", "TRUNCATE TABLE `t`"])
 @pytest.mark.parametrize("options", [NO_SCHEMA, {}])
-def test_what_is_told_is_carried_over(text: str, options: dict[str, str]) -> None:
+def test_declared_changes_are_carried_over(text: str, options: dict[str, str]) -> None:
     translator = Translator(DEBEZIUM, DEBEZIUM, None, options)
-    (out,) = translator.translate(record(told(text)))
+    (out,) = translator.translate(record(statement(text)))
     assert changes_of(out) == [{"type": "ALTER", "id": ID, "table": TABLE}]
     assert set(translator.losses) <= {Loss.DDL_NOT_UNDERSTOOD}
 
@@ -149,13 +149,15 @@ def test_charsets_of_enum_and_set_are_kept_for_later_statements() -> None:
         column("s", "SET", 3, length=1, enumValues=["'x'"], charsetName="latin1"),
         column("w", "ENUM", 4, length=1, enumValues=["'q'"], charsetName="utf8mb4"),
     ]
-    translator = learned(told(create, {"type": "CREATE", "id": ID, "table": TABLE | {"columns": columns}}))
+    translator = learned(
+        statement(create, {"type": "CREATE", "id": ID, "table": TABLE | {"columns": columns}})
+    )
     (out,) = translator.translate(record(ddl("ALTER TABLE `t` DROP COLUMN `w`", commit_ts=2), offset=1))
     shown = {each["name"]: each["charsetName"] for each in changes_of(out)[0]["table"]["columns"]}
     assert shown == {"id": None, "e": "gbk", "s": "latin1"}
 
 
-def test_what_is_told_beats_the_text_and_the_text_says_the_rest() -> None:
+def test_declared_changes_precede_the_text_and_the_text_adds_the_rest() -> None:
     """The keys beside the primary one, ON UPDATE, generated columns and the sign of DECIMAL are in the text."""
     create = (
         "CREATE TABLE `t` (`id` INT PRIMARY KEY,`at` DATETIME(3) ON UPDATE CURRENT_TIMESTAMP(3),`u` INT NOT NULL,"
@@ -169,7 +171,7 @@ def test_what_is_told_beats_the_text_and_the_text_says_the_rest() -> None:
         column("d", "DECIMAL", 5, length=9, scale=3),
     ]
     found = definition(
-        learned(told(create, {"type": "CREATE", "id": ID, "table": TABLE | {"columns": columns}}))
+        learned(statement(create, {"type": "CREATE", "id": ID, "table": TABLE | {"columns": columns}}))
     )
     assert found is not None
     by_text = definition(learned(ddl(create)))
@@ -208,32 +210,37 @@ def test_a_definition_that_says_what_the_text_says_changes_nothing() -> None:
     ("id_", "table"),
     [(ID, "t"), ('"shop"."old","shop"."t"', "t"), ('"shop"."q""t"', 'q"t'), ('"shop"."q"t"', 'q"t')],
 )
-def test_the_table_of_a_statement_that_is_not_understood_is_told_by_its_id(id_: str, table: str) -> None:
-    translator = learned(told("FROB t", {"type": "ALTER", "id": id_, "table": TABLE}, table=table))
+def test_the_id_names_the_table_of_a_statement_that_is_not_understood(id_: str, table: str) -> None:
+    translator = learned(statement("FROB t", {"type": "ALTER", "id": id_, "table": TABLE}, table=table))
     assert definition(translator, table) is not None
 
 
 def test_several_tables_are_learned_and_carried_over() -> None:
     changes = [{"type": "ALTER", "id": f'"shop"."{name}"', "table": TABLE} for name in ("t", "u")]
     translator = Translator(DEBEZIUM, DEBEZIUM)
-    (out,) = translator.translate(record(told(ALTER, *changes)))
+    (out,) = translator.translate(record(statement(ALTER, *changes)))
     assert changes_of(out) == changes
     assert definition(translator)
     assert definition(translator, "u")
 
 
-def test_a_table_that_is_told_to_be_dropped_is_unknown() -> None:
+def test_a_table_declared_as_dropped_is_unknown() -> None:
     """A DROP without a table is one only where the text is not understood: DROP INDEX has the same word."""
     drop = {"type": "DROP", "id": ID, "table": None}
-    assert definition(learned(told(ALTER), told("FROB t", drop, commit_ts=2))) is None
-    assert definition(learned(told(ALTER), told("DROP INDEX `k` ON `t`", drop, commit_ts=2))) is not None
-    assert definition(learned(told("DROP TABLE `t`", {"type": "DROP", "id": ID, "table": TABLE}))) is None
+    assert definition(learned(statement(ALTER), statement("FROB t", drop, commit_ts=2))) is None
+    assert (
+        definition(learned(statement(ALTER), statement("DROP INDEX `k` ON `t`", drop, commit_ts=2)))
+        is not None
+    )
+    assert (
+        definition(learned(statement("DROP TABLE `t`", {"type": "DROP", "id": ID, "table": TABLE}))) is None
+    )
 
 
 def test_a_statement_of_every_partition_is_learned_once() -> None:
     translator = Translator(DEBEZIUM, DEBEZIUM)
     for at in range(3):
-        translator.translate(record(told("not SQL"), offset=at))
+        translator.translate(record(statement("not SQL"), offset=at))
     assert translator.catalog.versions == 1
 
 
@@ -306,10 +313,10 @@ def test_an_id_that_is_not_understood_is_that_of_the_message(name: str) -> None:
 @pytest.mark.parametrize("target", [DEBEZIUM, TICDC, OPEN])
 def test_members_that_are_not_known_are_counted(change: dict[str, Any], target: str) -> None:
     translator = Translator(DEBEZIUM, target)
-    translator.translate(record(told(ALTER, change)))
+    translator.translate(record(statement(ALTER, change)))
     assert translator.losses[Loss.UNKNOWN_FIELDS] == 1
     with pytest.raises(NotRepresentable, match="unknown-fields"):
-        Translator(DEBEZIUM, target, None, {"strict": "true"}).translate(record(told(ALTER, change)))
+        Translator(DEBEZIUM, target, None, {"strict": "true"}).translate(record(statement(ALTER, change)))
 
 
 @pytest.mark.parametrize(
@@ -337,7 +344,7 @@ def test_types_are_read_with_their_parameters(wire: dict[str, Any], read: str) -
     columns = [COLUMNS[0], column("c", "", 2) | wire]
     translator = Translator(DEBEZIUM, CANAL)
     translator.translate(
-        record(told(ALTER, {"type": "ALTER", "id": ID, "table": TABLE | {"columns": columns}}))
+        record(statement(ALTER, {"type": "ALTER", "id": ID, "table": TABLE | {"columns": columns}}))
     )
     (out,) = translator.translate(record(message(after={"id": 1, "c": None}), offset=1))
     assert json.loads(out.value or b"")["mysqlType"]["c"] == read
@@ -346,7 +353,7 @@ def test_types_are_read_with_their_parameters(wire: dict[str, Any], read: str) -
 def test_columns_stand_where_their_positions_say() -> None:
     columns = [COLUMNS[1] | {"position": 2}, COLUMNS[0] | {"position": 1}]
     found = definition(
-        learned(told(ALTER, {"type": "ALTER", "id": ID, "table": TABLE | {"columns": columns}}))
+        learned(statement(ALTER, {"type": "ALTER", "id": ID, "table": TABLE | {"columns": columns}}))
     )
     assert found
     assert [each.name for each in found.columns] == ["id", "at"]
@@ -359,7 +366,7 @@ def test_a_dropped_view_of_which_relay_saw_nothing_is_shown_as_it_came() -> None
         "table": TABLE | {"primaryKeyColumnNames": [], "columns": [column("a", "UNSPECIFIED", 1)]},
     }
     translator = Translator(DEBEZIUM, DEBEZIUM)
-    (out,) = translator.translate(record(told("DROP VIEW `shop`.`v`", view, table="v")))
+    (out,) = translator.translate(record(statement("DROP VIEW `shop`.`v`", view, table="v")))
     assert changes_of(out) == [view]
     assert definition(translator, "v") is None
 
@@ -401,7 +408,7 @@ def test_type_and_names_need_no_definition() -> None:
 def test_what_relay_writes_of_an_unknown_table_it_reads() -> None:
     (changes,), _ = renamed(CANAL, canal_ddl("ALTER TABLE a ADD COLUMN c INT", "a"))
     translator = Translator(DEBEZIUM, DEBEZIUM)
-    (event,) = translator.inspect(record(told("ALTER TABLE a ADD COLUMN c INT", *changes, table="a")))
+    (event,) = translator.inspect(record(statement("ALTER TABLE a ADD COLUMN c INT", *changes, table="a")))
     assert isinstance(event, SchemaChange)
     assert (event.after, event.table_changes[0].definition) == (None, None)
     assert definition(translator, "a") is None
@@ -437,6 +444,6 @@ def test_what_relay_writes_of_a_statement_without_a_database_it_reads(text: str)
 )
 def test_a_word_that_is_not_one_of_those_allowed_is_not_quoted(word: str) -> None:
     with pytest.raises(Malformed) as caught:
-        learned().translate(record(told(ALTER, {"type": word, "id": ID, "table": None})))
+        learned().translate(record(statement(ALTER, {"type": word, "id": ID, "table": None})))
     assert caught.value.path == "payload.tableChanges[0].type"
     assert caught.value.reason == "Invalid enum value, none of those allowed"
