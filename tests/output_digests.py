@@ -30,6 +30,8 @@ from relay.codecs.losses import Loss
 
 #: Those that can be read.
 READABLE = [name for name, codec in BUILT_IN.items() if codec.is_readable]
+#: Sources whose times need no zone.
+WITHOUT_TIMEZONE = {"ticdc-debezium", "ticdc-debezium-avro", "maxwell-json"}
 SIMPLE = {
     "output-raw-change-event": "true",
     "integrity-check-level": "correctness",
@@ -260,7 +262,7 @@ def _source_options(job: Job) -> dict[str, str]:
     options = {}
     if job.path.parent.name == "debezium.avro":
         options["field.name.adjustment.mode"] = "avro_unicode"
-    if "shanghai" in job.path.parent.name and job.source != "ticdc-debezium":
+    if "shanghai" in job.path.parent.name and job.source not in WITHOUT_TIMEZONE:
         options["timezone"] = "Asia/Shanghai"
     if job.path.parent.name == "maxwell.alt" and job.source == "maxwell-json":
         options |= {"output_nulls": "false", "output_naming_strategy": "underscore_to_camelcase"}
