@@ -56,7 +56,7 @@ core: setup  ## the core's tests, which need no Kafka
 	$(RUN)/pytest -q -n $(WORKERS) --dist worksteal $(CORE) tests/docs tests/fuzz
 
 PYTHONS ?= 3.11 3.13
-CORE := tests/codecs tests/edge_cases tests/mysql tests/test_*.py
+CORE := tests/codecs tests/edge_cases tests/golden tests/mysql tests/test_*.py
 pythons: | $(UV)  ## the core's tests on several Pythons, without the kernel; PYTHONS="3.12 /opt/python3.13/bin/python3" chooses
 	for each in $(PYTHONS); do \
 	  export UV_PROJECT_ENVIRONMENT=.cache/pythons/$$(basename $$each); \

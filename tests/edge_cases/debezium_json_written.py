@@ -10,7 +10,7 @@ from support import CANAL
 
 from relay import ConsumerRecord
 
-CASES = EdgeCases("ticdc-debezium", "Debezium JSON, written")
+CASES = EdgeCases("ticdc-debezium", "Debezium JSON, written", golden="debezium-json-written")
 
 BARE = {"schemas.enable": "false"}
 #: What is counted of the sources of these cases, and is not what they are about.

@@ -1,10 +1,11 @@
-"""The lists of edge cases in docs/edge-cases: every number is a test here or a line in
+"""The lists of edge cases in docs/edge-cases: every number is a folder in tests/golden, a test here or a line in
 docs/decisions/edge-cases.md.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,24 +13,28 @@ from typing import Any, TypeVar
 import pytest
 
 _DOCS = Path(__file__).parents[2] / "docs"
+_GOLDEN = Path(__file__).parents[1] / "golden"
 _DECISIONS = _DOCS / "decisions" / "edge-cases.md"
 _LISTED = re.compile(r"^\* ([A-Z]?\d+): \S", re.MULTILINE)
 _Test = TypeVar("_Test", bound=Callable[..., Any])
 
 
 class EdgeCases:
-    """One protocol's list: all its numbers, and those that tests have claimed.
+    """One protocol's list: all its numbers, and those that have a test.
 
-    `name` is the file of the list in docs/edge-cases, `section` the heading of its decisions. A number without
-    a test stands there as `* F04: why not`.
+    name: The file of the list in docs/edge-cases.
+    section: The heading of its decisions. A number without a test is listed there as `* F04: why not`.
+    golden: The folder of its cases in tests/golden; None: `name`.
     """
 
-    def __init__(self, name: str, section: str) -> None:
+    def __init__(self, name: str, section: str, golden: str | None = None) -> None:
         self.section = section
         listed = _LISTED.findall((_DOCS / "edge-cases" / f"{name}.md").read_text(encoding="utf-8"))
         self.numbers = set(listed)
         assert len(listed) == len(self.numbers), f"{name}.md has a number twice"
         self.covered: set[str] = set()
+        for file in (_GOLDEN / (golden or name)).glob("*/options.toml"):
+            self._claim(tuple(tomllib.loads(file.read_text(encoding="utf-8"))["ids"]))
 
     def covers(self, *numbers: str) -> Callable[[_Test], _Test]:
         """Mark a test as the case of these numbers."""

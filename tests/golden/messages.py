@@ -1,0 +1,74 @@
+"""The lines of golden files: record files in which the values may be JSON objects and defaults are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+import orjson
+
+from relay import ConsumerRecord, ProducerRecord, RowChange, SchemaChange, Translator
+from relay.cli.inspect import event_object, exact
+from relay.io.record_lines import format_record, parse_record
+from relay.model.records import SOURCE_HEADER
+
+DEFAULTS = {"topic": "topic", "partition": 0, "timestamp": 1_700_000_000_456, "headers": [], "key": None}
+_MEMBERS = {*DEFAULTS, "offset", "value"}
+
+
+class Line(NamedTuple):
+    """A record of the source, the number of its line, and whether it is the first one of a run."""
+
+    number: int
+    record: ConsumerRecord
+    is_first: bool
+
+
+def parse_lines(text: str) -> Iterator[Line]:
+    """Parse `source.jsonl`. The default of an offset is the number of the record in its run."""
+    offset = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if line:
+            yield Line(number, _record(line, offset), offset == 0)
+        offset = offset + 1 if line else 0
+
+
+def _record(line: str, offset: int) -> ConsumerRecord:
+    members = msgspec.json.decode(line, type=dict[str, msgspec.Raw]) if line.startswith("{") else {}
+    if "value" not in members or not members.keys() <= _MEMBERS:
+        members = {"value": msgspec.Raw(orjson.dumps(line))}
+    value = bytes(members["value"])
+    if value.startswith((b"{", b"[")) and not value.startswith(b'{"base64"'):
+        members["value"] = msgspec.Raw(orjson.dumps(value.decode()))
+    return parse_record(msgspec.json.encode({**DEFAULTS, "offset": offset, **members}))
+
+
+def format_line(produced: ProducerRecord, source: ConsumerRecord) -> str:
+    """Return the line of an output record."""
+    members = orjson.loads(format_record(produced, 0))
+    members["headers"] = [header for header in members["headers"] if header[0] != SOURCE_HEADER]
+    usual = {"topic": source.topic, "partition": source.partition, "timestamp": source.timestamp_ms}
+    differing = [name for name, each in ({**DEFAULTS, **usual}).items() if members[name] != each]
+    value = members["value"]
+    is_json = isinstance(value, str) and value.startswith(("{", "[")) and "\n" not in value
+    text = value if is_json else orjson.dumps(value).decode()
+    parts = [f'"{name}":{orjson.dumps(members[name]).decode()}' for name in differing]
+    return text if is_json and not parts else "{" + ",".join([*parts, f'"value":{text}']) + "}"
+
+
+def event_lines(translator: Translator, record: ConsumerRecord, *, rows: bool = False) -> Iterator[str]:
+    """Return a line for each event: its object in `relay inspect --json` without position and empty members.
+
+    `rows` leaves out statements.
+    """
+    for event in translator.inspect(record):
+        if rows and isinstance(event, SchemaChange):
+            continue
+        found = event_object(event, record)
+        del found["position"]
+        if isinstance(event, RowChange) and event.transaction is not None:
+            found["transaction"] = msgspec.structs.asdict(event.transaction)
+        yield orjson.dumps(
+            {key: each for key, each in found.items() if each not in (None, [])}, exact
+        ).decode()
