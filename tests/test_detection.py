@@ -377,7 +377,7 @@ def test_an_avro_schema_without_a_sign_leaves_what_was_wrong() -> None:
     schema = json.dumps({"type": "record", "name": "A", "fields": [{"name": "a", "type": "int"}]})
     remember(91_776, RegisteredSchema(schema))
     said = said_of("debezium-avro", framed(91_776, b"\x02"))
-    assert said.endswith("neither mysql nor mariadb, so this is no message of this protocol")
+    assert said.endswith("neither mysql nor mariadb, so this is not a message of this protocol")
 
 
 @pytest.mark.parametrize("version", ["3.0.8.Final-redhat-00004", "2.4.3-cc", "3.0", "1.9.7.Final"])

@@ -142,13 +142,13 @@ def test_an_option_of_one_side_is_refused_on_the_other(
         Translator(CANAL, protocol, None, given)
         (problem,) = problems(protocol, CANAL, given, {})
         assert problem.startswith(
-            f"from.option.{name}: is an option of the target side, and would do nothing on the source side"
+            f"from.option.{name}: applies to the target side and has no effect on the source side"
         )
     else:
         Translator(protocol, CANAL, given)
         (problem,) = problems(CANAL, protocol, {}, given)
         assert problem.startswith(
-            f"to.option.{name}: is an option of the source side, and would do nothing on the target side"
+            f"to.option.{name}: applies to the source side and has no effect on the target side"
         )
 
 

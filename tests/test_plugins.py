@@ -70,7 +70,7 @@ def test_a_protocol_that_is_only_read_is_no_target() -> None:
     with pytest.raises(ConfigError, match=r"to: toy-facts can only be read, not written .*canal-json"):
         Translator("canal-json", FACTS)
     with pytest.raises(TypeError, match="toy-facts is only read"):
-        facts.CODEC.open_encoder(facts.CODEC.options(), None)  # type: ignore[arg-type]  # not looked at
+        facts.CODEC.open_encoder(facts.CODEC.options(), None)  # type: ignore[arg-type]  # not examined
     refused = relay("formats", "--to", FACTS)
     assert (refused.exit_code, "can only be read" in refused.stderr) == (2, True)
     assert (sources("toy-f"), targets("toy-f")) == ([FACTS], [])

@@ -40,10 +40,10 @@ def test_what_is_refused(text: str, refused: set[Loss]) -> None:
         ("decimals", "unknown kind of loss 'decimals' (did you mean decimal-digits"),
         ("all,-comit-ts", "unknown kind of loss 'comit-ts' (did you mean commit-ts"),
         ("xyzzy", "unknown kind of loss 'xyzzy' (`relay formats --from … --to …` names those of a route"),
-        ("-commit-ts", "-commit-ts takes nothing away where nothing is refused (write all,-commit-ts)"),
-        ("false,gtid", "false stands alone (leave it out beside kinds)"),
-        ("all,gtid,-gtid", "gtid is both named and taken away (keep one of the two)"),
-        ("tables-filtered", "tables-filtered is what was left out on request, which is never refused"),
+        ("-commit-ts", "-commit-ts excludes a kind, but no kinds are refused (write all,-commit-ts)"),
+        ("false,gtid", "false cannot be combined with other kinds (leave it out)"),
+        ("all,gtid,-gtid", "gtid is both included and excluded (keep one of the two)"),
+        ("tables-filtered", "tables-filtered is left out on request, which is never refused"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, problem: str) -> None:

@@ -84,7 +84,7 @@ def limits_of(texts: Iterable[str], problems: list[Problem]) -> Limits:
     for name, text in given.items():
         if name not in names:
             shown, hint = shown_name(name), f"limits: {', '.join(names)}"
-            problems.append(Problem(f"--limit {shown}", f"there is no limit {shown!r}", hint))
+            problems.append(Problem(f"--limit {shown}", f"unknown limit {shown!r}", hint))
         elif not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS or not int(text):
             problems.append(Problem(f"--limit {name}", f"{quoted(text)} is not a number greater than 0"))
         else:
@@ -103,7 +103,7 @@ def open_input(name: str, option: str = "INPUT") -> Iterator[Input]:
         if sys.stdin is None:
             raise ConfigError([Problem(option, "stdin is closed", "give a file, or open it")])
         if sys.stdin.isatty():
-            typer.echo("Reading records from the terminal, one a line; Ctrl-D ends.", err=True)
+            typer.echo("Reading records from the terminal, one per line; press Ctrl-D to end.", err=True)
         yield Input(sys.stdin.buffer, "stdin", None)
         return
     path = Path(name)

@@ -151,7 +151,7 @@ def _partitions_of(records: RecordReader) -> int:
     partitions = max([1 + record.partition for record in records], default=0)
     if partitions > _MOST_CREATED:
         problem = f"there are records of partition {partitions - 1}, and it makes {_MOST_CREATED} at most"
-        raise ConfigError([Problem("--create", problem, "create it first, if that is what you want")])
+        raise ConfigError([Problem("--create", problem, "create it yourself if you need that many")])
     return partitions
 
 
@@ -190,7 +190,7 @@ def _too_old(records: RecordReader, name: str, topic: TopicInfo) -> str | None:
     if deleted := sum(age > kept for age in ages):
         return (
             f"{name} deletes records after {duration_text(kept)}, and {deleted} of them are older: "
-            "they will be gone soon after they are written; raise its retention.ms"
+            "they will be deleted soon after they are written; raise its retention.ms"
         )
     return None
 

@@ -33,7 +33,7 @@ from relay.text.redaction import plural, printable, shown_option
 _INDENT: Final = " " * 8
 #: Prefix of the keys of files that are needed to determine a configuration's effect.
 _READ_HERE: Final = "schema."
-_NEEDED: Final = "`relay run` needs it where it runs, and ends with status 2 without"
+_NEEDED: Final = "`relay run` needs it in its own environment, and exits with status 2 without it"
 NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of the target are not tested"
 
 
@@ -161,14 +161,14 @@ def _ddl(config: Config) -> str:
     waits, rows = config.waits_for_ddl, "rows of other partitions"
     if source.ddl_everywhere:
         return "in every partition of the source; " + (
-            f"{rows} wait for that of partition 0" if waits else "rows wait for none"
+            f"{rows} wait for that of partition 0" if waits else "rows do not wait"
         )
     of_others = Counter(first for topic, first in config.ddl_topics.items() if first != topic)
     where = "in partition 0 alone"
     if of_others:
         rows, where = "rows", _ddl_topics(of_others, len(config.source.topics))
     elif source.ddl_topics is not own_ddl:
-        where = "in partition 0 of each topic, as none of them has the DDL of another"
+        where = "in partition 0 of each topic, none of which has the DDL of another"
     return f"{where}; " + (f"{rows} wait for it" if waits else rows_do_not_wait(config, rows))
 
 

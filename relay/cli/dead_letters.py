@@ -35,8 +35,8 @@ from relay.text.redaction import plain_json, printable, to_json
 
 FAILED = 2
 _REPLAY_WARNING = (
-    "Replayed records stand behind newer ones of the same key: a reader that applies them in order may go "
-    "back to an older row. They have the header relay.source of their first position."
+    "Replayed records come after newer ones of the same key: a reader that applies them in order may go "
+    "back to an older row. Their header relay.source has their original position."
 )
 
 
@@ -126,7 +126,7 @@ def _list_summary(topic: str, chosen: list[DeadLetter], found: list[DeadLetter],
     if replayed:
         parts.append(f"replayed: {replayed} (--all shows them)")
     if others:
-        parts.append(f"records that are no dead letters: {others}")
+        parts.append(f"records that are not dead letters: {others}")
     return "; ".join(parts)
 
 
@@ -211,12 +211,12 @@ def show_dead_letter(request: ShowRequest) -> None:
     place = RecordPosition.parse(position if position.count("/") > 1 else f"{topic}/{position}")
     if place is None or place.topic != topic:
         hint = f"PARTITION/OFFSET in {topic}, as `list` shows it"
-        raise ConfigError([Problem("POSITION", f"{position!r} is no position of a dead letter", hint)])
+        raise ConfigError([Problem("POSITION", f"{position!r} is not the position of a dead letter", hint)])
     index = asyncio.run(_read_index(config, lambda each: each == place, quiet=request.quiet))
     found = next((each for each in index.dead_letters() if each.place == place), None)
     if found is None:
         hint = "`relay dead-letters list` shows all"
-        raise ConfigError([Problem("POSITION", f"there is no dead letter at {place}", hint)])
+        raise ConfigError([Problem("POSITION", f"no dead letter at {place}", hint)])
     record = plain_json(format_record(found.original, found.source.offset).rstrip(b"\n"))
     if request.as_json:
         typer.echo(to_json(_object(found) | {"record": orjson.Fragment(record)}))
@@ -269,7 +269,7 @@ async def _replay_alone(config: Config, wanted: DeadLetterFilter, request: Repla
 async def _replay(config: Config, wanted: DeadLetterFilter, request: ReplayRequest) -> Outcome:
     chosen = await _choose(config, wanted, request)
     if not chosen:
-        _say(request, "There are no dead letters to replay.")
+        _say(request, "No dead letters to replay.")
         return Outcome()
     own = filter(None, (config.dead_letter_topic, config.history_topic))
     topics = await target_topics(config, {*config.fixed_topics, *own})
@@ -301,7 +301,7 @@ async def _choose(config: Config, wanted: DeadLetterFilter, request: ReplayReque
     if len(own) < len(found):
         topics = ", ".join(sorted({each.original.topic for each in found} - config.target_topics.keys()))
         others = len(found) - len(own)
-        _say(request, f"dead letters of other topics ({printable(topics)}), left alone: {others}")
+        _say(request, f"dead letters of other topics ({printable(topics)}), not replayed: {others}")
     names = {wanted.route}
     if wanted.route is None:
         corrected = {each.route for each in own if config.is_corrected(each.route)}
@@ -319,7 +319,7 @@ async def _choose(config: Config, wanted: DeadLetterFilter, request: ReplayReque
         routes = "; ".join(sorted({each.route for each in own} - names))
         _say(
             request,
-            f"dead letters of other routes ({printable(routes)}), left alone: {len(own) - len(chosen)}; "
+            f"dead letters of other routes ({printable(routes)}), not replayed: {len(own) - len(chosen)}; "
             "--route NAME takes those of one of them",
         )
     return [each for same in by_original(chosen)[: request.limit] for each in same]

@@ -114,10 +114,10 @@ def _nothing(request: ImportRequest, found: _Found) -> Problem:
     """Return the problem that there is nothing to import, before the history is read."""
     option = IMPORT.dump if request.url is None else "--from-database"
     if not found.left_out:
-        return Problem(option, "defines no table that is understood, so nothing is imported")
+        return Problem(option, "defines no table that relay understands; nothing was imported")
     count = f"{found.left_out} table{'s'[: found.left_out != 1]}"
     hint = "see include_tables and exclude_tables in [route]"
-    return Problem(option, f"defines {count}, of which the route chooses none", hint)
+    return Problem(option, f"defines {count}, none of which the route includes", hint)
 
 
 def _moment(request: ImportRequest) -> int | None:
@@ -127,7 +127,7 @@ def _moment(request: ImportRequest) -> int | None:
         problems.append(Problem("INPUT", "records are imported without --sql and --from-database"))
     if request.sql and request.url is not None:
         problems.append(
-            Problem("--from-database", f"{IMPORT.dump} is given, too", "import one after the other")
+            Problem("--from-database", f"{IMPORT.dump} is also given", "import one after the other")
         )
     for name, value in (("--password-file", request.password_file), ("--ca-file", request.ca_file)):
         if value is not None and request.url is None:
@@ -198,19 +198,19 @@ def _warn(config: Config, catalog: Catalog, definitions: list[Definition]) -> No
         at, schema = catalog.newest(each.table)
         if schema is None and at is not None and at.topic:
             say_warning(
-                f"{each.table}: a statement of the stream does not fit this definition "
-                f"({RecordPosition(at.topic, at.partition, at.offset)}), so from there on the table is "
-                "unknown: the definition may be younger than the statement, see --as-of"
+                f"{each.table}: a statement in the stream does not fit this definition "
+                f"({RecordPosition(at.topic, at.partition, at.offset)}), so the table is unknown from "
+                "there on: the definition may be newer than the statement, see --as-of"
             )
     route = config.route
     if unknown := undefined(catalog, chosen_tables(route.include_tables, ())):
-        say_warning(f"no definition is known of any table of include_tables {', '.join(unknown)}")
+        say_warning(f"no definition is known for any table of include_tables {', '.join(unknown)}")
 
 
 def _summary(found: _Found, new: list[ProducerRecord], changed: int) -> str:
     defined = len(found.definitions)
     return (
         f"tables defined: {defined}, imported: {len(new)}, {changed} of them changed, "
-        f"known already: {defined - len(new)}, not chosen by the route: {found.left_out}, "
+        f"already known: {defined - len(new)}, not included by the route: {found.left_out}, "
         f"not understood: {len(found.problems)}"
     )

@@ -98,13 +98,13 @@ def _schemas(place: str | None) -> FindSchema | None:
 
 
 def _lines(found: Detection, name: str, read_at: Mapping[RecordPosition, str], again: Again) -> Iterator[str]:
-    yield f"{name}: {found.records} record{'s'[: found.records != 1]} looked at"
+    yield f"{name}: {found.records} record{'s'[: found.records != 1]} examined"
     for dialect in found.dialects:
         yield ""
         yield from _dialect_lines(dialect, read_at[dialect.first], again)
     if found.unknown:
         yield ""
-        yield f"{found.unknown} of no format that relay knows"
+        yield f"{found.unknown} in an unknown format"
     if found.empty:
         yield f"{found.empty} without a value (tombstones)"
 
@@ -226,14 +226,16 @@ def _choose(found: Detection, options: tuple[str, ...], option: str) -> Chosen:
     """Return the protocol of most records, with the options that reading it needs."""
     readable = [each for each in found.dialects if each.protocols]
     if not found.records:
-        raise ConfigError([Problem(f"{option} auto", "there is no record to tell by", "name the protocol")])
+        raise ConfigError(
+            [Problem(f"{option} auto", "no record to detect the protocol from", "name the protocol")]
+        )
     if not found.dialects:
         hint = "name the protocol; `relay formats` lists them"
-        raise ConfigError([Problem(f"{option} auto", "the records are of no format that relay knows", hint)])
+        raise ConfigError([Problem(f"{option} auto", "unknown format of the records", hint)])
     if not readable or readable[0] is not found.dialects[0]:
         first = found.dialects[0]
         why = f": {first.refusal}" if first.refusal else ", which relay does not read"
-        hint = f"if it is another protocol, name it with {option}"
+        hint = f"to read it anyway, name the protocol with {option}"
         raise ConfigError([Problem(f"{option} auto", f"this looks like {first.said}{why}", hint)])
     dialect = readable[0]
     if not dialect.protocol:

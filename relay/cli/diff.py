@@ -122,7 +122,7 @@ def _prepared(request: DiffRequest, asked: Sequence[SideRequest]) -> _Prepared:
     options = [key_values(side.options, spelling.option, problems) for side, spelling in sides]
     limits, keys = limits_of(request.limits, problems), _keys(request.keys, problems)
     if request.left == request.right == STANDARD:
-        problems.append(Problem("B", "is stdin, as A is", "name a file"))
+        problems.append(Problem("B", "is stdin, which A already reads", "name a file"))
     chosen = Selection()
     try:
         chosen = Selection(tables=chosen_tables(request.include_tables, request.exclude_tables))
@@ -161,7 +161,7 @@ def _diff(request: DiffRequest, asked: Sequence[SideRequest], inputs: Sequence[I
         explainer = Explainer(named, resolvers, limits)
         explain = explainer
         if explainer.problem and not request.quiet:
-            say_warning(f"protocol losses cannot be told apart from other differences: {explainer.problem}")
+            say_warning(f"cannot distinguish protocol losses from other differences: {explainer.problem}")
     comparison = Comparison(explain, request.window, request.examples, keys)
     sides = []
     for number, opened in enumerate(inputs):
@@ -406,7 +406,7 @@ def _read(side: _Side) -> str:
 
 def _lost(losses: Counter[Loss]) -> str:
     return (
-        f"by what the protocols cannot say: {listed({str(word): count for word, count in losses.items()})}"
+        f"caused by protocol losses: {listed({str(word): count for word, count in losses.items()})}"
         if losses
         else ""
     )

@@ -116,7 +116,7 @@ def _report(error: BaseException, *, show_traceback: bool) -> None:
     elif not isinstance(error, KeyboardInterrupt):
         advice = "" if show_traceback else "; RELAY_TRACEBACK=1 shows where"
         say_error(
-            f"this is a bug in relay, please report it (CONTRIBUTING.md says where){advice}: "
+            f"this is a bug in relay, please report it (see CONTRIBUTING.md){advice}: "
             f"{type(error).__name__}: {describe(error)}"
         )
 

@@ -37,11 +37,11 @@ from relay.text.redaction import printable, quoted, to_json
 
 _POLICIES: Mapping[Policy, str] = {
     Policy.STOP: "relay stops before this record",
-    Policy.SKIP: "relay passes over this record and counts it",
-    Policy.DEAD_LETTER: "relay writes this record to {topic} and goes on",
+    Policy.SKIP: "relay skips this record and counts it",
+    Policy.DEAD_LETTER: "relay writes this record to {topic} and continues",
 }
 #: Applies to every policy but `stop`.
-_BUDGET: Final = "; it stops before this record where more fail than [errors] allows ({keys})"
+_BUDGET: Final = "; it stops before this record if more records fail than [errors] allows ({keys})"
 
 
 #: Counters by meaning: headings, their styles and the kinds below them.
@@ -85,7 +85,7 @@ def place_of(request: ExplainRequest, config: Config) -> RecordPosition:
     if request.position is None:
         return _of_parts(*parts, config)
     if any(part is not None for part in parts):
-        message, hint = "is given beside --topic, --partition or --offset", "keep one of the two"
+        message, hint = "cannot be combined with --topic, --partition or --offset", "keep one of the two"
         raise ConfigError([Problem("POSITION", message, hint)])
     text = request.position
     if text.count("/") == 1:
@@ -93,7 +93,7 @@ def place_of(request: ExplainRequest, config: Config) -> RecordPosition:
     place = RecordPosition.parse(text)
     if place is None:
         hint = "write TOPIC/PARTITION/OFFSET, such as orders/3/4711"
-        raise ConfigError([Problem("POSITION", f"{quoted(request.position)} is no position", hint)])
+        raise ConfigError([Problem("POSITION", f"{quoted(request.position)} is not a position", hint)])
     return place._replace(topic=_topic(config, place.topic, "POSITION"))
 
 
@@ -123,7 +123,7 @@ def _topic(config: Config, given: str | None, path: str) -> str:
     if given not in topics:
         problem = "lacks the topic"
         if given is not None:
-            problem = f"{given!r} is no source topic of this configuration"
+            problem = f"{given!r} is not a source topic of this configuration"
         raise ConfigError([Problem(path, problem, "its source topics are: " + ", ".join(topics))])
     return given
 
@@ -190,12 +190,12 @@ def _record_of(found: Lookup, place: RecordPosition) -> ConsumerRecord:
     if found.first < found.end:
         held = f"it holds the offsets {found.first} to {found.end - 1}"
     if place.offset < found.first:
-        problem = f"{where} does not hold {place.offset} any more: {held}"
+        problem = f"{where} no longer has offset {place.offset}: {held}"
     elif place.offset >= found.end:
-        problem = f"{where} does not hold {place.offset} yet: {held}"
+        problem = f"{where} does not have offset {place.offset} yet: {held}"
     else:
-        why = "a transaction's mark, or aborted, or compacted"
-        following = "there is none behind it"
+        why = "a transaction marker, aborted, or compacted"
+        following = "there is none after it"
         if found.record is not None:
             following = f"the next one is {found.record.offset}"
         problem = f"{where} has no record at {place.offset} ({why}): {following}"
@@ -330,7 +330,7 @@ def _output_lines(explanation: Explanation) -> list[Line]:
         lines.append([(f"  {joins}", "dim")])
     if explanation.unchecked:
         lines.append(
-            [(f"  whether the target takes it is not known: {printable(explanation.unchecked)}", "yellow")]
+            [(f"  unknown whether the target accepts it: {printable(explanation.unchecked)}", "yellow")]
         )
     return lines
 

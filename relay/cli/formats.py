@@ -25,10 +25,9 @@ from relay.core.loss_texts import RouteLoss, large_row_losses, route_losses
 from relay.model.errors import ConfigError, Problem
 
 _COUNTED = (
-    "What is lost is counted, by the kinds in brackets; the target option strict refuses all of it, or some "
-    "kinds."
+    "relay counts losses by the kinds in brackets; the target option strict refuses all or some of them."
 )
-_PROFILE = "options for a certain kind of reader, together; one that is given besides wins"
+_PROFILE = "preset options for one kind of reader; options given as well take precedence"
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -80,7 +79,7 @@ def formats(request: FormatsRequest) -> None:
 
 def _profile_problems(target: str | None, target_options: Sequence[str]) -> Iterator[Problem]:
     if target is None:
-        yield Problem("--profile", "belongs to no protocol", "add --to PROTOCOL")
+        yield Problem("--profile", "needs a protocol", "add --to PROTOCOL")
     if any(text.startswith(f"{PROFILE}=") for text in target_options):
         yield Problem("--profile", "is also in --to-option", "keep one")
 
@@ -91,7 +90,7 @@ def _side(
     options = key_values(texts, f"--{side}-option", problems)
     if name is None:
         if texts:
-            problems.append(Problem(f"--{side}-option", "belongs to no protocol", f"add --{side} PROTOCOL"))
+            problems.append(Problem(f"--{side}-option", "needs a protocol", f"add --{side} PROTOCOL"))
         return None
     try:
         codec = codec_named(name, side)
@@ -161,7 +160,7 @@ def show_profile(codec: Codec, profile: str, given: Mapping[str, str], *, as_jso
     ]
     for line in layout.pairs(rows, layout.width()):
         typer.echo(line)
-    typer.echo("An option that is given besides wins.")
+    typer.echo("Options given as well take precedence.")
 
 
 def _description(annotation: Any) -> str:  # noqa: ANN401 - any annotation
@@ -247,7 +246,7 @@ def _print_route(source: str, target: str, lost: list[RouteLoss], *, as_json: bo
     if as_json:
         _echo_json({"from": source, "to": target, "lost": [msgspec.structs.asdict(loss) for loss in lost]})
     elif not lost:
-        typer.echo(f"{source} -> {target}: nothing is lost that {source} can say.")
+        typer.echo(f"{source} -> {target}: no losses.")
     else:
         columns = layout.width()
         typer.echo(f"{source} -> {target} cannot carry, where a message has it:")

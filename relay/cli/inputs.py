@@ -39,7 +39,7 @@ _OF_SYSTEM: Final = re.compile(r"\(os error (\d+)\)$").search
 #: Maximum bytes of text that may be one document over several lines.
 _MOST_PRINTED: Final = 64 << 20
 _LONG_LIST: Final = (
-    "a JSON list begins here that is too long to be read as one: write a record a line (jq -c '.[]')"
+    "a JSON list begins here that is too long to read at once: write one record per line (jq -c '.[]')"
 )
 
 

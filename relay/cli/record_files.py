@@ -242,7 +242,7 @@ class RecordWriter:
                 raise
             reason = error.strerror or error
             raise ServiceError(
-                f"cannot write {self._name}: {reason}; what was written until then is kept"
+                f"cannot write {self._name}: {reason}; records written so far are kept"
             ) from error
 
     def _cut_half_line(self, data: bytearray, sent: int) -> None:

@@ -64,7 +64,7 @@ def with_partitions(source: Input) -> Iterator[Known]:
                 kept.writelines(lines)
                 kept.seek(0)
             except OSError as error:
-                reason = f"{error.strerror or error}; a file as input needs no room there"
+                reason = f"{error.strerror or error}; input from a file needs no space there"
                 raise ServiceError(f"cannot keep {source.name} in {gettempdir()}: {reason}") from error
             partitions = _partitions(kept)
             kept.seek(0)

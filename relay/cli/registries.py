@@ -12,7 +12,7 @@ from relay.model.errors import ConfigError, Problem
 
 _HINTS = {
     "source": "name its URL, or a file of schemas",
-    "target": "name its URL, or a file, which is made with the first schema",
+    "target": "name its URL, or a file, which is created with the first schema",
 }
 
 

@@ -15,7 +15,7 @@ def apply_schema_dumps(dumps: DumpOptions, translator: Translator, *, quiet: boo
     """Add the definitions to a translator, and warn of unsupported statements. Raises ConfigError."""
     if not dumps.files:
         if dumps.database is not None or dumps.as_of != "start":
-            about = f"{USUAL.dump_database} and {USUAL.dump_as_of} are about its dumps"
+            about = f"{USUAL.dump_database} and {USUAL.dump_as_of} apply to its dumps"
             raise ConfigError([Problem(USUAL.dump, f"is missing, and {about}")])
         return
     from relay.io.definition_files import read_dumps  # compiles patterns that few runs need

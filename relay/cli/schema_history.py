@@ -125,7 +125,7 @@ def _named(name: str, known: list[_Known]) -> list[_Known]:
     if name not in by_name:
         near = difflib.get_close_matches(name, list(by_name), n=3, cutoff=0.5)
         hint = "did you mean " + " or ".join(near) + "?" if near else "`relay schema-history show` lists all"
-        raise ConfigError([Problem("--table", f"the history knows no table {name!r}", hint)])
+        raise ConfigError([Problem("--table", f"the history has no table {name!r}", hint)])
     return by_name[name]
 
 
@@ -296,7 +296,7 @@ def _changing(
 def _contradiction(reader: RecordReader, record: ConsumerRecord) -> ConfigError:
     place = printable(str(record.place))
     problem = f"{reader.name} line {reader.line}: the history has another record of {place}"
-    hint = "its records are of another topic of that name: --topic gives them a name of their own"
+    hint = "its records are from another topic of that name: use --topic to give them a different name"
     return ConfigError([Problem("INPUT", problem, hint)])
 
 
@@ -309,12 +309,12 @@ def repair(request: RepairRequest) -> int:
     _, unreadable = entries_of(read_history_kept(config, quiet=quiet))
     topic = config.history_topic
     if not unreadable:
-        say(f"schema history {topic}: there is nothing to repair")
+        say(f"schema history {topic}: nothing to repair")
         return 0
     for each in unreadable:
         say(f"{each}; {_LOST_WITH[each.is_foreign]}")
     if not request.yes:
-        say_error("nothing was changed; --yes does it")
+        say_error("nothing was changed; add --yes to do it")
         return FAILED
     now_ms = int(time.time() * 1000)
     nothing = [
@@ -325,7 +325,7 @@ def repair(request: RepairRequest) -> int:
     with quiet_client():
         asyncio.run(write(config, nothing, ProgressReport(f"repairing {topic}", quiet=quiet)))
     if not quiet:
-        say(f"records taken out of {topic}: {len(nothing)}")
+        say(f"records removed from {topic}: {len(nothing)}")
     if left := len(unreadable) - len(nothing):
         say_error(f"records without a key, which only retention can remove: {left}")
         return FAILED
@@ -354,7 +354,7 @@ def reset(request: ResetRequest) -> int:
     if not request.yes:
         for line in (*_consequences(topic, len(entries)), _running(config, running)):
             say(line)
-        say_error("nothing was changed; --yes does it")
+        say_error("nothing was changed; add --yes to do it")
         return FAILED
     if isinstance(running, int) and running:
         why = f"group {group} has {running} members"
@@ -366,26 +366,29 @@ def reset(request: ResetRequest) -> int:
     with quiet_client():
         asyncio.run(write(config, nothing, ProgressReport(f"emptying {topic}", quiet=quiet)))
     if not quiet:
-        say(f"records taken out of {topic}: {len(entries)}")
+        say(f"records removed from {topic}: {len(entries)}")
     return 0
 
 
 def _consequences(topic: str, count: int) -> list[str]:
     return [
         f"schema history {topic} has {count} records.",
-        "Without them relay knows a table only from its next CREATE TABLE on. Until then its rows are read",
-        "with the types that their messages tell, and counted as schema-inferred.",
-        "`relay schema-history export` keeps a copy, which `import` puts back.",
-        "Stop all instances first: one that runs keeps what it knows, and adds to the history.",
+        "Without them relay knows a table only from its next CREATE TABLE on. Until then relay infers the",
+        "column types of its rows from the messages, and counts the rows as schema-inferred.",
+        "`relay schema-history export` saves a copy, which `import` restores.",
+        "Stop all instances first: a running one keeps its definitions and adds to the history.",
     ]
 
 
 def _running(config: Config, members: int | str) -> str:
     group = config.source.group_id
     if isinstance(members, str):
-        return f"relay cannot tell whether instances run: {members}."
+        return f"relay cannot determine whether instances are running: {members}."
     if members:
         return f"Group {group} has {members} members now."
     if config.delivery.mode is Mode.EXACTLY_ONCE:
-        return "relay cannot tell whether instances run: with exactly-once they do not join the group."
+        return (
+            "relay cannot determine whether instances are running: with exactly-once they do not join the "
+            "group."
+        )
     return f"Group {group} has no members now."

@@ -47,12 +47,12 @@ def locate(request: Topic) -> Located:
     """Find the topic and its brokers. Raises ConfigError."""
     if request.config is not None:
         if request.brokers is not None:
-            message = "cannot stand beside --config, which names the brokers"
+            message = "cannot be combined with --config, which has the brokers"
             raise ConfigError([Problem("--brokers", message, "leave one of them out")])
         return _of_config(request, load_config(request.config, request.settings))
     if request.brokers is None:
         hint = "--brokers host:9092, or --config relay.toml with its security"
-        raise ConfigError([Problem("--brokers", "is missing: where are the topic's brokers?", hint)])
+        raise ConfigError([Problem("--brokers", "is missing: the topic's brokers are not known", hint)])
     if request.topic is None:
         raise ConfigError([Problem(request.option, "is missing", "name the topic")])
     for server in split_servers(request.brokers):
@@ -110,7 +110,7 @@ def part_of(
     first, end = _offsets(offsets, problems)
     is_bounded = request.since or until or offsets or everything
     if is_bounded and request.last is not None:
-        message = "cannot stand beside --since, --until, --offsets or --all"
+        message = "cannot be combined with --since, --until, --offsets or --all"
         problems.append(Problem("--last", message, "leave one of them out"))
     if problems:
         raise ConfigError(problems)
@@ -135,7 +135,7 @@ def _offsets(text: str | None, problems: list[Problem]) -> tuple[int | None, int
     found = _OFFSETS.fullmatch(text)
     if found is None or text == "..":
         hint = "for example 100..200 (without 200), 100.., ..200, or 100 alone"
-        problems.append(Problem("--offsets", f"{text!r} is no range of offsets", hint))
+        problems.append(Problem("--offsets", f"{text!r} is not a range of offsets", hint))
         return None, None
     first, end, alone = found.groups()
     if alone is not None:

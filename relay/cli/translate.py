@@ -179,7 +179,9 @@ def _problems(request: TranslateRequest) -> list[Problem]:
             Problem("--dead-letters", "nothing would be written there", "add --on-error dead-letter")
         )
     if request.dead_letters == STANDARD:
-        problems.append(Problem("--dead-letters", "cannot be stdout, where the output goes", "name a file"))
+        problems.append(
+            Problem("--dead-letters", "cannot be stdout, which receives the output", "name a file")
+        )
     inputs = request.inputs or (STANDARD,)
     files = {
         **{"INPUT" if not number else f"INPUT {number + 1}": name for number, name in enumerate(inputs)},
@@ -249,7 +251,10 @@ class _Run:
             error.add_note(self._reader.where(record))
             refused = self._errors.apply(error, record, self._translator)
             if refused.policy is Policy.STOP:
-                self._end = "stopped: ", "; --on-error skip or dead-letter goes on behind such a record"
+                self._end = (
+                    "stopped: ",
+                    "; use --on-error skip or dead-letter to continue after such a record",
+                )
                 named = self._hints.named(error, record)
                 raise named from named.__cause__
             self._go_on(record, error, refused)

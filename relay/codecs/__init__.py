@@ -119,7 +119,7 @@ def codec_named(name: str, key_path: str) -> Codec:
         raise ConfigError(broken)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = "did you mean " + " or ".join(near) + "?" if near else "protocols: " + ", ".join(names)
-    problems = [Problem(key_path, f"there is no protocol {quoted(name)}", hint)]
+    problems = [Problem(key_path, f"unknown protocol {quoted(name)}", hint)]
     raise ConfigError([*problems, *plugin_problems()])
 
 

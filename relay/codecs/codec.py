@@ -227,14 +227,17 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
     strict: Annotated[
         str,
         Meta(
-            description="refuse a record instead of losing anything of it; or kinds: decimal-digits,gtid, or "
-            "all but some: all,-commit-ts",
+            description="refuse a record that would lose anything; or only some kinds: decimal-digits,gtid, "
+            "or all but some: all,-commit-ts",
             extra={**_TARGET, "form": "true, false or kinds"},
         ),
     ] = "false"
     ddl: Annotated[
         KeepOrDrop,
-        Meta(description="statements: written, or left out and counted; relay learns both", extra=_TARGET),
+        Meta(
+            description="DDL statements: written, or left out and counted; relay applies both to its schemas",
+            extra=_TARGET,
+        ),
     ] = "keep"
     watermarks: Annotated[
         KeepOrDrop, Meta(description="watermarks: written, or left out and counted", extra=_TARGET)
@@ -270,7 +273,10 @@ class ZonedOptions(Options, frozen=True):
 
     timezone: Annotated[
         str,
-        Meta(description="zone of TIMESTAMP text on this side: a name (Asia/Shanghai) or an offset (+08:00)"),
+        Meta(
+            description="time zone of TIMESTAMP text on this side: a name (Asia/Shanghai) or an offset "
+            "(+08:00)"
+        ),
     ] = "UTC"
 
     def problems(self) -> list[Problem]:

@@ -155,7 +155,7 @@ def _text_in_json(message: Message) -> Sign | None:
         return None
     if not inner.lstrip().startswith(("{", "[")):
         return None
-    title = "JSON in a JSON string, as a JsonConverter makes it of text that is JSON already"
+    title = "JSON in a JSON string, as a JsonConverter writes text that is already JSON"
     return Sign(Strength.CERTAIN, title, "a string that begins with a brace")
 
 
@@ -185,7 +185,7 @@ def _by_pattern(title: str, evidence: str, pattern: re.Pattern[bytes]) -> Signs:
 def _json_schema(message: Message) -> Sign | None:
     if message.avro is None or message.avro[:1] != b"{":
         return None
-    evidence = "JSON behind the id of a registry's schema"
+    evidence = "JSON after the id of a registry's schema"
     return Sign(Strength.LIKELY, "JSON Schema with the number of a schema registry", evidence)
 
 
@@ -196,7 +196,7 @@ def _protobuf_of_registry(message: Message) -> Sign | None:
     body = message.avro
     if body is None or message.schema or body[:1] != b"\0" or not _is_protobuf(body[1:]):
         return None
-    evidence = "indexes and fields behind the id of a registry's schema"
+    evidence = "indexes and fields after the id of a registry's schema"
     return Sign(Strength.LIKELY, "Protobuf with the id of a schema registry", evidence)
 
 
@@ -239,7 +239,7 @@ def _avro_of_apicurio(message: Message) -> Sign | None:
         return None
     if not 0 < int.from_bytes(value[:_LONG_PREFIX_BYTES], "big") < 1 << 32:
         return None
-    title = "Avro with a schema id of 8 bytes, as Apicurio's serializers write it by themselves"
+    title = "Avro with a schema id of 8 bytes, as Apicurio's serializers write it by default"
     return Sign(Strength.LIKELY, title, "with apicurio.registry.as-confluent=true they write 4")
 
 

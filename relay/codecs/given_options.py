@@ -144,7 +144,7 @@ def _unknown_option(codec: Codec, name: str, names: Sequence[str], key_path: str
     shown = shown_name(name)
     message = f"{codec.name} has no option {shown!r}"
     renamed = RENAMED_OPTIONS.get(name)
-    hint = f"it is called {renamed} now" if renamed in names else _near(name, names, "options")
+    hint = f"it was renamed to {renamed}" if renamed in names else _near(name, names, "options")
     return Problem(f"{key_path}.{shown}", message, hint)
 
 
@@ -156,7 +156,7 @@ def _near(name: str, names: Iterable[str], kind: str) -> str:
 
 
 def _wrong_side(path: str, only: Side | None, side: Side) -> Problem:
-    message = f"is an option of the {only} side, and would do nothing on the {side} side"
+    message = f"applies to the {only} side and has no effect on the {side} side"
     return Problem(path, message, f"give it to the {only}, or leave it out")
 
 
@@ -175,7 +175,7 @@ def idle_options(codec: Codec, given: Mapping[str, str], key_path: str) -> list[
             reasons[name] = f"{codec.name} writes none" + (" with these options" if may_be else "")
     profile = codec.profiles.get(given.get(PROFILE, ""))
     if profile is not None and profile.keys() <= given.keys():
-        reasons[PROFILE] = "each option that it sets is also given"
+        reasons[PROFILE] = "every option that it sets is also given"
     return [
         Problem(f"{key_path}.{name}", f"has no effect: {reasons[name]}") for name in given if name in reasons
     ]

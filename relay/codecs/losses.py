@@ -192,17 +192,17 @@ def _faults(names: list[str]) -> Iterator[tuple[str, str]]:
     for name in names:
         kind = name.removeprefix("-")
         if name in _NONE and len(names) > 1:
-            yield f"{name} stands alone", "leave it out beside kinds"
+            yield f"{name} cannot be combined with other kinds", "leave it out"
         elif name in _ALL or name in _NONE:
             continue
         elif kind not in _KINDS:
             yield f"unknown kind of loss {quoted(kind)}", _near(kind)
         elif _KINDS[kind] in _ON_REQUEST:
-            yield f"{kind} is what was left out on request, which is never refused", "leave it out"
+            yield f"{kind} is left out on request, which is never refused", "leave it out"
         elif kind != name and not takes_all:
-            yield f"{name} takes nothing away where nothing is refused", f"write all,{name}"
+            yield f"{name} excludes a kind, but no kinds are refused", f"write all,{name}"
         elif name in names and kind != name and kind in names:
-            yield f"{kind} is both named and taken away", "keep one of the two"
+            yield f"{kind} is both included and excluded", "keep one of the two"
 
 
 def _names(text: str) -> list[str]:
@@ -220,7 +220,7 @@ def _names(text: str) -> list[str]:
 
 def _near(kind: str) -> str:
     if kind in _RENAMED:
-        return f"it is called {_RENAMED[kind]} now"
+        return f"it was renamed to {_RENAMED[kind]}"
     found = difflib.get_close_matches(kind, [*_KINDS, "all"], n=_NEAR, cutoff=0.5)
     if found:
         return "did you mean " + " or ".join(found) + "?"
@@ -301,7 +301,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     `exact_decimals`: all digits of DECIMAL. `every_date`: zero dates, dates that are not in the calendar,
     years below 100. `every_time`: TIME beyond a day, years far from now, all digits of a second.
     `null_beside_default`: NULL in a column that has a default. `source_name`: the name of the source, TiCDC's
-    cluster id. `snapshot`: that a row was read from a table and not from the log. `query`: the statement that
+    cluster id. `snapshot`: whether a row comes from a snapshot or from the log. `query`: the statement that
     changed the row. `physical_partition`: the table id of a partitioned table's partition. `column_charset`,
     `column_collation`: of the columns after a statement, besides its text; `column_enum_charset`: of those
     that are ENUM or SET. `schema_id`: Maxwell's number of a schema. `binlog_row`: a row's number in its event

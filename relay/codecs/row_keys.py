@@ -54,7 +54,7 @@ def without_key(
     """Return the error for a row that lacks columns of the key chosen by a rule."""
     lacking = ", ".join(quoted(name) for name in wanted if name not in has)
     reason = (
-        f"a row of {printable(str(table))} has no column {lacking}, and its rule of [[target.topics]] makes "
-        "the key of it"
+        f"a row of {printable(str(table))} has no column {lacking}, and its rule in [[target.topics]] uses "
+        "it for the key"
     )
     return KeyColumnsMissing(protocol, "key", reason)

@@ -205,7 +205,7 @@ def _is_like_a_choice(details: ErrorDetails) -> bool:
 
 def _unknown(path: tuple[str, ...]) -> Problem:
     renamed = new_name(path)
-    hint = f"it is called {renamed} now" if renamed else near(path[-1], _keys(path[:-1]))
+    hint = f"it was renamed to {renamed}" if renamed else near(path[-1], _keys(path[:-1]))
     return Problem(_shown_path(path), "unknown key", hint)
 
 

@@ -16,7 +16,7 @@ import orjson
 
 from relay.model.records import ConsumerRecord, ProducerRecord
 
-_BASE64_HINT = 'bytes that are no UTF-8 are written as {"base64": "…"}'
+_BASE64_HINT = 'bytes that are not UTF-8 are written as {"base64": "…"}'
 
 
 class _Base64(msgspec.Struct, gc=False, forbid_unknown_fields=True):

@@ -1,6 +1,6 @@
 """A million messages through one relay: its memory must stay, and it must keep up.
 
-Records come at a steady rate that relay can follow. Its resident memory is looked at every second; what
+Records come at a steady rate that relay can follow. Its resident memory is examined every second; what
 counts is that the highest value of the last quarter is not more than 1.05 times that of the second quarter,
 and that everything is committed at the end.
 """

@@ -246,7 +246,7 @@ async def test_a_topic_in_place_of_a_file(kafka: Any, relay: Relay, tmp_path: Pa
     result = await call(relay, "inspect", "--from", "auto", *where, "--last", "3", "--json")
     assert len(result.stdout.splitlines()) == 3
     result = await route.run("detect")
-    assert (result.exit_code, f"topic {route.source}: 68 records looked at" in result.stdout) == (0, True)
+    assert (result.exit_code, f"topic {route.source}: 68 records examined" in result.stdout) == (0, True)
     result = await route.run("capture", "--last", "2")
     assert len(records_of(result.stdout)) == 2
 

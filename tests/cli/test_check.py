@@ -78,8 +78,8 @@ def test_without_connect_no_broker_is_asked(tmp_path: Path) -> None:
     assert status == 0
     assert out.splitlines()[0] == "configuration is valid"
     assert errors.splitlines() == [
-        f"warning: source.security.{name} cannot be read: No such file or directory (`relay run` needs it where "
-        "it runs, and ends with status 2 without)"
+        f"warning: source.security.{name} cannot be read: No such file or directory (`relay run` needs it in its "
+        "own environment, and exits with status 2 without it)"
         for name in ("ca_file: /ca.pem", "password_file: /pw")
     ]
     assert "orders → orders.canal" in out
@@ -158,8 +158,8 @@ DOES_NOT_WAIT = (
                 why='wait_for_ddl = "auto" without a history_topic'
             ),
         ),
-        ("ticdc-open-protocol", "", "in every partition of the source; rows wait for none"),
-        ("ticdc-debezium", "wait_for_ddl = false", "in every partition of the source; rows wait for none"),
+        ("ticdc-open-protocol", "", "in every partition of the source; rows do not wait"),
+        ("ticdc-debezium", "wait_for_ddl = false", "in every partition of the source; rows do not wait"),
         (
             "ticdc-debezium",
             "wait_for_ddl = true",
@@ -184,7 +184,7 @@ def test_what_rows_do_before_their_ddl_is_said(
         (
             ["shop"],
             "",
-            "in partition 0 of each topic, as none of them has the DDL of another; " + WAITS,
+            "in partition 0 of each topic, none of which has the DDL of another; " + WAITS,
         ),
         (["shop.db.a", "shop"], "", "in shop for 1 other topic; " + WAIT),
         (

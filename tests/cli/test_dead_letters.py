@@ -153,7 +153,7 @@ async def test_records_that_are_no_dead_letters_are_passed_over(
     await kafka.produce(route.dead, [ConsumerRecord("", partitions - 1, 0, 5, None, b"something else")])
     result = await route.run("dead-letters", "list")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "records that are no dead letters: 1" in result.stderr
+    assert "records that are not dead letters: 1" in result.stderr
 
 
 async def test_show_gives_one_dead_letter_with_its_record(route: Route) -> None:
@@ -358,7 +358,7 @@ async def test_dead_letters_of_other_topics_are_left_alone(route: Route) -> None
     await bury(route, [mine, msgspec.structs.replace(other, topic="another")])
     result = await route.run("dead-letters", "replay")
     assert result.exit_code == 0
-    assert "dead letters of other topics (another), left alone: 1" in result.stderr
+    assert "dead letters of other topics (another), not replayed: 1" in result.stderr
     assert await route.kafka.length(route.target) == 1
     assert await offsets(route) == [other.offset]
 
@@ -374,7 +374,7 @@ async def test_routes_that_share_a_topic_replay_their_own_dead_letters(route: Ro
     result = await route.run("dead-letters", "replay")
     assert result.exit_code == 0, result.stderr
     assert (
-        f"dead letters of other routes ({own_name(other)}), left alone: 2; --route NAME takes"
+        f"dead letters of other routes ({own_name(other)}), not replayed: 2; --route NAME takes"
         in result.stderr
     )
     assert [await route.kafka.length(each.target) for each in (route, other)] == [3, 0]

@@ -107,14 +107,14 @@ def test_a_bootstrap_that_is_none_is_refused_in_a_configuration(tmp_path: Path, 
     [
         (("--database", "shop"), "--database: is for definitions"),
         (("in.jsonl", "--sql", str(DUMP)), "INPUT: records are imported without --sql"),
-        (("--sql", str(DUMP), "--from-database", "mysql://u@h"), "--from-database: --sql is given, too"),
+        (("--sql", str(DUMP), "--from-database", "mysql://u@h"), "--from-database: --sql is also given"),
         (("--sql", str(DUMP), "--as-of", "now"), "--as-of: is neither"),
         (("--sql", str(DUMP), "--ca-file", "x"), "--ca-file: is for --from-database"),
-        (("--sql", "EMPTY"), "--sql: defines no table that is understood, so nothing is imported"),
+        (("--sql", "EMPTY"), "--sql: defines no table that relay understands; nothing was imported"),
         (("--sql", "EMPTY"), "no statement defines a table in "),
         (
             ("--sql", str(DUMP), "--set", "route.include_tables=x.y"),
-            ", of which the route chooses none (see include_tables",
+            ", none of which the route includes (see include_tables",
         ),
     ],
 )
@@ -140,10 +140,10 @@ async def test_a_dump_in_the_history_is_known_to_a_relay(
     result = await history(route, "import", "--sql", DUMP)
     assert result.exit_code == 0, result.stderr
     assert (
-        "tables defined: 1, imported: 1, 0 of them changed, known already: 0, not chosen by the route: 1"
+        "tables defined: 1, imported: 1, 0 of them changed, already known: 0, not included by the route: 1"
         in (result.stderr)
     )
-    assert "warning: no definition is known of any table of include_tables shop.items" in result.stderr
+    assert "warning: no definition is known for any table of include_tables shop.items" in result.stderr
     (shown,) = objects(await history(route, "show", "--json"))
     assert (shown["table"], shown["columns"], shown["state"]) == ("orders", 5, "known")
     listed = await history(route, "show", "--quiet")
@@ -156,7 +156,7 @@ async def test_a_dump_in_the_history_is_known_to_a_relay(
         "everything",
     ]
     again = await history(route, "import", "--sql", DUMP)
-    assert "imported: 0, 0 of them changed, known already: 1" in again.stderr
+    assert "imported: 0, 0 of them changed, already known: 1" in again.stderr
     # An export holds it, too, and goes into another history.
     exported = tmp_path / "export.jsonl"
     assert (await history(route, "export", "--output", exported)).exit_code == 0

@@ -212,7 +212,7 @@ def test_an_unreadable_record_is_reported(relay: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("-", "-", "--a", "canal-json"), "B: is stdin, as A is"),
+        (("-", "-", "--a", "canal-json"), "B: is stdin, which A already reads"),
         (("a", "b", "--a", "no-such"), "there is no protocol"),
         (("a", "b", "--a", "canal-json", "--key", "orders=id"), "--key: orders is not of the form"),
         (("a", "b", "--a", "canal-json", "--a-option", "x"), "--a-option: 'x' is not of the form"),
@@ -237,10 +237,10 @@ def test_the_protocols_may_be_found_out(relay: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("--a", "x"), ["--a: there is no protocol 'x'"]),
+        (("--a", "x"), ["--a: unknown protocol 'x'"]),
         (("--a", "canal-json", "--a-option", "zone=x"), ["--a-option zone: canal-json has no option 'zone'"]),
         (("--a", "canal-json", "--b", "y", "--a-option", "zone"), ["--a-option: 'zone' is not of", "--b: there is"]),
-        (("--a", "canal-json", "--b", "auto"), ["--b auto: the records are of no format"]),
+        (("--a", "canal-json", "--b", "auto"), ["--b auto: unknown format of the records"]),
         (("--a", "canal-json", "--include-table", "x"), ["--include-table: 'x' is not of the form"]),
         (("--a", "debezium-avro"), ["--a-registry: is missing"]),
         (("--a", "canal-json", "--b", "debezium-avro"), ["--b-registry: is missing"]),

@@ -201,7 +201,7 @@ async def test_a_missing_target_is_no_obstacle(route: Route) -> None:
     route.configure()
     result = await explain(route, row.offset)
     assert result.exit_code == 0, result.stderr
-    assert "whether the target takes it is not known: topic is-not-there" in result.stdout
+    assert "unknown whether the target accepts it: topic is-not-there" in result.stdout
 
 
 async def test_a_record_that_is_not_there_is_named_with_what_is(route: Route) -> None:
@@ -234,12 +234,12 @@ async def test_the_mark_of_a_transaction_is_no_record(route: Route) -> None:
     for offset, following in (
         (1, "the next one is 4"),
         (2, "the next one is 4"),
-        (5, "there is none behind it"),
+        (5, "there is none after it"),
     ):
         result = await explain(route, offset)
         assert result.exit_code == 2
         assert (
-            f"has no record at {offset} (a transaction's mark, or aborted, or compacted): {following}"
+            f"has no record at {offset} (a transaction marker, aborted, or compacted): {following}"
             in result.stderr
         )
 
@@ -248,7 +248,7 @@ async def test_topics_that_are_wrong_are_named(route: Route) -> None:
     result = await route.run("explain", "other/0/0")
     assert result.exit_code == 2
     assert (
-        f"POSITION: 'other' is no source topic of this configuration (its source topics are: {route.source})"
+        f"POSITION: 'other' is not a source topic of this configuration (its source topics are: {route.source})"
         in result.stderr
     )
     route.source = "is-not-there"

@@ -84,29 +84,29 @@ def test_what_large_rows_lose(relay: Run, handling: str, lost: bool) -> None:
 
 
 def test_a_route_that_loses_nothing(relay: Run) -> None:
-    assert "nothing is lost" in relay("formats", "--from", "made-up", "--to", "made-up").stdout
+    assert "no losses" in relay("formats", "--from", "made-up", "--to", "made-up").stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--from", "nope"), "--from: there is no protocol 'nope'"),
+        (("--from", "nope"), "--from: unknown protocol 'nope'"),
         (
             ("--from", "flat-json"),
             "from: flat-json can only be written, not read (protocols that can be read: ",
         ),
-        (("--from", "flat-jso"), "--from: there is no protocol 'flat-jso'"),
+        (("--from", "flat-jso"), "--from: unknown protocol 'flat-jso'"),
         (("--to", "made-up", "--to-option", "mood=x"), "--to-option mood: made-up has no option 'mood'"),
         (
             ("--to", "canal-json", "--profile", "fli"),
             "--to-option profile: canal-json has no profile 'fli' (did you mean flink?)",
         ),
-        (("--profile", "flink"), "--profile: belongs to no protocol (add --to PROTOCOL)"),
+        (("--profile", "flink"), "--profile: needs a protocol (add --to PROTOCOL)"),
         (
             ("--to", "canal-json", "--profile", "flink", "--to-option", "profile=flink"),
             "--profile: is also in --to-option (keep one)",
         ),
-        (("--from-option", "a=b"), "--from-option: belongs to no protocol (add --from PROTOCOL)"),
+        (("--from-option", "a=b"), "--from-option: needs a protocol (add --from PROTOCOL)"),
         (
             ("--from", "made-up", "--from-option", "strict=true"),
             "--from-option strict: is an option of the target side",
@@ -187,24 +187,24 @@ def test_every_field_of_carries_has_words() -> None:
 FLINK = """canal-json, profile flink:
   ddl=drop               the job fails on a statement other than CREATE
   watermarks=drop        the job fails on them
-  max-batch-size=1       of several rows in a message, one gets the old values of another
+  max-batch-size=1       with several rows in a message, one row gets the old values of another
   missing-before=insert  the job fails on an UPDATE without its old row
   enum=label             a column is STRING there, and a number would stay one
   binary=base64          BYTES is read as base64, and the job fails on other text
   zero-dates=text        such a column is STRING there; with zero-dates=null it can be DATE or TIMESTAMP
   timestamp-format=sql   iso is for tables with canal-json.timestamp-format.standard=ISO-8601
-An option that is given besides wins.
+Options given as well take precedence.
 """
 CANAL_ADAPTER = """canal-json, profile canal-adapter:
   ddl=keep               Canal sends statements, and the adapter applies them
-  watermarks=drop        Canal has none, and the adapter takes one for a change without rows
-  max-batch-size=1       several rows a message are read as well
+  watermarks=drop        Canal has none, and the adapter treats one as a change without rows
+  max-batch-size=1       several rows per message are read as well
   missing-before=insert  an UPDATE without its old row would read as one that changes nothing
   enum=index             the adapter expects numbers, with sqlType 4 and -7
   binary=producer        the adapter expects a character for each byte, with sqlType 2004
-  zero-dates=keep        the adapter reads them, and makes null of them itself
+  zero-dates=keep        the adapter reads them and converts them to null itself
   timestamp-format=sql   the adapter reads MySQL's text
-An option that is given besides wins.
+Options given as well take precedence.
 """
 
 

@@ -207,13 +207,13 @@ def test_from_auto_finds_the_protocol_of_avro_with_a_registry(relay: Relay) -> N
 def test_from_auto_says_why_it_cannot(relay: Relay, tmp_path: Path) -> None:
     path = tmp_path / "in.jsonl"
     for text, said in (
-        ('{"id":1}\n', "the records are of no format that relay knows"),
+        ('{"id":1}\n', "unknown format of the records"),
         (
             '{"id":1,"__op":"c"}\n',
             "ExtractNewRecordState has flattened (member __op), which relay does not read",
         ),
         ('{"isDdl":true,"type":"QUERY"}\n', "the records can be"),
-        ("", "there is no record to tell by (name the protocol)"),
+        ("", "no record to detect the protocol from (name the protocol)"),
     ):
         path.write_text(text)
         result = relay("translate", "--from", "auto", "--to", "canal-json", path)
@@ -249,7 +249,7 @@ def test_detect_exits_with_2_for_what_relay_does_not_read(relay: Relay) -> None:
     result = relay("detect", input=b'{"id":1,"__op":"c"}\n{"x":1}\n')
     assert result.exit_code == 2
     assert "none: relay does not read this format" in result.stdout
-    assert "1 of no format that relay knows" in result.stdout
+    assert "1 in an unknown format" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -258,12 +258,12 @@ def test_detect_exits_with_2_for_what_relay_does_not_read(relay: Relay) -> None:
         (("detect", "--topic", "t"), "--brokers: is missing"),
         (("capture", "--brokers", "h:9092"), "--from-topic: is missing"),
         (("capture", "--brokers", "h:x", "--topic", "t"), "--brokers: 'h:x' has no port"),
-        (("capture", "-b", "h", "--topic", "t", "--last", "5", "--since", "2h"), "--last: cannot stand beside --since"),
+        (("capture", "-b", "h", "--topic", "t", "--last", "5", "--since", "2h"), "--last: cannot be combined with --since"),
         (("capture", "-b", "h", "--topic", "t", "--since", "soon"), "--since: 'soon' is neither a time nor a duration"),
-        (("capture", "-b", "h", "--topic", "t", "--offsets", "5-9"), "--offsets: '5-9' is no range of offsets"),
-        (("inspect", "--from", "auto", "--last", "5"), "--last: is about a topic"),
-        (("inspect", "--from", "auto", "--from-topic", "t", "-b", "h", "file"), "INPUT: cannot stand beside --from-topic"),
-        (("translate", "--from", "auto", "--to", "canal-json", "--from-topic", "t", "-b", "h", "file"), "cannot stand beside"),
+        (("capture", "-b", "h", "--topic", "t", "--offsets", "5-9"), "--offsets: '5-9' is not a range of offsets"),
+        (("inspect", "--from", "auto", "--last", "5"), "--last: needs a topic"),
+        (("inspect", "--from", "auto", "--from-topic", "t", "-b", "h", "file"), "INPUT: cannot be combined with --from-topic"),
+        (("translate", "--from", "auto", "--to", "canal-json", "--from-topic", "t", "-b", "h", "file"), "cannot be combined with"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_topic_is_said_before_anybody_is_asked(
@@ -384,12 +384,12 @@ def test_detect_looks_at_every_file_and_names_it(folder: Path, relay: Relay, tmp
     result = relay("detect", other, "in/d.json")
     assert result.exit_code == 0
     assert folder.exists()
-    assert f"{other}: 68 records looked at" in result.stdout
+    assert f"{other}: 68 records examined" in result.stdout
     assert f"next      relay inspect --from ticdc-canal-json '{other}'" in result.stdout
-    assert "in/d.json: 3 records looked at" in result.stdout
+    assert "in/d.json: 3 records examined" in result.stdout
     assert "the first at in/d.json line 1" in result.stdout
     found = [json.loads(line) for line in relay("detect", "--json", other, "in/d.json").stdout.splitlines()]
     assert [each["input"] for each in found] == [str(other), "in/d.json"]
     piped = relay("detect", "-", input=DML.read_bytes()).stdout
-    assert piped.startswith("stdin: 68 records looked at")
+    assert piped.startswith("stdin: 68 records examined")
     assert "next      relay inspect --from ticdc-canal-json\n" in piped

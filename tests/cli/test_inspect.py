@@ -124,7 +124,7 @@ def test_values_and_wrong_options(relay: Run) -> None:
     assert relay(*INSPECT, "--input-format", "values", input=b"insert\n").stdout.startswith("insert")
     result = relay("inspect", "--from", "nope", "--from-option", "x", input=b"")
     assert result.exit_code == 2
-    assert result.stderr.count("there is no protocol 'nope'") == 1
+    assert result.stderr.count("unknown protocol 'nope'") == 1
     assert "is not of the form NAME=VALUE" in result.stderr
 
 

@@ -39,7 +39,7 @@ def test_a_limit_can_be_lowered_and_raised(relay: Run, records: str, command: tu
     ("given", "complaint"),
     [
         ("rows", "'rows' is not of the form NAME=VALUE"),
-        ("row=2", "there is no limit 'row'"),
+        ("row=2", "unknown limit 'row'"),
         ("rows=0", "'0' is not a number greater than 0"),
         ("rows=-1", "'-1' is not a number greater than 0"),
         ("rows=many", "'many' is not a number greater than 0"),

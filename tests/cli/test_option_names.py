@@ -41,7 +41,7 @@ def errors(result: Result) -> list[str]:
         (("--from-option", "timezone=x"), "--from-option timezone: unknown time zone 'x'"),
         (("--from-option", "claim-check-storage-uri=x://y"), "--from-option claim-check-storage-uri: "),
         (("--limit", "rows=0"), "--limit rows: '0' is not a number greater than 0"),
-        (("--limit", "row=1"), "--limit row: there is no limit 'row'"),
+        (("--limit", "row=1"), "--limit row: unknown limit 'row'"),
         (("--include-table", "x"), "--include-table: 'x' is not of the form database.table"),
         (("--exclude-event", "x"), "--exclude-event: there is no kind of event 'x'"),
         (("--limit", "columns=1"), "more columns than the limit `columns` allows, 1"),

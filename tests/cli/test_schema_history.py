@@ -164,7 +164,7 @@ async def test_a_table_that_is_not_known_has_near_ones(route: Route) -> None:
     await route.remember(changing(route.records()))
     result = await history(route, "show", "--table", "dml_db.acounts")
     assert result.exit_code == 2
-    assert "the history knows no table 'dml_db.acounts'" in result.stderr
+    assert "the history has no table 'dml_db.acounts'" in result.stderr
     assert "did you mean dml_db.accounts" in result.stderr
 
 
@@ -261,16 +261,16 @@ async def test_what_is_no_entry_is_named_and_taken_out(route: Route) -> None:
 
     asked = await history(route, "repair")
     assert asked.exit_code == 2
-    assert "nothing was changed; --yes does it" in asked.stderr
+    assert "nothing was changed; add --yes to do it" in asked.stderr
     assert "import the definition of its table again" in asked.stderr
     repaired = await history(route, "repair", "--yes")
     assert repaired.exit_code == 0
-    assert f"records taken out of {route.history}: 2" in repaired.stderr
+    assert f"records removed from {route.history}: 2" in repaired.stderr
     assert (await history(route, "export")).exit_code == 0
     assert await held(route) == records
     again = await history(route, "repair")
     assert again.exit_code == 0
-    assert "there is nothing to repair" in again.stderr
+    assert "nothing to repair" in again.stderr
 
 
 async def test_what_others_have_written_stops_no_relay(route: Route) -> None:
@@ -308,7 +308,7 @@ async def test_reset_takes_everything_out_and_import_puts_it_back(route: Route, 
     await history(route, "export", "--output", path)
     result = await history(route, "reset", "--yes")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert f"records taken out of {route.history}: {len(records)}" in result.stderr
+    assert f"records removed from {route.history}: {len(records)}" in result.stderr
     # At once, and not only when the broker has compacted the topic.
     assert await held(route) == []
     assert "records: 0, tables: 0" in (await history(route, "show")).stderr
@@ -347,7 +347,7 @@ async def test_instances_of_exactly_once_cannot_be_seen(route: Route) -> None:
     result = await history(route, "reset", "--yes")
     assert result.exit_code == 0
     assert (
-        "relay cannot tell whether instances run: with exactly-once they do not join the group."
+        "relay cannot determine whether instances are running: with exactly-once they do not join the group."
         in result.stderr
     )
 

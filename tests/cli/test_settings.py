@@ -64,7 +64,7 @@ def test_what_set_says_is_heeded(relay: Run, tmp_path: Path, command: tuple[str,
     file.write_text(MINIMAL)
     result = relay(*command, "--config", file, "--set", "route.to=nothing")
     assert result.exit_code == 2
-    assert "error: route.to: there is no protocol 'nothing'" in result.stderr
+    assert "error: route.to: unknown protocol 'nothing'" in result.stderr
 
 
 @pytest.fixture
@@ -104,15 +104,18 @@ def test_positions(one: ConfigSource, asked: dict[str, Any]) -> None:
             {"partition": 1, "offset": 7},
             "--topic: lacks the topic (its source topics are: orders, items)",
         ),
-        ({"position": "users/1/7"}, "POSITION: 'users' is no source topic of this configuration (its source"),
+        (
+            {"position": "users/1/7"},
+            "POSITION: 'users' is not a source topic of this configuration (its source",
+        ),
         ({"position": "orders/1"}, "POSITION: lacks the topic"),
-        ({"position": "orders"}, "POSITION: 'orders' is no position (write TOPIC/PARTITION/OFFSET"),
-        ({"position": "orders/1/x"}, "POSITION: 'orders/1/x' is no position"),
+        ({"position": "orders"}, "POSITION: 'orders' is not a position (write TOPIC/PARTITION/OFFSET"),
+        ({"position": "orders/1/x"}, "POSITION: 'orders/1/x' is not a position"),
         ({}, "POSITION: is missing (write TOPIC/PARTITION/OFFSET, or --partition N --offset N)"),
         ({"partition": 1}, "POSITION: is missing"),
         (
             {"position": "orders/1/7", "offset": 3},
-            "POSITION: is given beside --topic, --partition or --offset",
+            "POSITION: cannot be combined with --topic, --partition or --offset",
         ),
     ],
 )

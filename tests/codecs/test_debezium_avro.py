@@ -42,7 +42,7 @@ WRITING = {
 
 
 class Wire:
-    """A route with a registry whose schemas can be looked at."""
+    """A route with a registry whose schemas can be examined."""
 
     def __init__(
         self, source: str = AVRO, target: str = AVRO, reading: Any = READING, writing: Any = WRITING

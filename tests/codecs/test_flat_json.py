@@ -410,7 +410,7 @@ def test_a_column_of_the_table_is_never_written_over() -> None:
         ({"op-column": "x", "table-column": "x"}, "table-column: names the same column as op-column"),
         (
             {"op-column": "", "deleted-column": ""},
-            "deletes: would write deleted rows that look like all others",
+            "deletes: would write deleted rows that look like any other row",
         ),
     ],
 )

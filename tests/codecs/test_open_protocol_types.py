@@ -126,7 +126,7 @@ def test_numbers_beyond_the_range_of_double(code: int, number: str) -> None:
 
 
 def test_text_of_a_column_with_base64_must_be_utf_8() -> None:
-    with pytest.raises(Malformed, match=r"u\.c\.v: bytes that are no UTF-8 text"):
+    with pytest.raises(Malformed, match=r"u\.c\.v: bytes that are not UTF-8 text"):
         _ = change(row({"u": {"c": cell(252, "/w==", 64)}})).after
 
 

@@ -221,7 +221,7 @@ def is_written(event: Any) -> bool:
 
 
 def read_back(reader: Translator, records: list[Any]) -> list[Any]:
-    """The rows of records, every value looked at; raises what the decoder raises.
+    """The rows of records, every value examined; raises what the decoder raises.
 
     What a source's decoder does not read is passed on as text between Canal's relatives.
     """

@@ -280,7 +280,7 @@ def as_read(made: list[ProducerRecord]) -> list[ConsumerRecord]:
 
 
 def test_a_source_has_one_form_of_binary_values() -> None:
-    with pytest.raises(ConfigError, match="binary=base64 says something else"):
+    with pytest.raises(ConfigError, match="contradicts binary=base64"):
         Translator(CANAL, CANAL, {"hex-binary": "true", "binary": "base64"})
     Translator(CANAL, CANAL, {"hex-binary": "true", "binary": "hex"})
 

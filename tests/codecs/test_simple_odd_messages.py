@@ -90,7 +90,7 @@ def test_avro_has_no_numbers_that_are_none(base: str, number: float) -> None:
 
 
 def test_a_location_that_is_no_zone_is_not_shown() -> None:
-    with pytest.raises(Malformed, match=r"data\.at: a location that is no time zone$"):
+    with pytest.raises(Malformed, match=r"data\.at: a location that is not a time zone$"):
         value_of(column("at", "timestamp"), {"location": "Secret/Place", "value": "2026-01-15 02:20:30"})
 
 

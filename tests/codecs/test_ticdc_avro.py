@@ -34,7 +34,7 @@ FILES = [file for variant in SETTINGS for file in captured_files(f"ticdc/{varian
 
 
 class Wire:
-    """A route into a registry whose schemas can be looked at."""
+    """A route into a registry whose schemas can be examined."""
 
     def __init__(self, source: str, writing: dict[str, str], reading: dict[str, str] | None = None) -> None:
         self.registry = MemoryRegistry()

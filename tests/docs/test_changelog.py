@@ -57,7 +57,7 @@ def test_the_error_about_an_old_key_names_the_new_one() -> None:
 def test_the_error_about_an_old_loss_names_the_new_one() -> None:
     for old, new in renamed("loss").items():
         (problem,) = strict_problems(f"all,-{old}")
-        assert problem.hint == f"it is called {new} now"
+        assert problem.hint == f"it was renamed to {new}"
         assert new in set(Loss)
 
 

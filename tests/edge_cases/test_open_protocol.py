@@ -72,7 +72,7 @@ def events(record: ConsumerRecord) -> list[Event]:
         CASES.param("F07", b"\xff" * 8, b"", UnsupportedMessage, "version -1 "),
         CASES.param("F08", V1[::-1], b"", UnsupportedMessage, "version 72057594037927936 "),
         CASES.param(
-            "F09", V1 + b"12345", b"", Malformed, r"key\[8\]: 5 bytes where a length of 8 bytes should stand"
+            "F09", V1 + b"12345", b"", Malformed, r"key\[8\]: 5 bytes where a length of 8 bytes is expected"
         ),
         CASES.param(
             "F10",
@@ -133,7 +133,7 @@ def test_a_message_without_events() -> None:
     [
         CASES.param("F16", lambda value: value[:-1], r"value\[162\]: a length of 71 where 70 bytes are left"),
         CASES.param(
-            "F17", lambda value: value + b"x", r"value\[241\]: 1 bytes where a length of 8 bytes should stand"
+            "F17", lambda value: value + b"x", r"value\[241\]: 1 bytes where a length of 8 bytes is expected"
         ),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_damaged_batch_gives_nothing_at_all(damage: Any, reason: str) -> None:
         CASES.param("F18", bytes(8)),
         CASES.param("F19", b""),
         CASES.param("F20", None),
-        CASES.param("F23", segment("not looked at")),
+        CASES.param("F23", segment("not examined")),
     ],
 )
 def test_a_watermark_whatever_its_value(value: bytes | None) -> None:
@@ -206,7 +206,7 @@ def test_the_last_of_two_members_counts() -> None:
         "columns-absent": 1
     }
     claimed = key[:-1] + ',"ccl":"s3://bkt/cc/3f2b8c1e-0000-4000-8000-000000000001.json"}'
-    with pytest.raises(UnsupportedMessage, match=r"key\.ccl: the row lies in external storage"):
+    with pytest.raises(UnsupportedMessage, match=r"key\.ccl: the row is in external storage"):
         events(framed((claimed, INSERT)))
 
 

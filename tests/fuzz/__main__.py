@@ -56,7 +56,7 @@ def main() -> int:
     routes = sample_routes(is_wanted)
     random.Random(seed).shuffle(routes)
     if not routes:
-        sys.stderr.write(f"fuzz: there is no protocol {given.only!r}\n")
+        sys.stderr.write(f"fuzz: unknown protocol {given.only!r}\n")
         return 2
     _say(f"seed {seed}, {len(routes)} routes, {given.jobs} processes, {given.seconds:g} s")
     plan = Plan(given.seconds, seed, given.jobs, tuple(routes), given.output, given.lane)

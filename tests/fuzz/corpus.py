@@ -22,7 +22,7 @@ from relay.testing.option_sets import OptionTexts, option_sets
 
 #: Stands for the producer's storage; what lies there is in `Sample.objects`.
 STORAGE: Final = "/claim-checks"
-#: Records of a file that are looked at; what comes behind them is more of the same.
+#: Records of a file that are examined; what comes behind them is more of the same.
 _MOST: Final = 120
 #: Captured files from which records of other protocols are made.
 _MADE_FROM: Final = (

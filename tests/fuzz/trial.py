@@ -1,4 +1,4 @@
-"""A route under test: records go in, and everything that must hold of what comes out is looked at.
+"""A route under test: records go in, and everything that must hold of what comes out is examined.
 
 Cheap checks are made for every record, dear ones for one in a few, in turns that the record's number decides.
 """

@@ -158,7 +158,7 @@ async def test_a_limit_that_is_lowered_applies_while_relay_runs(route: Route, mo
 
 
 async def test_a_limit_that_is_raised_applies_while_relay_runs(route: Route) -> None:
-    """The topic is looked at again before a record is given up, which no later start would bring back."""
+    """The topic is examined again before a record is given up, which no later start would bring back."""
     await route.lay(partitions=1, errors_too_large="skip", target_compression="none")
     await route.set_target(max_message_bytes="20000")
     route.translator = Tables(route.target)

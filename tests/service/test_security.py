@@ -283,7 +283,7 @@ async def topic(secured: Secured) -> str:
 
 async def there_and_back(servers: str, settings: dict[str, Any], topic: str) -> bytes:
     """Write a record and read it as a member of a group, with the same settings, after the admin client has
-    looked at the topic.
+    examined the topic.
     """
     admin = AIOKafkaAdminClient(bootstrap_servers=servers, **settings)
     await admin.start()

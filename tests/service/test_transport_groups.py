@@ -388,7 +388,7 @@ async def test_idle_partitions_do_not_hold_up_a_busy_one(route: Route) -> None:
 
 @both_modes
 async def test_nothing_is_left_to_read_behind_the_marker_of_a_transaction(route: Route, mode: str) -> None:
-    """A marker takes an offset and is no record: by records alone, such a topic would always be one ahead
+    """A marker takes an offset and is not a record: by records alone, such a topic would always be one ahead
     (issue 911).
     """
     await route.lay(mode, partitions=1)

@@ -346,7 +346,7 @@ def test_a_worker_that_was_killed_is_the_environment(spark: Any) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         yield from batches
 
-    with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is examined
         spark.range(1).mapInArrow(killed, "id bigint").collect()
     error = explained(raised.value)
     assert str(error).startswith("a Python worker of Spark has ended unexpectedly")
@@ -422,7 +422,7 @@ def test_workers_with_another_python_are_the_environment(raised: str, said: str,
         exec(raised)  # noqa: S102 - what a worker raises at its start
         yield from batches
 
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - Spark's own, whose text is looked at
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - Spark's own, whose text is examined
         spark.range(1).mapInArrow(failing, "id bigint").collect()
     error = explained(caught.value)
     assert str(error).startswith(said)

@@ -73,6 +73,6 @@ def test_the_ends_of_a_storage_sink_are_those_of_its_numbers(spark: Any, tmp_pat
 def test_an_invalid_line_is_reported(spark: Any, tmp_path: Path) -> None:
     file = Path(lines(tmp_path))
     file.write_bytes(file.read_bytes().replace(b'"topic":"t"', b'"topic":"t"}', 1))
-    with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is examined
         from_files(spark, config(tmp_path, str(file), "json-lines", {"t/0": 1}, {}))
     assert isinstance(explained(raised.value), RecordStopped)

@@ -110,7 +110,7 @@ async def test_a_second_run_needs_nothing_that_retention_has_deleted(
     assert contents(await kafka.read(target, len(expected))) == contents(expected)
     await kafka.produce(source, records[:4])
     await kafka.delete_before(source, len(records) + 2)
-    with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is examined
         TopicsRun(spark, config).run()
     error = explained(raised.value)
     assert isinstance(error, RecordsGone)

@@ -499,7 +499,7 @@ async def test_a_record_that_the_topic_does_not_take_has_its_policy(
     )
     run = TopicsRun(spark, config)
     if policy == "stop":
-        with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is examined
             run.run()
         error = explained(raised.value)
         assert str(error).startswith(
@@ -585,7 +585,7 @@ async def test_a_target_that_refuses_ends_the_run_as_the_environment(
     source, target = await kafka.topic(), await kafka.topic(message_timestamp_before_max_ms="1000")
     await kafka.produce(source, of_topic(source, "ticdc/canal-json.tidb-extension/09_dml"))
     config = topics_config(kafka, source, target, tmp_path)
-    with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is examined
         TopicsRun(spark, config).run()
     error = explained(raised.value)
     assert isinstance(error, RelayError)

@@ -115,7 +115,7 @@ def test_records_are_not_looked_at_where_hardly_any_fits(monkeypatch: pytest.Mon
     translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
     assert fitting(translator, rows[0], 5) == 3
     assert fitting(translator, untraceable(rows[0]), 40) == 0
-    assert fitting(translator, rows[0], 20) == 0, "records that fit are not looked at, either"
+    assert fitting(translator, rows[0], 20) == 0, "records that fit are not examined, either"
     assert fitting(translator, rows[0], 200) > 50, "now and then somebody looks"
 
 
@@ -132,7 +132,7 @@ def test_a_change_of_definitions_has_records_looked_at_again(monkeypatch: pytest
 def test_records_are_not_looked_at_where_definitions_change_too_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As many statements as make templates not worth their making; from then on few records are looked at."""
+    """As many statements as make templates not worth their making; from then on few records are examined."""
     monkeypatch.setattr(route_templates, "_VAIN", 10)
     translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
     found = []

@@ -245,7 +245,9 @@ class Encoder:
         try:
             return [EncodedRecord(None, b"\n".join(map(msgspec.json.encode, lines)))] if lines else []
         except (msgspec.MsgspecError, OverflowError, UnicodeError) as error:
-            raise NotRepresentable(NAME, "", "a number beyond 64 bits, or text that is no Unicode") from error
+            raise NotRepresentable(
+                NAME, "", "a number beyond 64 bits, or text that is not Unicode"
+            ) from error
 
     def _line(self, event: Event, losses: list[Loss]) -> _Line | None:
         source, at = event.source, _at(event)
@@ -296,7 +298,7 @@ def _cells(schema: TableSchema, row: Row | None) -> dict[str, Any] | None:
     except Malformed as error:
         raise NotRepresentable(NAME, error.path, f"no reader takes it: {error.reason}") from error
     except (OverflowError, UnicodeError) as error:
-        raise NotRepresentable(NAME, "row", "a number beyond 64 bits, or text that is no Unicode") from error
+        raise NotRepresentable(NAME, "row", "a number beyond 64 bits, or text that is not Unicode") from error
     return cells
 
 

@@ -111,7 +111,7 @@ def _records(parts: Sequence[_Part], path: str) -> list[Pasted]:
         try:
             record = parse_record(part.text.encode(), DEFAULT_TOPIC, next_offset)
         except ValueError as error:
-            problems.append(Problem(f"{path}, line {part.line}", f"is no record: {error}"))
+            problems.append(Problem(f"{path}, line {part.line}", f"is not a record: {error}"))
         else:
             found.append(Pasted(record, part.line))
     if problems:

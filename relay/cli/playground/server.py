@@ -38,9 +38,9 @@ class PlaygroundServer(Server):
     paths: ClassVar[Mapping[str, str]] = {
         "/": "the playground",
         "/catalog": "protocols, options and examples",
-        "/translate": "POST: what was pasted, translated",
+        "/translate": "POST: translate the pasted input",
     }
-    settings: ClassVar = Settings("--host", "another --port, 0 for any that is free", "a higher --port")
+    settings: ClassVar = Settings("--host", "another --port, or 0 for any free port", "a higher --port")
     not_ours: ClassVar = "the Host of this request is not allowed; use this server's IP address, or localhost"
     request_bytes: ClassVar = MOST_BYTES + HEADER_BYTES
     takes_bodies: ClassVar = True
@@ -73,7 +73,7 @@ class PlaygroundServer(Server):
 
     async def _translate(self, request: web.Request) -> web.Response:
         if request.content_type != _JSON:
-            return json_answer({"error": f"the request is to be {_JSON}"}, 415)
+            return json_answer({"error": f"the request's content type must be {_JSON}"}, 415)
         if (request.content_length or 0) > MOST_BYTES:
             return _too_large()
         try:
@@ -81,11 +81,11 @@ class PlaygroundServer(Server):
                 body = await request.read()
             asked = _REQUEST.decode(body)
         except TimeoutError:
-            return json_answer({"error": "the request did not end in time"}, 408)
+            return json_answer({"error": "the request was not complete in time"}, 408)
         except web.HTTPRequestEntityTooLarge:
             return _too_large()
         except msgspec.ValidationError as error:
-            return json_answer({"error": f"the request is not what /translate takes: {error}"}, 400)
+            return json_answer({"error": f"invalid request to /translate: {error}"}, 400)
         except DECODE_ERRORS:
             return json_answer({"error": "the request is not valid JSON in UTF-8"}, 400)
         async with self._turn:
@@ -116,7 +116,7 @@ async def _serve(host: str, port: int, *, opens: bool) -> None:
         url = address(host, server.port)
         say(f"The playground is at {url} until Ctrl-C.")
         if opens and not await asyncio.to_thread(webbrowser.open, url):
-            say("There is no browser that could be opened.")
+            say("No browser could be opened.")
         await asked.wait()
 
 

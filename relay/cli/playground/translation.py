@@ -144,7 +144,7 @@ class _LocalAnswers(Resolver):
     def fetch(self, need: Need[Answer]) -> Answer:
         """Return a schema. Raises SchemaMissing, and NeedUnanswered for everything else."""
         if not _is_of_a_side(need):
-            raise NeedUnanswered(f"{need.what()} is needed, and the playground fetches nothing")
+            raise NeedUnanswered(f"{need.what()} is needed, but the playground does not fetch anything")
         return super().fetch(need)
 
 

@@ -44,7 +44,7 @@ class LetterFilter(Options, frozen=True, kw_only=True):
         typer.Option(
             "--route",
             metavar="NAME",
-            help="Only dead letters of this route, named as `show` and `list --json` name it.",
+            help="Only dead letters of this route, by its name in `show` and `list --json`.",
         ),
     ] = None
     replayed: Annotated[bool, typer.Option("--all", help="Include dead letters that were replayed.")] = False
@@ -63,9 +63,7 @@ class ListRequest(Request, frozen=True, kw_only=True):
     config: ConfigSource
     filter: LetterFilter
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the newest N.")] = None
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per dead letter, for programs.")
-    ] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per dead letter.")] = False
     export: Annotated[
         str | None,
         typer.Option(
@@ -106,5 +104,5 @@ class ReplayRequest(Request, frozen=True, kw_only=True):
     config: ConfigSource
     filter: LetterFilter
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N.")] = None
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Translate, and write nothing.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Translate without writing.")] = False
     quiet: Quiet = False

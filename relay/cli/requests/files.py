@@ -88,7 +88,8 @@ class TranslateRequest(Request, frozen=True, kw_only=True):
         Partitioning | None,
         typer.Option(
             metavar="HOW",
-            help="What --partitions goes by. index-value: table and key; key: the record's key, as Kafka's "
+            help="How --partitions chooses a partition. index-value: table and key; key: the record's key, "
+            "as Kafka's "
             "clients do.",
             show_default="index-value",
         ),
@@ -113,14 +114,14 @@ class TranslateRequest(Request, frozen=True, kw_only=True):
         Policy,
         typer.Option(
             metavar="POLICY",
-            help="What to do with a record that cannot be translated: stop, skip or dead-letter.",
+            help="Policy for a record that cannot be translated: stop, skip or dead-letter.",
         ),
     ] = Policy.STOP
     dead_letters: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Where such records are written, with headers relay.error.* (--on-error dead-letter).",
+            help="File for such records, with headers relay.error.* (--on-error dead-letter).",
         ),
     ] = None
     source_topic: SourceTopic
@@ -148,7 +149,7 @@ class InspectRequest(Request, frozen=True, kw_only=True):
     input_format: Format = InputFormat.AUTO
     dumps: DumpOptions
     source_topic: ShortSourceTopic
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per event, for programs.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event.")] = False
     quiet: Quiet = False
 
 
@@ -169,12 +170,12 @@ class DetectRequest(Request, frozen=True, kw_only=True):
         typer.Option(
             "--from-registry",
             metavar="URL|FILE",
-            help="The schema registry of Avro messages, which tells more.",
+            help="The schema registry of Avro messages, for more evidence.",
         ),
     ] = None
     input_format: Format = InputFormat.AUTO
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object, of several files one a line.")
+        bool, typer.Option("--json", help="Print a JSON object; for several files, one per line.")
     ] = False
     quiet: Quiet = False
 
@@ -234,7 +235,7 @@ class DiffRequest(Request, frozen=True, kw_only=True):
         str | None, typer.Option(metavar="URL|FILE", help="The schema registry of an Avro A, or its schemas.")
     ] = None
     b_registry: Annotated[
-        str | None, typer.Option(metavar="URL|FILE", help="The same of B.", show_default="that of A")
+        str | None, typer.Option(metavar="URL|FILE", help="The same for B.", show_default="that of A")
     ] = None
     dumps: DumpOptions
     include_tables: IncludeTables = ()
@@ -242,7 +243,9 @@ class DiffRequest(Request, frozen=True, kw_only=True):
     keys: Annotated[
         tuple[str, ...],
         typer.Option(
-            "--key", metavar="DB.TABLE=COL,…", help="The key of a table, if neither side says it right."
+            "--key",
+            metavar="DB.TABLE=COL,…",
+            help="Key columns of a table, if neither side has the right ones.",
         ),
     ] = ()
     limits: Limits = ()
@@ -253,18 +256,16 @@ class DiffRequest(Request, frozen=True, kw_only=True):
             min=1,
             max=10_000_000,
             metavar="N",
-            help="Changes that may wait for the other side; what comes later counts as missing.",
+            help="Maximum changes that wait for the other side; later ones count as missing.",
         ),
     ] = 50_000
     examples: Annotated[
-        int, typer.Option(min=0, max=10_000, metavar="N", help="How many differences are shown.")
+        int, typer.Option(min=0, max=10_000, metavar="N", help="Maximum differences to show.")
     ] = 10
-    values: Annotated[bool, typer.Option("--values", help="Show keys and values of these.")] = False
+    values: Annotated[bool, typer.Option("--values", help="Show their keys and values.")] = False
     strict: Annotated[
         bool,
-        typer.Option(
-            "--strict", help="Count differences that the protocols themselves cause as differences, too."
-        ),
+        typer.Option("--strict", help="Also count differences that the protocols themselves cause."),
     ] = False
     as_json: Json = False
     quiet: Quiet = False
@@ -294,6 +295,6 @@ class FormatsRequest(Request, frozen=True, kw_only=True):
     target_options: ToOptions = ()
     profile: Annotated[
         str | None,
-        typer.Option(metavar="PROFILE", help="Show what this profile of --to sets, and why."),
+        typer.Option(metavar="PROFILE", help="Show the options that this profile of --to sets, and why."),
     ] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False

@@ -62,8 +62,8 @@ Format = Annotated[
     InputFormat,
     typer.Option(
         metavar="FORMAT",
-        help="What a line of INPUT is: a record (records), only a message value (values), or what `kcat -J` "
-        "prints (kcat). auto: the first line decides.",
+        help="Format of a line of INPUT: a record (records), a message value alone (values), or output of "
+        "`kcat -J` (kcat). auto: detected from the first line.",
     ),
 ]
 Output = Annotated[
@@ -72,8 +72,8 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Where to write the records; - for stdout. An existing file is replaced when the first record "
-        "comes; a stopped run keeps the records that it has written.",
+        help="Output file; - for stdout. An existing file is replaced at the first record; a stopped run "
+        "keeps the records written so far.",
     ),
 ]
 Quiet = Annotated[
@@ -151,7 +151,7 @@ class DumpOptions(Options, frozen=True, kw_only=True):
         typer.Option(
             "--schema-dump",
             metavar="FILE|FOLDER",
-            help="Definitions of tables that the input has no DDL of: a dump, or SHOW CREATE TABLE. May be "
+            help="Definitions of tables whose DDL is not in the input: a dump, or SHOW CREATE TABLE. May be "
             "repeated.",
         ),
     ] = ()
@@ -160,7 +160,7 @@ class DumpOptions(Options, frozen=True, kw_only=True):
         typer.Option(
             "--dump-database",
             metavar="NAME",
-            help="Database of tables that the dump names without one.",
+            help="Database for tables that the dump names without one.",
         ),
     ] = None
     as_of: Annotated[
@@ -168,7 +168,8 @@ class DumpOptions(Options, frozen=True, kw_only=True):
         typer.Option(
             "--dump-as-of",
             metavar="WHEN",
-            help="Since when it holds: start (before everything), a commit ts, or a time with its zone.",
+            help="Time from which it applies: start (before everything), a commit ts, or a time with its "
+            "zone.",
         ),
     ] = "start"
 
@@ -178,7 +179,9 @@ class DumpOptions(Options, frozen=True, kw_only=True):
 Settings = Annotated[
     tuple[str, ...],
     typer.Option(
-        "--set", metavar="TABLE.KEY=VALUE", help="Set a key, over file and environment; may be repeated."
+        "--set",
+        metavar="TABLE.KEY=VALUE",
+        help="Set a configuration key, over file and environment; may be repeated.",
     ),
 ]
 
@@ -274,7 +277,7 @@ class SourceTopic(Topic, frozen=True, kw_only=True):
             max=1_000_000,
             metavar="N",
             help="The newest N records of the topic.",
-            show_default="100, if nothing else says which",
+            show_default="100, unless other options select records",
         ),
     ] = None
     since: Since = None
@@ -284,12 +287,14 @@ class SourceTopic(Topic, frozen=True, kw_only=True):
         topic = {"--from-topic": self.topic, "--brokers": self.brokers, "--config": self.config}
         named = [option for option, value in topic.items() if value is not None]
         if named and any(name != STANDARD for name in inputs):
-            raise ConfigError([Problem("INPUT", f"cannot stand beside {named[0]}", "leave one of them out")])
+            raise ConfigError(
+                [Problem("INPUT", f"cannot be combined with {named[0]}", "leave one of them out")]
+            )
         if named:
             return self
         others = {"--set": self.settings, "--last": self.last, "--since": self.since}
         problems = [
-            Problem(option, "is about a topic, and none is named", "add --from-topic TOPIC")
+            Problem(option, "needs a topic, and none is named", "add --from-topic TOPIC")
             for option, value in others.items()
             if value
         ]

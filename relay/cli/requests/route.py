@@ -17,7 +17,7 @@ Processes = Annotated[
         max=256,
         metavar="N",
         help="Share the work among N processes, as --set delivery.processes=N does.",
-        show_default="1, or what the configuration says",
+        show_default="that of the configuration, else 1",
     ),
 ]
 
@@ -36,19 +36,19 @@ class RunRequest(Request, frozen=True, kw_only=True):
     processes: Processes = None
     log_level: Annotated[
         LogLevel | None,
-        typer.Option(metavar="LEVEL", help="Log from this level on: info, warning, error."),
+        typer.Option(metavar="LEVEL", help="Lowest level to log: info, warning or error."),
     ] = None
     log_format: Annotated[
         LogFormat | None,
         typer.Option(
-            metavar="FORM", help="How to log: text, json, or auto: text on a terminal, JSON elsewhere."
+            metavar="FORM", help="Log format: text, json, or auto: text on a terminal, JSON elsewhere."
         ),
     ] = None
     dry_run: Annotated[
         bool,
         typer.Option(
             "--dry-run",
-            help="Read and translate, and count; write, commit and create nothing, and join no group.",
+            help="Read, translate and count, but do not write, commit, create anything or join a group.",
         ),
     ] = False
 
@@ -68,7 +68,7 @@ class CheckRequest(Request, frozen=True, kw_only=True):
     connect: Annotated[
         bool,
         typer.Option(
-            "--connect", help="Also try brokers, TLS, login, topics and permissions; nothing is written."
+            "--connect", help="Also test brokers, TLS, login, topics and permissions; nothing is written."
         ),
     ] = False
     processes: Processes = None
@@ -89,7 +89,7 @@ class ExplainRequest(Request, frozen=True, kw_only=True):
         str | None,
         typer.Argument(
             metavar="POSITION",
-            help="The source record, TOPIC/PARTITION/OFFSET; TOPIC may be left out if there is one alone.",
+            help="The source record, TOPIC/PARTITION/OFFSET; TOPIC may be left out if there is only one.",
             show_default=False,
         ),
     ] = None
@@ -129,9 +129,12 @@ class PlaygroundRequest(Request, frozen=True, kw_only=True):
     EXAMPLE: ClassVar = "relay playground --open"
 
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where it is served; by default to this machine alone.")
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="Address to listen on; by default only this machine can connect."
+        ),
     ] = "127.0.0.1"
     port: Annotated[
-        int, typer.Option(min=0, max=65_535, metavar="N", help="Its port; 0 for any that is free.")
+        int, typer.Option(min=0, max=65_535, metavar="N", help="Port to listen on; 0 for any free port.")
     ] = 8090
     opens: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False

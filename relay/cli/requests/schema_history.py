@@ -22,7 +22,7 @@ class ShowRequest(Request, frozen=True, kw_only=True):
         str | None,
         typer.Option(metavar="DB.TABLE", help="The current definition of this table: columns, types, keys."),
     ] = None
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per table, for programs.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per table.")] = False
     quiet: Quiet = False
 
 
@@ -60,7 +60,7 @@ class ImportRequest(Request, frozen=True, kw_only=True):
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Topic name that the records get, if theirs is of another topic with the same name.",
+            help="Topic name for the records, if theirs belongs to another topic of the same name.",
         ),
     ] = None
     sql: Annotated[
@@ -82,13 +82,14 @@ class ImportRequest(Request, frozen=True, kw_only=True):
     ] = None
     database: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="With --sql: database of tables that the dump names without one."),
+        typer.Option(metavar="NAME", help="With --sql: database for tables that the dump names without one."),
     ] = None
     as_of: Annotated[
         str | None,
         typer.Option(
             metavar="WHEN",
-            help="Since when the definitions hold: start (before everything, the default), a commit ts, a "
+            help="Time from which the definitions apply: start (before everything, the default), a commit "
+            "ts, a "
             "time with its zone, or now (--from-database).",
             show_default=False,
         ),
@@ -129,6 +130,6 @@ class ResetRequest(Request, frozen=True, kw_only=True):
 
     config: ConfigSource
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do it; without this the command only says what would follow.")
+        bool, typer.Option("--yes", help="Do it; without this the command only shows the consequences.")
     ] = False
     quiet: Quiet = False

@@ -33,10 +33,10 @@ class CaptureRequest(Request, frozen=True, kw_only=True):
         tuple[int, ...],
         typer.Option("--partition", min=0, metavar="N", help="Only this partition; may be repeated."),
     ] = ()
-    everything: Annotated[bool, typer.Option("--all", help="The whole topic up to its present end.")] = False
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Also what comes later, until Ctrl-C.")] = (
-        False
-    )
+    everything: Annotated[bool, typer.Option("--all", help="The whole topic up to its current end.")] = False
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Continue with new records until Ctrl-C.")
+    ] = False
     output: Output = STANDARD
     quiet: Quiet = False
 
@@ -44,7 +44,7 @@ class CaptureRequest(Request, frozen=True, kw_only=True):
 class TargetTopic(Topic, frozen=True, kw_only=True):
     """A topic to write."""
 
-    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic that is written.")]
+    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic to write to.")]
 
     @property
     def option(self) -> str:
@@ -71,5 +71,5 @@ class ProduceRequest(Request, frozen=True, kw_only=True):
         ),
     ] = False
     input_format: Format = InputFormat.AUTO
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check whether all would fit.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check that all records would fit.")] = False
     quiet: Quiet = False

@@ -148,7 +148,7 @@ def upstream(message: Message) -> Sign | None:
         evidence = "members isDdl and type, an id that counts"
         return Sign(Strength.LIKELY, "Canal-JSON of upstream Canal", evidence)
     if _has_types(members) and list(members) == sorted(members):
-        evidence = "members isDdl and type, in the order of the alphabet"
+        evidence = "members isDdl and type, in alphabetical order"
         return Sign(Strength.LIKELY, "Canal-JSON of upstream Canal", evidence)
     return Sign(Strength.POSSIBLE, _FAMILY, "members isDdl and type")
 

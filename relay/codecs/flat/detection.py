@@ -52,7 +52,7 @@ def signs(message: Message) -> Sign | None:
         for end, words in _ENDS.items():
             if _has_prefix(name, end) and word_in(row, name) in words:
                 # With a custom prefix (add.fields.prefix).
-                return Sign(Strength.LIKELY, _TITLE, f"member {name[:40]}, an operation in a word")
+                return Sign(Strength.LIKELY, _TITLE, f"member {name[:40]}, an operation as a word")
     return None
 
 

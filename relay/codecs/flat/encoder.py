@@ -201,7 +201,7 @@ class Encoder:
         try:
             return self._row(event, source_record, losses)
         except _UNPRINTABLE:
-            raise NotRepresentable(NAME, "", "text that is no Unicode") from None
+            raise NotRepresentable(NAME, "", "text that is not Unicode") from None
 
     def _row(
         self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]

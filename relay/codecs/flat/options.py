@@ -24,7 +24,10 @@ class FlatOptions(ZonedOptions, frozen=True):
     """Options of the output."""
 
     op_column: Annotated[
-        str, Meta(description="column of the operation; empty: none, as of each column", extra=_TARGET)
+        str,
+        Meta(
+            description="column for the operation; as for all these columns, empty means none", extra=_TARGET
+        ),
     ] = "__op"
     op_values: Annotated[
         Literal["letters", "numbers"],
@@ -34,30 +37,32 @@ class FlatOptions(ZonedOptions, frozen=True):
         ),
     ] = "letters"
     deleted_column: Annotated[
-        str, Meta(description="column that says whether the row is deleted", extra=_TARGET)
+        str, Meta(description="column for whether the row is deleted", extra=_TARGET)
     ] = "__deleted"
     deleted_values: Annotated[
         Literal["text", "numbers", "booleans"],
-        Meta(description='values of it: "true" and "false"; 1 and 0; true and false', extra=_TARGET),
+        Meta(description='its values: "true" and "false"; 1 and 0; true and false', extra=_TARGET),
     ] = "text"
-    database_column: Annotated[str, Meta(description="column of the database's name", extra=_TARGET)] = "__db"
-    table_column: Annotated[str, Meta(description="column of the table's name", extra=_TARGET)] = "__table"
+    database_column: Annotated[str, Meta(description="column for the database's name", extra=_TARGET)] = (
+        "__db"
+    )
+    table_column: Annotated[str, Meta(description="column for the table's name", extra=_TARGET)] = "__table"
     time_column: Annotated[
-        str, Meta(description="column of the event time, milliseconds since 1970", extra=_TARGET)
+        str, Meta(description="column for the event time, milliseconds since 1970", extra=_TARGET)
     ] = "__source_ts_ms"
     commit_ts_column: Annotated[
-        str, Meta(description="column of TiDB's commit ts; null if the source has none", extra=_TARGET)
+        str, Meta(description="column for TiDB's commit ts; null if the source has none", extra=_TARGET)
     ] = ""
     gtid_column: Annotated[
-        str, Meta(description="column of the GTID; null if the source has none", extra=_TARGET)
+        str, Meta(description="column for the GTID; null if the source has none", extra=_TARGET)
     ] = ""
     version_column: Annotated[
-        str, Meta(description="column of a number that grows with each change of a row", extra=_TARGET)
+        str, Meta(description="column for a number that increases with each change of a row", extra=_TARGET)
     ] = ""
     version: Annotated[
         Literal["commit-ts", "offset"],
         Meta(
-            description="that number: the commit ts, or one made of event time and offset (counted); "
+            description="that number: the commit ts, or one derived from event time and offset (counted); "
             "or the offset of the source record",
             extra=_TARGET,
         ),
@@ -65,8 +70,8 @@ class FlatOptions(ZonedOptions, frozen=True):
     deletes: Annotated[
         Literal["rewrite", "tombstone", "both", "drop"],
         Meta(
-            description="a DELETE: the old row, marked; a record without value; the one and then the other; "
-            "or nothing (counted)",
+            description="representation of a DELETE: the old row, marked; a tombstone; the row and then the "
+            "tombstone; or nothing (counted)",
             extra=_TARGET,
         ),
     ] = "rewrite"
@@ -80,13 +85,13 @@ class FlatOptions(ZonedOptions, frozen=True):
     ] = "label"
     json: Annotated[
         Literal["text", "nested"],
-        Meta(description="JSON columns: as text, or as a part of the row", extra=_TARGET),
+        Meta(description="JSON columns: as text, or as nested JSON", extra=_TARGET),
     ] = "text"
     timestamp_format: Annotated[
         Literal["sql", "iso"],
         Meta(
             description="DATETIME and TIMESTAMP: 2026-01-15 10:20:30.5, "
-            "or 2026-01-15T10:20:30.5, with Z or the offset behind a TIMESTAMP",
+            "or 2026-01-15T10:20:30.5, with Z or the offset after a TIMESTAMP",
             extra=_TARGET,
         ),
     ] = "sql"
@@ -124,7 +129,7 @@ class FlatOptions(ZonedOptions, frozen=True):
             options[name] = option
         if self.deletes in {"rewrite", "both"} and not (self.op_column or self.deleted_column):
             hint = "name op-column or deleted-column, or choose deletes=tombstone"
-            found.append(Problem("deletes", "would write deleted rows that look like all others", hint))
+            found.append(Problem("deletes", "would write deleted rows that look like any other row", hint))
         return found
 
     def without_effect(self) -> dict[str, str]:
@@ -221,7 +226,7 @@ _REPLACING: Final = _NO_SOURCE_REASONS | {
     "op-column": _NEEDLESS,
     "deleted-values": "the mark of a deleted row is 1",
     "version-column": "of the rows of one key, the largest version stays",
-    "deletes": "a record without value is no row",
+    "deletes": "a tombstone is not a row",
 }
 PROFILE_REASONS: Final = {
     "clickhouse": _REPLACING | {"zero-dates": "0000-00-00 reads as 1900-01-01, without an error"},
@@ -229,7 +234,7 @@ PROFILE_REASONS: Final = {
     | {
         "op-values": "0 is an upsert, 1 a delete",
         "deleted-column": _NEEDLESS,
-        "deletes": "a record without value is no row",
+        "deletes": "a tombstone is not a row",
         "zero-dates": "DATE and DATETIME have none",
     },
     "doris": _REPLACING | {"zero-dates": "DATE and DATETIME have none"},

@@ -176,7 +176,7 @@ class Encoder:
                     losses.append(loss_of(event))
             except _UNPRINTABLE:
                 raise NotRepresentable(
-                    NAME, "", "a number beyond 64 bits, or text that is no Unicode"
+                    NAME, "", "a number beyond 64 bits, or text that is not Unicode"
                 ) from None
 
     def _row(

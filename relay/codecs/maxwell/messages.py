@@ -94,7 +94,7 @@ def _parts(value: bytes, limits: Limits) -> Iterator[bytes]:
         return
     if len(value) > limits.lenient_json_bytes:
         most = limits.lenient_json_bytes
-        raise exceeded(NAME, "", "bytes that are no strict JSON", "lenient_json_bytes", most)
+        raise exceeded(NAME, "", "bytes that are not strict JSON", "lenient_json_bytes", most)
     text, at, decoder = value.decode(errors="replace"), 0, json.JSONDecoder(strict=False)
     while at < len(text):
         try:

@@ -47,13 +47,17 @@ class MaxwellOptions(Options, frozen=True):
     ] = msgspec.field(name="output_schema_id", default=False)
     output_push_timestamp: Annotated[
         bool,
-        Meta(description="write `push_ts`: when the source's tool made the message, seconds", extra=_TARGET),
+        Meta(
+            description="write `push_ts`: the time at which the source's tool created the message, in "
+            "seconds",
+            extra=_TARGET,
+        ),
     ] = msgspec.field(name="output_push_timestamp", default=False)
     output_row_query: Annotated[
         bool, Meta(description="write `query`: the statement that changed the row", extra=_TARGET)
     ] = msgspec.field(name="output_row_query", default=False)
     row_query_max_length: Annotated[
-        int, Meta(ge=0, description="most characters of `query`; 0: all", extra=_TARGET)
+        int, Meta(ge=0, description="maximum characters of `query`; 0: all", extra=_TARGET)
     ] = msgspec.field(name="row_query_max_length", default=0)
     output_primary_keys: Annotated[
         bool, Meta(description="write `primary_key`: the values of the key's columns", extra=_TARGET)
@@ -64,8 +68,8 @@ class MaxwellOptions(Options, frozen=True):
     output_nulls: Annotated[
         bool,
         Meta(
-            description="`data` has columns that are NULL; false: of a source, a missing column that can "
-            "be NULL is NULL (in an `old` row: has not changed); of a target, they are left out of `data`"
+            description="`data` has columns that are NULL; false: in a source, a missing nullable column "
+            "is NULL (in an `old` row: unchanged); in a target, NULL columns are omitted from `data`"
         ),
     ] = msgspec.field(name="output_nulls", default=True)
     output_null_zerodates: Annotated[
@@ -78,8 +82,8 @@ class MaxwellOptions(Options, frozen=True):
     output_naming_strategy: Annotated[
         Literal["none", "underscore_to_camelcase"],
         Meta(
-            description="names of columns in rows, and of members; of a source, columns are found by the "
-            "table's definition, and keep these names without one"
+            description="case of column names in rows, and of members; in a source, columns are matched "
+            "by the table's definition, and keep these names without one"
         ),
     ] = msgspec.field(name="output_naming_strategy", default="none")
     kafka_key_format: Annotated[
@@ -90,7 +94,7 @@ class MaxwellOptions(Options, frozen=True):
     ] = msgspec.field(name="kafka_key_format", default="hash")
     ddl_kafka_topic: Annotated[
         str,
-        Meta(description="the topic that has DDL, if it is another than rows have", extra={"side": "source"}),
+        Meta(description="topic for DDL, if it differs from the topic of the rows", extra={"side": "source"}),
     ] = msgspec.field(name="ddl_kafka_topic", default="")
     missing_before: KeepUnknownBefore = "update"
     key: Key = "producer"

@@ -77,7 +77,7 @@ def _segments(data: bytes, at: int, part: str) -> list[bytes]:
     end = len(data)
     while at < end:
         if end - at < LENGTH_BYTES:
-            raise Malformed(NAME, f"{part}[{at}]", f"{end - at} bytes where a length of 8 bytes should stand")
+            raise Malformed(NAME, f"{part}[{at}]", f"{end - at} bytes where a length of 8 bytes is expected")
         size = int.from_bytes(data[at : at + 8], "big", signed=True)
         left = end - at - LENGTH_BYTES
         if not 0 <= size <= left:

@@ -19,7 +19,7 @@ class OpenOptions(LargeMessageOptions, frozen=True):
         int,
         Meta(
             ge=1,
-            description="most rows in a message; above 1, rows of neighboring source records are joined",
+            description="maximum rows per message; above 1, rows of neighboring source records are joined",
         ),
     ] = 1
     only_output_updated_columns: Annotated[
@@ -29,7 +29,7 @@ class OpenOptions(LargeMessageOptions, frozen=True):
         bool, Meta(description="a DELETE has only the handle key's columns")
     ] = False
     output_old_value: Annotated[
-        bool, Meta(description="false: an UPDATE has no `p`, and so reads as an INSERT")
+        bool, Meta(description="false: an UPDATE has no `p`, so readers see an INSERT")
     ] = True
     missing_before: InsertUnknownBefore = "insert"
     output_raw_change_event: RawChangeEvent = False

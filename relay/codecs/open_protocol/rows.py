@@ -566,7 +566,7 @@ def _split_cells(old: bytes) -> tuple[dict[str, _Members], list[_Members]]:
         elif nameless and name == "h":
             continue  # flags have it as well
         else:
-            raise ValueError("a member that is no cell")
+            raise ValueError("a member that is not a cell")
     if not all("v" in cell for cell in nameless) or not nameless:
         raise ValueError("no cell without a name")
     return named, nameless

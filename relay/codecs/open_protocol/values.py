@@ -209,7 +209,7 @@ def read_text(value: bytes | str) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise ValueError("bytes that are no UTF-8 text") from None
+        raise ValueError("bytes that are not UTF-8 text") from None
 
 
 @native("base64")

@@ -49,7 +49,7 @@ def long_bytes(value: int) -> bytes:
 def _refused(value: object, null: bytes | None, add: Add) -> None:
     """Add the bytes for None. Raises ValueError for any other value."""
     if value is not None or null is None:
-        raise ValueError("no value of its type")
+        raise ValueError("not a value of its type")
     add(null)
 
 
@@ -155,7 +155,7 @@ def _real_number(value: Any) -> float:  # noqa: ANN401 - any JSON
     try:
         return float(value)
     except OverflowError:
-        raise ValueError("a number beyond every double") from None
+        raise ValueError("a number beyond the range of DOUBLE") from None
 
 
 def _float_bytes(value: float) -> bytes:

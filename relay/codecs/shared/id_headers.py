@@ -23,7 +23,7 @@ from relay.model.records import ConsumerRecord, Header
 SchemaIdPlace = Annotated[
     Literal["prefix", "header"],
     Meta(
-        description="where the ids of schemas stand: before the Avro, or in headers, which readers know from "
+        description="location of schema ids: before the Avro, or in headers, which readers support from "
         "Confluent Platform 8.0 on",
         extra={"side": "target"},
     ),

@@ -60,8 +60,8 @@ class CompressionOptions(ZonedOptions, frozen=True):
     large_message_handle_compression: Annotated[
         Compression,
         Meta(
-            description="compression of every value in its message; "
-            "auto looks at each one, and writes plain values"
+            description="compression of each value within its message; "
+            "auto: detected when reading, none when writing"
         ),
     ] = Compression.AUTO
 
@@ -72,17 +72,17 @@ class LargeMessageOptions(CompressionOptions, frozen=True):
     large_message_handle_option: Annotated[
         Handling,
         Meta(
-            description="what a row above `max-message-bytes` becomes: an error, its handle key, "
-            "an object in storage"
+            description="handling of a row above `max-message-bytes`: an error, only its handle "
+            "key, or an object in storage"
         ),
     ] = Handling.NONE
-    max_message_bytes: Annotated[int, Meta(ge=1, description="most bytes of a message that is written")] = (
+    max_message_bytes: Annotated[int, Meta(ge=1, description="maximum bytes of a written message")] = (
         10_485_760
     )
     claim_check_storage_uri: Annotated[
         str,
         Meta(
-            description="where claim-check objects lie: a folder, "
+            description="storage for claim-check objects: a folder, "
             "or file://, s3://, gcs://, azure:// and a path"
         ),
     ] = ""
@@ -103,7 +103,7 @@ class LargeMessageOptions(CompressionOptions, frozen=True):
         """Report a claim check without a storage; see `Options.writing_problems`."""
         if self.claim_check_storage_uri or self.large_message_handle_option is not Handling.CLAIM_CHECK:
             return []
-        message = "is missing, and claim-check needs a place for its objects"
+        message = "is missing: claim-check needs a storage for its objects"
         hint = "set it to a folder or to an object store's URI, such as s3://bucket/prefix, "
         return [Problem("claim-check-storage-uri", message, hint + "that the readers can open")]
 
@@ -194,7 +194,7 @@ def _recognized(protocol: str, path: str, data: bytes, budget: Budget) -> bytes:
 
 def _from_lz4(protocol: str, path: str, data: bytes, budget: Budget) -> bytes:
     if not data.startswith(_LZ4_MAGIC):
-        raise Malformed(protocol, path, "not an LZ4 frame, as large-message-handle-compression says")
+        raise Malformed(protocol, path, "not an LZ4 frame, which large-message-handle-compression requires")
     # A frame need not have the length of its content. The system allocates memory only as far as the buffer
     # is written to.
     buffer = bytearray(min(budget.left, len(data) * _LZ4_MAX_GROWTH))
@@ -227,7 +227,7 @@ _READERS: Final = {
 
 
 def _no_snappy(protocol: str, path: str) -> Malformed:
-    return Malformed(protocol, path, "not a snappy block, as large-message-handle-compression says")
+    return Malformed(protocol, path, "not a snappy block, which large-message-handle-compression requires")
 
 
 #: The unit of the budget in errors.
@@ -277,7 +277,7 @@ def claim_checked(
     name = claim_check_name(protocol, path, location)
     if not options.claim_check_storage_uri:
         hint = "set the source option claim-check-storage-uri to the producer's storage"
-        raise UnsupportedMessage(protocol, path, f"the row lies in external storage; {hint}")
+        raise UnsupportedMessage(protocol, path, f"the row is in external storage; {hint}")
     most = answers.limits.claim_check_bytes
     found = answers.find(ClaimCheck(options.claim_check_storage_uri, name, most))
     if len(found) > most:

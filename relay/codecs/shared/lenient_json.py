@@ -56,7 +56,7 @@ def parse_leniently(
     check_levels(protocol, "", data)
     most = limits.lenient_json_bytes
     if len(data) > most:
-        raise exceeded(protocol, "", "bytes that are no strict JSON", "lenient_json_bytes", most)
+        raise exceeded(protocol, "", "bytes that are not strict JSON", "lenient_json_bytes", most)
     try:
         document = json.loads(
             data.decode("utf-8-sig"),

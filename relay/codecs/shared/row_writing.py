@@ -213,7 +213,7 @@ class TypedWriters(Generic[_Plan]):
             except _UNFIT:
                 path = column.name
                 break
-        reason = "a value is not of its column's type, or the target's spelling cannot hold it"
+        reason = "a value is not of its column's type, or the target cannot represent it"
         return NotRepresentable(self._protocol, path, reason)
 
     def _first_function(self, schema: TableSchema, places: tuple[int, ...] | None) -> _RowWriter:

@@ -160,7 +160,7 @@ class RowKeys:
         try:
             return _to_json({name: written_in_key(cell) for name, cell in zip(names, cells, strict=True)})
         except (ValueError, OverflowError, TypeError, msgspec.MsgspecError):
-            reason = "a value of the row's key has no form in JSON"
+            reason = "a value of the row's key cannot be represented in JSON"
             raise NotRepresentable(self._protocol, "key", reason) from None
 
     def _found(self, schema: TableSchema) -> tuple[tuple[int, ...], list[str]]:

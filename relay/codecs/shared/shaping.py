@@ -18,7 +18,7 @@ from relay.model.errors import NotRepresentable
 from relay.model.events import Op, TableSchema
 from relay.mysql.values import TextStyle, read_hex
 
-_ABOUT: Final = "an UPDATE whose old row the source does not tell: "
+_ABOUT: Final = "an UPDATE whose old row the source does not have: "
 _SIDE: Final = {"side": "target"}
 #: For a format whose keys are not part of the message. `relay.codecs.shared.shaped` writes both.
 Key = Annotated[
@@ -30,7 +30,7 @@ Key = Annotated[
     ),
 ]
 Tombstones = Annotated[
-    bool, Meta(description="a record with the same key and no value follows each DELETE", extra=_SIDE)
+    bool, Meta(description="write a tombstone with the same key after each DELETE", extra=_SIDE)
 ]
 #: For a format in which an UPDATE cannot lack its old row, or means INSERT without it.
 InsertUnknownBefore = Annotated[
@@ -65,7 +65,7 @@ ZeroDates = Annotated[
 ]
 TimestampFormat = Annotated[
     Literal["sql", "iso"],
-    Meta(description="what stands between date and time of DATETIME and TIMESTAMP: a space, or `T`"),
+    Meta(description="separator of date and time in DATETIME and TIMESTAMP: a space, or `T`"),
 ]
 
 _READ_BINARY: Final = {"producer": None, "base64": read_base64, "hex": read_hex}

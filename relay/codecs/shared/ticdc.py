@@ -265,13 +265,13 @@ IntegrityCheck = Annotated[
 CorruptionHandling = Annotated[
     Literal["warn", "error"],
     Meta(
-        description="a row whose checksum is wrong, or that its producer calls corrupted, is counted, or "
+        description="a row whose checksum is wrong, or that its producer marks as corrupted: counted, or "
         "refused",
     ),
 ]
 RawClaimChecks = Annotated[
     bool,
-    Meta(description="a claim-check object is the message itself, without JSON and base64 around it"),
+    Meta(description="store the message itself as the claim-check object, without JSON and base64 around it"),
 ]
 DecimalMode = Annotated[
     Literal["precise", "string"], Meta(description="DECIMAL as Avro's decimal, or as text")

@@ -80,7 +80,7 @@ class AvroReader:
         """Read a symbol of an enumeration. Raises ValueError."""
         at = self.long()
         if not 0 <= at < len(names):
-            raise ValueError("a word that the schema does not have")
+            raise ValueError("a symbol that the schema does not have")
         return names[at]
 
     def optional(self, read: Callable[[AvroReader], Item]) -> Item | None:

@@ -73,7 +73,7 @@ class AvroWire:
                 return _framed(WATERMARK, _stamps(message))
             return _framed("DDL", _ddl(message))
         except (OverflowError, UnicodeError):
-            reason = "text that is no Unicode, or a number beyond 63 bits"
+            reason = "text that is not Unicode, or a number beyond 63 bits"
             raise NotRepresentable(self.name, "", reason) from None
 
     def read_of(self, column_type: ColumnType, zone: tzinfo) -> Read:
@@ -93,10 +93,10 @@ class AvroWire:
 def _read(reader: AvroReader) -> Message:
     kind = reader.choice(_KINDS)
     if reader.choice(_KINDS) != kind:
-        raise ValueError("another payload than its type says")
+        raise ValueError("a payload that does not match its type")
     message = _READS[kind](reader)
     if not reader.is_done:
-        raise ValueError("bytes behind the message")
+        raise ValueError("bytes after the message")
     return message
 
 

@@ -93,7 +93,7 @@ class SimpleDecoder:
             return self._ddl(message, source, record, catalog, losses)
         if message.type in OPS:
             raise Malformed(self._name, "data", "a row message without a row")
-        raise UnsupportedMessage(self._name, "type", "no type of TiCDC Simple")
+        raise UnsupportedMessage(self._name, "type", "not a type of TiCDC Simple")
 
     def traced(self, record: ConsumerRecord, change: RowChange, _: Catalog, trace: Trace) -> TracedMessage:
         """Return the row's message with traced values, of JSON; see `TracingDecoder`."""

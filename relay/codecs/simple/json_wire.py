@@ -157,7 +157,7 @@ class JsonWire:
         try:
             text = _print(_row(message) if message.type in OPS else _other(message))
         except (OverflowError, UnicodeError):
-            reason = "text that is no Unicode, or a number beyond 64 bits"
+            reason = "text that is not Unicode, or a number beyond 64 bits"
             raise NotRepresentable(self.name, "", reason) from None
         if _has_escaped(text):
             text = _ESCAPED.sub(_escape, text)

@@ -33,8 +33,8 @@ class SimpleOptions(LargeMessageOptions, frozen=True):
     ddl: Annotated[
         KeepOrDrop,
         Meta(
-            description="statements: written, or left out and counted; then a BOOTSTRAP takes the place of "
-            "each for every table that it defines",
+            description="DDL statements: written, or left out and counted; then a BOOTSTRAP replaces each, "
+            "for every table that it defines",
             extra=_TARGET,
         ),
     ] = "keep"
@@ -44,8 +44,8 @@ class SimpleOptions(LargeMessageOptions, frozen=True):
         int,
         Meta(
             ge=0,
-            description="a BOOTSTRAP stands before the rows of one in so many source records; 0: none does. "
-            "One stands always before rows whose table's DDL is not known",
+            description="write a BOOTSTRAP before the rows of every N-th source record; 0: none. Rows whose "
+            "table's DDL is not known always get one",
         ),
     ] = 10_000
     integrity_check_level: IntegrityCheck = "none"
@@ -62,7 +62,7 @@ class SimpleOptions(LargeMessageOptions, frozen=True):
         found = super().without_effect()
         if "claim-check-storage-uri" in found:
             found["claim-check-raw-value"] = found["claim-check-storage-uri"]
-        found["corruption-handle-level"] = "it is about rows that are read"
+        found["corruption-handle-level"] = "it applies to rows that are read"
         return found
 
 

@@ -34,7 +34,7 @@ def named_zone(location: str) -> tzinfo | None:
         return zone_of(location)
     except ValueError:
         # The name comes from a row, so the error does not contain it.
-        raise ValueError("a location that is no time zone") from None
+        raise ValueError("a location that is not a time zone") from None
 
 
 def location_of(zone_name: str) -> tuple[tzinfo, str]:
@@ -59,7 +59,7 @@ def most_number(column_type: ColumnType) -> int:
 def checked_number(most: int, number: int) -> int:
     """Return the number of a member, or of several. Raises ValueError for a number of no member."""
     if not 0 <= number <= most:
-        raise ValueError("a number that stands for no member of the type")
+        raise ValueError("a number without a member of the type")
     return number
 
 

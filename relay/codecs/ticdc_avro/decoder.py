@@ -164,7 +164,7 @@ class Decoder:
             return None
         _, schema, body = found
         if schema.type.kind != "record":
-            raise UnsupportedMessage(NAME, part, "no record, so this is no message of this protocol")
+            raise UnsupportedMessage(NAME, part, "not a record, so this is not a message of this protocol")
         return _Read(schema, schema.read(NAME, part, body))
 
     def _change(

@@ -17,9 +17,9 @@ def signs(message: Message) -> Sign | None:
     """Detect a statement, a watermark or a deleted row; or Avro without an envelope."""
     kind = kind_of(message)
     if kind:
-        what = f"a commit ts behind the byte 0x0{kind[0]}"
+        what = f"a commit ts after the byte 0x0{kind[0]}"
         if kind == DDL:
-            what = "a statement behind the byte 0x01"
+            what = "a statement after the byte 0x01"
         return Sign(Strength.CERTAIN, _TITLE, what, {"avro-enable-watermark": "true"})
     if message.avro is None or message.avro[:1] == b"{":
         return None

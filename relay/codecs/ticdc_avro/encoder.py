@@ -390,7 +390,7 @@ class Encoder:
             try:
                 yield EncodedRecord(None, statement_value(statement))
             except (OverflowError, UnicodeError, msgspec.MsgspecError):
-                raise NotRepresentable(NAME, "value", "text that is no Unicode") from None
+                raise NotRepresentable(NAME, "value", "text that is not Unicode") from None
 
 
 def _prepared(is_split: bool, chosen: ChosenKey, events: list[Event]) -> list[Event]:
@@ -446,7 +446,7 @@ class _Schema:
         try:
             return written(self._write, value)
         except (ValueError, TypeError):
-            raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from None
+            raise NotRepresentable(NAME, part, "a value that its Avro schema cannot represent") from None
 
 
 def _schema_of(plan: _Plan, name: str, fields: Sequence[Json]) -> _Schema:

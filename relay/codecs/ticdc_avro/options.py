@@ -26,27 +26,27 @@ class TicdcAvroOptions(ZonedOptions, frozen=True):
 
     enable_tidb_extension: Annotated[
         bool,
-        Meta(description="rows have their operation, commit ts and time: `_tidb_op`, `_tidb_commit_ts` …"),
+        Meta(description="write operation, commit ts and time of rows: `_tidb_op`, `_tidb_commit_ts` …"),
     ] = False
     avro_enable_watermark: Annotated[
         bool,
         Meta(
-            description="statements, watermarks, and deletes with their commit ts, as messages without a "
-            "schema. Few readers know them; relay reads them always"
+            description="write statements, watermarks, and deletes with their commit ts, as messages "
+            "without a schema. Few readers support them; relay always reads them"
         ),
     ] = False
     avro_include_before_value: Annotated[
-        bool, Meta(description="rows have their old row, `_ticdc_before`, and deletes the whole row")
+        bool, Meta(description="write the old row, `_ticdc_before`, and the whole row of a delete")
     ] = False
     avro_decimal_handling_mode: DecimalMode = "precise"
     avro_bigint_unsigned_handling_mode: Annotated[
         Literal["long", "string"],
-        Meta(description="BIGINT UNSIGNED as long, from 2^63 on negative, or as text"),
+        Meta(description="BIGINT UNSIGNED as long, negative from 2^63 on, or as text"),
     ] = "long"
     integrity_check_level: IntegrityCheck = "none"
     corruption_handle_level: CorruptionHandling = "warn"
     keyspace: Annotated[
-        str, Meta(description="the first part of the namespaces of schemas: TiCDC's keyspace", extra=_TARGET)
+        str, Meta(description="first part of schema namespaces: TiCDC's keyspace", extra=_TARGET)
     ] = "default"
     output_raw_change_event: RawChangeEvent = False
     schema_id: SchemaIdPlace = "prefix"
@@ -81,7 +81,7 @@ class TicdcAvroOptions(ZonedOptions, frozen=True):
     def without_effect(self) -> dict[str, str]:
         """Report options for sources."""
         found = super().without_effect()
-        found["corruption-handle-level"] = "it is about rows that are read"
+        found["corruption-handle-level"] = "it applies to rows that are read"
         return found
 
 

@@ -184,7 +184,7 @@ class Layouts:
     ) -> Layout:
         fields = list(columns_in(rows.type))
         if rows.type.kind != "record" or not fields:
-            reason = "no record with columns of TiCDC, so this is no message of this protocol"
+            reason = "not a record with columns of TiCDC, so this is not a message of this protocol"
             raise UnsupportedMessage(NAME, "value", reason)
         check_columns(NAME, "value", len(fields), self._limits)
         _check_before(rows.type, fields)

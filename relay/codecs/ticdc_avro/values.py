@@ -134,7 +134,7 @@ def _allowed(name: str, members: tuple[str, ...]) -> str:
     """Return the members of ENUM and SET as TiCDC joins them."""
     text = ",".join([member.replace(",", "\\,") for member in members])
     if _members(text) != members:
-        raise NotRepresentable(NAME, name, "a member ends with a backslash, which hides the comma behind it")
+        raise NotRepresentable(NAME, name, "a member ends with a backslash, which escapes the comma after it")
     return text
 
 
@@ -222,7 +222,7 @@ _NUMERIC: Final = _NUMBERS | {"FLOAT", "DOUBLE", "BIT"}
 def default_of(column: Column, modes: Modes, database: str) -> Any:  # noqa: ANN401 - a value of any type
     """Return the default of a field, None if it has none: the next value of a sequence is no number.
 
-    Raises NotRepresentable for a default that is no value of its column.
+    Raises NotRepresentable for a default that is not a value of its column.
     """
     name, kind = form_of(column.type, modes)
     sequence = sequence_default(column, database)
@@ -232,7 +232,7 @@ def default_of(column: Column, modes: Modes, database: str) -> Any:  # noqa: ANN
     try:
         return _default(text, column.type, name, kind)
     except (ValueError, ArithmeticError):
-        reason = f"the default of {column.name!r} is no value of its column"
+        reason = f"the default of {column.name!r} is not a value of its column"
         raise NotRepresentable(NAME, "", reason) from None
 
 

@@ -22,8 +22,8 @@ class CanalOptions(UpstreamOptions, frozen=True):
     hex_binary: Annotated[
         bool,
         Meta(
-            description="binary values are hex, as in Tencent DTS when it is not compatible with Canal; "
-            "false: as `binary` says, and where `… +00:00` behind a TIMESTAMP proves it",
+            description="binary values are hex, as Tencent DTS writes them when it is not compatible with "
+            "Canal; false: as set by `binary`, but hex where `… +00:00` after a TIMESTAMP proves it",
             extra={"side": "source"},
         ),
     ] = False
@@ -40,7 +40,7 @@ class CanalOptions(UpstreamOptions, frozen=True):
         """Report that two forms of binary values are set."""
         found = super().problems()
         if self.hex_binary and self.binary == "base64":
-            found.append(Problem("hex-binary", "binary=base64 says something else", "leave one of them out"))
+            found.append(Problem("hex-binary", "contradicts binary=base64", "leave one of them out"))
         return found
 
 

@@ -37,7 +37,7 @@ _FLINK: Final = {
 _FLINK_REASONS: Final = {
     "ddl": "the job fails on a statement other than CREATE",
     "watermarks": "the job fails on them",
-    "max-batch-size": "of several rows in a message, one gets the old values of another",
+    "max-batch-size": "with several rows in a message, one row gets the old values of another",
     "missing-before": "the job fails on an UPDATE without its old row",
     "enum": "a column is STRING there, and a number would stay one",
     "binary": "BYTES is read as base64, and the job fails on other text",
@@ -59,12 +59,12 @@ _CANAL_ADAPTER: Final = {
 
 _CANAL_ADAPTER_REASONS: Final = {
     "ddl": "Canal sends statements, and the adapter applies them",
-    "watermarks": "Canal has none, and the adapter takes one for a change without rows",
-    "max-batch-size": "several rows a message are read as well",
+    "watermarks": "Canal has none, and the adapter treats one as a change without rows",
+    "max-batch-size": "several rows per message are read as well",
     "missing-before": "an UPDATE without its old row would read as one that changes nothing",
     "enum": "the adapter expects numbers, with sqlType 4 and -7",
     "binary": "the adapter expects a character for each byte, with sqlType 2004",
-    "zero-dates": "the adapter reads them, and makes null of them itself",
+    "zero-dates": "the adapter reads them and converts them to null itself",
     "timestamp-format": "the adapter reads MySQL's text",
 }
 

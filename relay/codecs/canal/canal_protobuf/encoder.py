@@ -87,7 +87,7 @@ class Encoder:
             try:
                 entry = self._entry(event, losses)
             except UnicodeError:
-                raise NotRepresentable(NAME, "", "text that is no Unicode") from None
+                raise NotRepresentable(NAME, "", "text that is not Unicode") from None
             if entry is None:
                 losses.append(loss_of(event))
                 continue

@@ -28,13 +28,13 @@ class ProtobufOptions(UpstreamOptions, frozen=True):
         int,
         Meta(
             ge=1,
-            description="entries a packet; more than 1 puts events of one source record together",
+            description="entries per packet; above 1, events of one source record share a packet",
             extra={"side": "target"},
         ),
     ] = 1
     filter_transaction_entry: Annotated[
         bool,
-        Meta(description="leave BEGIN and END of transactions out", extra={"side": "target"}),
+        Meta(description="omit BEGIN and END of transactions", extra={"side": "target"}),
     ] = msgspec.field(name="canal.instance.filter.transaction.entry", default=False)
 
 

@@ -37,7 +37,7 @@ def fields(data: bytes) -> Iterator[Field]:
         elif kind in _FIXED:
             size = _FIXED[kind]
         else:
-            raise ValueError("a field of no kind that there is")
+            raise ValueError("a field with an unknown wire type")
         if size > end - at:
             raise ValueError(_CUT)
         yield tag >> 3, data[at : at + size]

@@ -117,7 +117,7 @@ def time_text(seconds: int, zone: tzinfo) -> str:
 def _traced_time(seconds: object, zone: tzinfo) -> str:
     """Return a traced number as TIME. Raises TypeError for any other value."""
     if not isinstance(seconds, TracedNumber):
-        raise TypeError(f"{type(seconds).__name__} is no number of seconds")
+        raise TypeError(f"{type(seconds).__name__} is not a number of seconds")
     ahead = ahead_of_utc(zone)
     text: Any = seconds.clock_text(ahead)
     if text is None:

@@ -29,14 +29,14 @@ class CkafkaOptions(ZonedOptions, frozen=True):
         str,
         Meta(
             pattern=r"^[+-](0\d|1[0-4]):[0-5]\d$",
-            description="offset of TIME, the wall clock of a row's change, from UTC",
+            description="UTC offset of TIME, the wall-clock time of a row's change",
         ),
     ] = "+08:00"
     value_style: Annotated[
         ValueStyle,
         Meta(
-            description="spelling of values: MySQL's text, Debezium's encodings, "
-            "or both where they differ in form",
+            description="value encoding: MySQL's text, Debezium's encodings, or "
+            "both, detected from the form of each value",
             extra={"side": "source"},
         ),
     ] = "auto"
@@ -48,8 +48,8 @@ class CkafkaOptions(ZonedOptions, frozen=True):
     ddl_time_unit: Annotated[
         Literal["auto", "s", "ms"],
         Meta(
-            description="unit of `es` and `ts` in DDL; auto: as CKafka has sent it, seconds from others; "
-            "a source is read in both, told apart by their size",
+            description="unit of `es` and `ts` in DDL; auto: that of a CKafka source, else seconds; as a "
+            "source, both are read, distinguished by magnitude",
             extra={"side": "target"},
         ),
     ] = "auto"

@@ -43,7 +43,7 @@ class UpstreamOptions(ZonedOptions, frozen=True):
         int,
         Meta(
             ge=1,
-            description="rows a message; more than 1 puts neighboring rows of one source record together",
+            description="rows per message; above 1, neighboring rows of one source record share a message",
             extra={"side": "target"},
         ),
     ] = 1

@@ -37,7 +37,7 @@ _COLUMN_BYTES: Final = 200
 _SQL_TYPES_BYTES: Final = 300
 _VARYING_BYTES: Final = 8
 _SQL_TYPES_SHARE: Final = 4
-_NO_TEXT: Final = "a value is not of its column's type, or the target's spelling has no text for it"
+_NO_TEXT: Final = "a value is not of its column's type, or the target cannot represent it as text"
 #: Errors that conversions raise for values of another type than the column's.
 _UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError)
 

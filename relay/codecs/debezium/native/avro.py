@@ -91,7 +91,9 @@ class Decoder:
         if found is not None:
             reader, content = self._read(found.id, found.body, "value")
             if not reader.is_struct:
-                raise UnsupportedMessage(NAME, "value", "no record, so this is no message of this protocol")
+                raise UnsupportedMessage(
+                    NAME, "value", "not a record, so this is not a message of this protocol"
+                )
             value = reader.json(content)
         return ConsumerRecord(
             record.topic, record.partition, record.offset, record.timestamp_ms, key, value, record.headers
@@ -181,7 +183,7 @@ class Encoder(ByTopic):
         try:
             body = writer.write(msgspec.json.decode(payload))
         except (ValueError, TypeError):
-            raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from None
+            raise NotRepresentable(NAME, part, "a value that its Avro schema cannot represent") from None
         subject = subject_of(self._strategies[part], topic, part, writer.record_name)
         return self._ids.framed(subject, writer.schema.text, body)
 

@@ -212,7 +212,7 @@ class Encoder:
             payload = self._row(event, source_record, row, losses)
         except _UNPRINTABLE:
             raise NotRepresentable(
-                NAME, "payload", "a number beyond 64 bits, or text that is no Unicode"
+                NAME, "payload", "a number beyond 64 bits, or text that is not Unicode"
             ) from None
         if event.op is _DELETE and self._has_tombstones and payload.key is not None:
             return [payload, EncodedRecord(payload.key, None, headers=payload.headers)]

@@ -105,7 +105,7 @@ class Envelope(Body, gc=False):
 
 def foreign(protocol: str) -> DecodeError:
     """Return the error for a message of neither connector."""
-    reason = "neither mysql nor mariadb, so this is no message of this protocol"
+    reason = "neither mysql nor mariadb, so this is not a message of this protocol"
     return UnsupportedMessage(protocol, "payload.source.connector", reason)
 
 

@@ -28,7 +28,8 @@ class ConnectorOptions(ZonedOptions, frozen=True):
     timezone: Annotated[
         str,
         Meta(
-            description="zone of TIMESTAMP text without a zone: a name (Asia/Shanghai) or an offset (+08:00)",
+            description="time zone of TIMESTAMP text without a zone: a name (Asia/Shanghai) or an offset "
+            "(+08:00)",
             extra={"side": "source"},
         ),
     ] = "UTC"
@@ -37,25 +38,29 @@ class ConnectorOptions(ZonedOptions, frozen=True):
         str,
         Meta(
             description="the connector's name: `source.name`, and the first part of schema names; "
-            "of a source, its schema change topic"
+            "in a source, also the name of its schema change topic"
         ),
     ] = msgspec.field(name="topic.prefix", default="relay")
     decimal_handling_mode: Annotated[
-        Literal["precise", "double", "string"], Meta(description="form of DECIMAL: exact bytes, number, text")
+        Literal["precise", "double", "string"],
+        Meta(description="encoding of DECIMAL: exact bytes, number, text"),
     ] = msgspec.field(name="decimal.handling.mode", default="precise")
     time_precision_mode: Annotated[
         Literal["adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"],
-        Meta(description="form of DATE, TIME and DATETIME"),
+        Meta(description="encoding of DATE, TIME and DATETIME"),
     ] = msgspec.field(name="time.precision.mode", default="adaptive_time_microseconds")
     bigint_unsigned_handling_mode: Annotated[
         Literal["long", "precise", "string"],
-        Meta(description="form of BIGINT UNSIGNED: 64 bits with a sign, an exact decimal, or (ours) text"),
+        Meta(
+            description="encoding of BIGINT UNSIGNED: a signed 64-bit integer, an exact decimal, or (relay "
+            "only) text"
+        ),
     ] = msgspec.field(name="bigint.unsigned.handling.mode", default="long")
     binary_handling_mode: Annotated[
-        Literal["bytes", "base64", "base64-url-safe", "hex"], Meta(description="form of binary values")
+        Literal["bytes", "base64", "base64-url-safe", "hex"], Meta(description="encoding of binary values")
     ] = msgspec.field(name="binary.handling.mode", default="bytes")
     tombstones_on_delete: Annotated[
-        bool, Meta(description="a record without value follows each DELETE", extra=_TARGET)
+        bool, Meta(description="write a tombstone after each DELETE", extra=_TARGET)
     ] = msgspec.field(name="tombstones.on.delete", default=True)
     skipped_operations: Annotated[
         Literal["t", "none"],
@@ -80,8 +85,8 @@ class ConnectorOptions(ZonedOptions, frozen=True):
     unavailable_value_placeholder: Annotated[
         str,
         Meta(
-            description="value of a column that the row lacks: text, or hex: with its bytes in hexadecimal; "
-            "empty: a target leaves the column out of row and schema"
+            description="placeholder for a column that the row lacks: text, or hex: with its bytes in "
+            "hexadecimal; empty: a target omits the column from row and schema"
         ),
     ] = msgspec.field(name="unavailable.value.placeholder", default="__debezium_unavailable_value")
     provide_transaction_metadata: Annotated[
@@ -91,7 +96,7 @@ class ConnectorOptions(ZonedOptions, frozen=True):
     bit: Annotated[
         Literal["producer", "number"],
         Meta(
-            description="BIT: a boolean or bytes as the connector writes it, or a number in the form of "
+            description="BIT: a boolean or bytes as the connector writes it, or a number encoded like "
             "BIGINT UNSIGNED",
             extra=_TARGET,
         ),
@@ -99,8 +104,8 @@ class ConnectorOptions(ZonedOptions, frozen=True):
     temporal: Annotated[
         Literal["producer", "text"],
         Meta(
-            description="DATE, TIME, DATETIME and TIMESTAMP in the form of time.precision.mode, or as "
-            "MySQL's own text",
+            description="DATE, TIME, DATETIME and TIMESTAMP as set by time.precision.mode, or as MySQL's "
+            "own text",
             extra=_TARGET,
         ),
     ] = "producer"
@@ -112,14 +117,14 @@ class ConnectorOptions(ZonedOptions, frozen=True):
         Meta(
             description="dates that are not in the calendar: as the connector writes them (NULL, or 1970 in "
             "a column that cannot be NULL), NULL (a row with one in its key is refused), or MySQL's own "
-            "text, as all values of DATE, DATETIME and TIMESTAMP then",
+            "text, which then applies to all values of DATE, DATETIME and TIMESTAMP",
             extra=_TARGET,
         ),
     ] = "keep"
     wide_decimals: Annotated[
         Literal["producer", "text"],
         Meta(
-            description="DECIMAL of more than 38 digits: in the form of decimal.handling.mode, or text",
+            description="DECIMAL of more than 38 digits: as set by decimal.handling.mode, or text",
             extra=_TARGET,
         ),
     ] = "producer"
@@ -133,19 +138,20 @@ class ConnectorOptions(ZonedOptions, frozen=True):
     schema_columns: Annotated[
         Literal["producer", "optional"],
         Meta(
-            description="columns in schemas: as the table has them, or all but the key optional and without "
-            "a default",
+            description="columns in schemas: as in the table, or all but the key optional and without a "
+            "default",
             extra=_TARGET,
         ),
     ] = "producer"
     heartbeats: Annotated[
-        Literal["keep", "drop"], Meta(description="write heartbeats of the source, or none", extra=_TARGET)
+        Literal["keep", "drop"],
+        Meta(description="write heartbeats of the source, or leave them out", extra=_TARGET),
     ] = "keep"
     key_change_headers: Annotated[
         bool,
         Meta(
-            description="an UPDATE of a key, which is DELETE and INSERT, has __debezium.newkey and "
-            "__debezium.oldkey as headers",
+            description="write headers __debezium.newkey and __debezium.oldkey for an UPDATE of a "
+            "key, which becomes DELETE and INSERT",
             extra=_TARGET,
         ),
     ] = True
@@ -155,7 +161,7 @@ class ConnectorOptions(ZonedOptions, frozen=True):
         try:
             self.placeholder()
         except ValueError:
-            name, hint = "unavailable.value.placeholder", "write pairs of hexadecimal digits behind hex:"
+            name, hint = "unavailable.value.placeholder", "write pairs of hexadecimal digits after hex:"
             return [*super().problems(), Problem(name, "not hexadecimal digits", hint)]
         return super().problems()
 
@@ -199,14 +205,15 @@ class DebeziumOptions(ConnectorOptions, frozen=True):
     schemas_enable: Annotated[
         bool, Meta(description="keys and values are {schema, payload}; false: the payload alone")
     ] = msgspec.field(name="schemas.enable", default=True)
-    key_schemas_enable: Annotated[bool | None, Meta(description="the same for keys alone")] = msgspec.field(
+    key_schemas_enable: Annotated[bool | None, Meta(description="the same for keys only")] = msgspec.field(
         name="key.converter.schemas.enable", default=None
     )
-    value_schemas_enable: Annotated[bool | None, Meta(description="the same for values alone")] = (
+    value_schemas_enable: Annotated[bool | None, Meta(description="the same for values only")] = (
         msgspec.field(name="value.converter.schemas.enable", default=None)
     )
     decimal_format: Annotated[
-        Literal["BASE64", "NUMERIC"], Meta(description="form of exact decimals in JSON: bytes, or a number")
+        Literal["BASE64", "NUMERIC"],
+        Meta(description="encoding of exact decimals in JSON: bytes, or a number"),
     ] = msgspec.field(name="decimal.format", default="BASE64")
     replace_null_with_default: Annotated[
         bool,
@@ -265,12 +272,12 @@ class DebeziumAvroOptions(ConnectorOptions, frozen=True):
         bool, Meta(description="NULL stays NULL where a column has a default", extra=_TARGET)
     ] = msgspec.field(name="ignore.default.for.nullables", default=False)
     key_subject_name_strategy: Annotated[
-        SubjectNames, Meta(description="subject of a key's schema in the registry", extra=_TARGET)
+        SubjectNames, Meta(description="subject name strategy for key schemas", extra=_TARGET)
     ] = msgspec.field(name="key.subject.name.strategy", default="TopicNameStrategy")
     value_subject_name_strategy: Annotated[
         SubjectNames,
         Meta(
-            description="the same of a value's; TopicRecordNameStrategy for topics of several tables",
+            description="the same for value schemas; TopicRecordNameStrategy for topics of several tables",
             extra=_TARGET,
         ),
     ] = msgspec.field(name="value.subject.name.strategy", default="TopicNameStrategy")

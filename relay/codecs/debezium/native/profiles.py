@@ -61,7 +61,7 @@ _FLINK_REASONS: Final = {
     "tombstones.on.delete": "Flink skips records without value",
     "unavailable.value.placeholder": _PLACEHOLDER,
     "key-change-headers": "Flink reads no headers",
-    **dict.fromkeys(("heartbeats", "ddl", "watermarks"), "the job fails on what is no row"),
+    **dict.fromkeys(("heartbeats", "ddl", "watermarks"), "the job fails on messages that are not rows"),
 }
 _CONNECT_REASONS: Final = {
     "time.precision.mode": "microseconds, whatever the digits of the column",
@@ -74,7 +74,7 @@ _CONNECT_REASONS: Final = {
     "schema-columns": "a default in the schema would replace NULL; a zero date may be NULL in any column",
     "unavailable.value.placeholder": _PLACEHOLDER,
     "key-change-headers": "Connect's SimpleHeaderConverter fails on them",
-    **dict.fromkeys(("heartbeats", "ddl", "watermarks"), "the JDBC sink fails on what is no row"),
+    **dict.fromkeys(("heartbeats", "ddl", "watermarks"), "the JDBC sink fails on messages that are not rows"),
 }
 _STORED_DEFAULT: Final = "NULL would be stored as the default"
 _READ_DEFAULT: Final = "NULL would be read as the default"

@@ -332,7 +332,7 @@ def _read_latin1(length: int, text: str) -> bytes:
     try:
         return text.encode("latin-1").ljust(length, b"\0")
     except UnicodeEncodeError:
-        raise ValueError("text of characters that are no bytes") from None
+        raise ValueError("text with characters that are not bytes") from None
 
 
 def _label(case: _Case) -> Form | None:

@@ -367,7 +367,7 @@ def unscaled(scale: int, value: Decimal) -> int:
     moved = value.scaleb(scale, _CONTEXT)
     number = int(moved)
     if number != moved:
-        raise ValueError("more digits behind the point than its column has")
+        raise ValueError("more digits after the decimal point than its column has")
     return number
 
 

@@ -97,7 +97,7 @@ class MessageDecoder(Generic[T]):
         try:
             return self._event(message, record, catalog, losses)
         except REFUSED:
-            raise Malformed(self._protocol, "payload", "a row that is no JSON object of columns") from None
+            raise Malformed(self._protocol, "payload", "a row that is not a JSON object of columns") from None
 
     def _row(
         self,

@@ -186,7 +186,7 @@ def _check(protocol: str, path: str, change: _Change, dialect: TableDialect) -> 
     names: set[str] = set()
     for at, column in enumerate(change.table.columns):
         if column.name.lower() in names:
-            raise Malformed(protocol, f"{path}.table.columns[{at}].name", "a column that stands twice")
+            raise Malformed(protocol, f"{path}.table.columns[{at}].name", "a duplicate column")
         names.add(column.name.lower())
         try:
             dialect.type_of(column)
@@ -194,7 +194,7 @@ def _check(protocol: str, path: str, change: _Change, dialect: TableDialect) -> 
             raise Malformed(protocol, f"{path}.table.columns[{at}]", str(error)) from None
     key = [name.lower() for name in change.table.primaryKeyColumnNames or ()]
     if len(set(key)) < len(key):
-        raise Malformed(protocol, f"{path}.table.primaryKeyColumnNames", "a column that stands twice")
+        raise Malformed(protocol, f"{path}.table.primaryKeyColumnNames", "a duplicate column")
     if not names.issuperset(key):
         raise Malformed(protocol, f"{path}.table.primaryKeyColumnNames", "a column that the table lacks")
 

@@ -165,7 +165,7 @@ class Layout:
         return self.cells_of(parsed)
 
     def cells_of(self, row: Any) -> Sequence[Any] | None:  # noqa: ANN401 - `row`, a class made at run time
-        """Return the cells of a parsed row; None if one is no value of its column."""
+        """Return the cells of a parsed row; None if one is not a value of its column."""
         cells: Sequence[Any] = _cells(row)
         if self._texts is not None and not self.unavailable.isdisjoint(self._texts(cells)):
             return None

@@ -122,7 +122,7 @@ def _tidy(document: dict[str, Any]) -> dict[str, Any]:
 def foreign(protocol: str) -> DecodeError:
     """Return the error for a message that TiCDC has not written."""
     return UnsupportedMessage(
-        protocol, "payload.source.connector", "not TiCDC, so this is no message of this protocol"
+        protocol, "payload.source.connector", "not TiCDC, so this is not a message of this protocol"
     )
 
 

@@ -413,7 +413,7 @@ class RowDecoder:
         if member_count(columns.values()) > self._limits.values:
             raise exceeded(self._protocol, "schema", "labels", "values", self._limits.values)
         if not all(map(has_scale, columns.values())):
-            raise Malformed(self._protocol, "schema", "a Decimal whose scale is no number from 0 to 999")
+            raise Malformed(self._protocol, "schema", "a Decimal whose scale is not a number from 0 to 999")
         return columns
 
 

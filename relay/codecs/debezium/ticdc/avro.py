@@ -97,7 +97,7 @@ class TicdcDebeziumAvroOptions(Options, frozen=True):
         Literal["long", "string"],
         Meta(description="BIGINT UNSIGNED as long, which refuses numbers from 2^63 on, or as text"),
     ] = "long"
-    output_old_value: Annotated[bool, Meta(description="an UPDATE has `before`")] = True
+    output_old_value: Annotated[bool, Meta(description="write `before` of an UPDATE")] = True
     missing_before: KeepUnknownBefore = "update"
     output_raw_change_event: RawChangeEvent = False
     cluster_id: ClusterId = "default"
@@ -316,7 +316,7 @@ class Decoder:
             return None
         id, schema, body = found
         if schema.type.kind != "record":
-            raise UnsupportedMessage(NAME, part, "no record, so this is no message of this protocol")
+            raise UnsupportedMessage(NAME, part, "not a record, so this is not a message of this protocol")
         reader = self._readers.get(schema)
         if reader is None:
             try:
@@ -582,7 +582,7 @@ class Encoder(ByTopic):
         try:
             body = writer.body(payload)
         except (ValueError, TypeError, KeyError, ArithmeticError):
-            raise NotRepresentable(NAME, part, "a value that its Avro schema has no form for") from None
+            raise NotRepresentable(NAME, part, "a value that its Avro schema cannot represent") from None
         subject = writer.subject or subject_of("TopicNameStrategy", topic, part, "")
         return self._ids.framed(subject, writer.text, body)
 

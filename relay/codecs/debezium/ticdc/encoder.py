@@ -77,7 +77,7 @@ class Encoder:
                     yield from map(self._packed, self._control(event, source_record, losses))
         except _UNPRINTABLE:
             raise NotRepresentable(
-                NAME, "payload", "a number beyond 64 bits, or text that is no Unicode"
+                NAME, "payload", "a number beyond 64 bits, or text that is not Unicode"
             ) from None
 
     def _control(

@@ -20,7 +20,7 @@ NAME: Final = "ticdc-debezium"
 ClusterId = Annotated[
     str,
     Meta(
-        description="TiCDC's cluster: `source.name`, and the first part of schema names",
+        description="TiCDC's cluster id: `source.name`, and the first part of schema names",
         extra={"side": "target"},
     ),
 ]
@@ -29,10 +29,8 @@ ClusterId = Annotated[
 class TicdcDebeziumOptions(CompressionOptions, frozen=True):
     """TiCDC's sink-URI options. Those that change content are for targets; the decoder detects them."""
 
-    timezone: Annotated[
-        str, Meta(description="changes nothing: this format has TIMESTAMP in UTC, whatever the zone")
-    ] = "UTC"
-    debezium_disable_schema: Annotated[bool, Meta(description="leave `schema` out of key and value")] = False
+    timezone: Annotated[str, Meta(description="no effect: this format has TIMESTAMP in UTC")] = "UTC"
+    debezium_disable_schema: Annotated[bool, Meta(description="omit `schema` from key and value")] = False
     debezium_include_start_ts: Annotated[
         bool, Meta(description="write `source.start_ts` where the source has it")
     ] = False
@@ -40,7 +38,7 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
         bool,
         Meta(description="write `tidb_type`, declare TiCDC's own members of `source`, and write watermarks"),
     ] = False
-    output_old_value: Annotated[bool, Meta(description="an UPDATE has `before`")] = True
+    output_old_value: Annotated[bool, Meta(description="write `before` of an UPDATE")] = True
     missing_before: KeepUnknownBefore = "update"
     key: Key = "producer"
     tombstones: Tombstones = False
