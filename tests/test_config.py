@@ -153,7 +153,7 @@ def test_all_problems_are_reported_together(tmp_path: Path) -> None:
             "target.topic: relay would read what it writes: orders is also a source topic",
         ),
         ("{topic}.canal", "ord ers", "target.topic: 'ord ers' makes no topic name"),
-        ('["orders"]', '["a/b"]', "source.topics: 'a/b' is no topic name"),
+        ('["orders"]', '["a/b"]', "source.topics: 'a/b' is not a topic name"),
         ('["orders"]', "[]", "source.topics: must not be empty"),
         ('to = "canal-json"', "to = 7", "route.to: must be text in quotes"),
     ],
@@ -209,7 +209,7 @@ def test_storages_are_checked_and_their_secrets_redacted(tmp_path: Path) -> None
     options = 'from_options = {claim-check-storage-uri = "s3://bucket/x?acess-key=hidden"}\n'
     (found,) = problems(tmp_path, MINIMAL.replace("[source]", options + "[source]"))
     assert found.startswith(
-        "route.from_options.claim-check-storage-uri: there is no parameter 'acess-key' (known here: access-key,"
+        "route.from_options.claim-check-storage-uri: unknown parameter 'acess-key' (known: access-key,"
     )
     assert "hidden" not in found
 
@@ -254,7 +254,7 @@ def test_check_prints_no_secrets(
         ),
         (
             '[schema]\nhistory_topic = "a b"',
-            "schema.history_topic: 'a b' is no topic name (Kafka allows up to 249 letters",
+            "schema.history_topic: 'a b' is not a topic name (Kafka allows up to 249 letters",
         ),
         (
             '[schema]\nhistory_topic = ""\nwait_for_ddl = true',
@@ -292,7 +292,7 @@ def test_check_prints_no_secrets(
         ),
         (
             '[target.security]\nprotocol = "SSL"',
-            "target.security: the target is the source's cluster, so [source.security] holds",
+            "target.security: the target is the source's cluster, so [source.security] applies",
         ),
         ("[http]\nport = 70000", "http.port: input should be less than or equal to 65535, not 70000"),
         ("[http]\nprot = 1", "http.prot: unknown key (did you mean port"),
@@ -375,7 +375,7 @@ def test_an_address_in_place_of_a_topic_gives_no_secret_away(tmp_path: Path, key
         text = MINIMAL.replace("[target]", '[target]\nbootstrap_servers = "elsewhere:9092"')
         text += "".join(f"[{each}]\n{line.format(address)}\n" for each, line in others.items())
         found = problems(tmp_path, text)
-        assert any(each.startswith(f"{table}.{name}: (not shown) is no topic name") for each in found)
+        assert any(each.startswith(f"{table}.{name}: (not shown) is not a topic name") for each in found)
         assert "s3cr3tpw" not in "".join(found)
 
 
@@ -470,7 +470,7 @@ def test_a_stall_is_longer_than_every_wait(
 ) -> None:
     """Or the watchdog would end a relay that waits as it should."""
     text = MINIMAL.replace("[source]", f"[source]\n{source}") + f"[delivery]\n{delivery}"
-    message = f"is {stall} s, and relay may wait as long: {wait}, {longest} s (set it to more than {longest})"
+    message = f"is {stall} s, and relay may legitimately wait as long: {wait}, {longest} s (set it to more than {longest})"
     assert problems(tmp_path, text) == [f"delivery.stall_timeout_seconds: {message}"]
 
 

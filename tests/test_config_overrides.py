@@ -64,9 +64,9 @@ TWO = "there are two underscores between table and key"
         ("RELAY_SOURCE_WORDS", f"{TWO} (a table's variables are written RELAY_<TABLE>__<KEY>)"),
         (
             "RELAY_GROUP_ID",
-            "is no variable of relay's (a table's variables are written RELAY_<TABLE>__<KEY>)",
+            "is not a variable of relay (a table's variables are written RELAY_<TABLE>__<KEY>)",
         ),
-        ("RELAY_TRACEBAK", "is no variable of relay's (did you mean RELAY_TRACEBACK?)"),
+        ("RELAY_TRACEBAK", "is not a variable of relay (did you mean RELAY_TRACEBACK?)"),
     ],
 )
 def test_one_underscore_is_one_too_few(
@@ -258,7 +258,7 @@ def test_placeholders_that_nobody_has_replaced(
     tmp_path: Path, before: str, after: str, path: str, variable: str
 ) -> None:
     found = problems(tmp_path, MINIMAL.replace(before, after))
-    said = f"{path}: holds a placeholder, and relay reads no variables in its file (put the value there, or"
+    said = f"{path}: contains a placeholder, and relay does not expand variables in its file (put the value there, or"
     assert [
         each for each in found if each.startswith(said) and each.endswith(f"{variable} in the environment)")
     ]

@@ -50,11 +50,11 @@ def test_a_side_in_avro_needs_a_registry() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"urls": ["registry:8081"]}, "target.schema_registry.urls: is no address"),
-        ({"urls": ["http://u:pw@h"]}, "target.schema_registry.urls: holds a user or a password"),
+        ({"urls": ["registry:8081"]}, "target.schema_registry.urls: is not an address"),
+        ({"urls": ["http://u:pw@h"]}, "target.schema_registry.urls: contains a user or a password"),
         (
             {"urls": ["http://h"], "bearer_token": "t"},
-            "target.schema_registry.urls: sends credentials over http://, which others can read",
+            "target.schema_registry.urls: sends credentials over http:// in clear text",
         ),
     ],
 )

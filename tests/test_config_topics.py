@@ -121,7 +121,7 @@ def test_what_is_wrong_with_topics(tmp_path: Path, more: str, problem: str) -> N
     [
         ("include_tables", "orders", "route.include_tables: 'orders' is not of the form database.table"),
         ("exclude_tables", ".t", "route.exclude_tables: '.t' is not of the form database.table"),
-        ("exclude_events", "ddl", "route.exclude_events: there is no kind of event 'ddl'"),
+        ("exclude_events", "ddl", "route.exclude_events: unknown kind of event 'ddl'"),
     ],
 )
 def test_what_is_wrong_with_a_choice(tmp_path: Path, key: str, value: str, problem: str) -> None:

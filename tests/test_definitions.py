@@ -199,7 +199,7 @@ def test_a_dump_that_defines_nothing_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_dumps_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"holds no \.sql"):
+    with pytest.raises(ConfigError, match=r"has no \.sql"):
         read(tmp_path)
 
 

@@ -56,7 +56,7 @@ def test_modes() -> None:
 
 def test_a_mode_that_there_is_not() -> None:
     with pytest.raises(
-        ConfigError, match=r"RELAY_KERNEL: 'on' is no mode of the kernel \(it is one of auto, off"
+        ConfigError, match=r"RELAY_KERNEL: 'on' is not a mode of the kernel \(it is one of auto, off"
     ):
         kernel.mode({"RELAY_KERNEL": "on"})
 

@@ -80,10 +80,10 @@ def test_a_server_that_is_away() -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("mysql://u:hush@h/shop", "holds a password"),
+        ("mysql://u:hush@h/shop", "contains a password"),
         ("postgres://u@h/shop", "is not of the form"),
         ("mysql://h/shop", "is not of the form"),
-        ("mysql://u@h:port/shop", "is no URL"),
+        ("mysql://u@h:port/shop", "is not a URL"),
         ("mysql://u@h/shop?ssl=1", "has parameters"),
     ],
 )

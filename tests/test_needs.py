@@ -242,7 +242,7 @@ def test_a_folder_that_refuses_is_logged_once(tmp_path: Path, caplog: pytest.Log
     for number in range(3):
         assert asking.fetch(SchemaById("r", number)) == SCHEMA
     assert [each.getMessage() for each in caplog.records] == [
-        f"answers cannot be kept in {folder}: Not a directory; they are fetched again after a restart"
+        f"cannot cache answers in {folder}: Not a directory; they are fetched again after a restart"
     ]
 
 

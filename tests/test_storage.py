@@ -148,16 +148,16 @@ def test_a_relative_folder_is_only_for_a_source(uri: str) -> None:
 @pytest.mark.parametrize(
     ("uri", "message", "hint"),
     [
-        ("nosuch://x", "is no storage that can be opened: ValueError", "s3://bucket/prefix"),
-        ("memory://x?secret=1", "parameter 1 is not known", "known here: none"),
+        ("nosuch://x", "cannot be opened as storage: ValueError", "s3://bucket/prefix"),
+        ("memory://x?secret=1", "parameter 1 is not known", "known: none"),
         (
             "s4://x?access-key=hidden",
-            "is no storage that can be opened",
+            "cannot be opened as storage",
             "a folder, or for example s3://bucket/prefix",
         ),
         (
             "s3://x?acces-key=hidden",
-            "there is no parameter 'acces-key'",
+            "unknown parameter 'acces-key'",
             "access-key, endpoint, region, secret-access-key",
         ),
         ("azure://x?sas=hidden", "parameter 1 is not known", "account-key, account-name, sas-token"),

@@ -53,7 +53,7 @@ def test_what_is_wrong_is_said(text: str, problem: str) -> None:
 
 
 def test_strict_is_an_option_of_the_target() -> None:
-    with pytest.raises(ConfigError, match="is an option of the target side"):
+    with pytest.raises(ConfigError, match="applies to the target side"):
         Translator(TICDC, "canal-json", {"strict": "all"})
 
 

@@ -342,7 +342,9 @@ class TestPartitions:
 
     @pytest.mark.parametrize("target", [CANAL, OPEN])
     def test_by_key_needs_keys_of_rows(self, target: str) -> None:
-        with pytest.raises(ConfigError, match=f"target.partition_by: key: the keys of {target} tell no rows"):
+        with pytest.raises(
+            ConfigError, match=f"target.partition_by: key: the keys of {target} do not identify rows"
+        ):
             by_table(target, partitions=3, partition_by=Partitioning.KEY)
 
     @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ _NOT_IN_HOSTS: Final = re.compile(r"[\s\x00-\x1f\x7f/@,\[\]]")
 _PORT: Final = re.compile(r"0*[1-9][0-9]{0,4}")
 _LARGEST_PORT: Final = 65_535
 _DEFAULT_PORT: Final = 9092
-_NO_HOST: Final = "has no name of a host"
+_NO_HOST: Final = "has no host name"
 _NO_PORT: Final = f"has no port from 1 to {_LARGEST_PORT}"
 
 

@@ -91,7 +91,7 @@ def _storage_path_problems(route: Route) -> Iterator[Problem]:
     for side, options in (("from_options", route.from_options), ("to_options", route.to_options)):
         for name, value in options.items():
             if name.endswith("-uri") and "\0" in value:
-                yield Problem(f"route.{side}.{name}", "holds a NUL character, which no path has")
+                yield Problem(f"route.{side}.{name}", "contains a NUL character, which paths cannot have")
 
 
 #: Placeholders of other programs for the value of a variable.
@@ -103,7 +103,7 @@ def _placeholder_problems(config: Config) -> Iterator[Problem]:
     for path, text in _texts_of(config):
         if _PLACEHOLDER(text):
             variable = f"RELAY_{'__'.join(path).upper()}".replace("-", "_")
-            message = "holds a placeholder, and relay reads no variables in its file"
+            message = "contains a placeholder, and relay does not expand variables in its file"
             hint = f"put the value there, or leave the key out and set {variable} in the environment"
             yield Problem(".".join(path), message, hint)
 
@@ -135,7 +135,7 @@ def _address_problems(config: Config) -> Iterator[Problem]:
                 yield Problem(f"{table}.bootstrap_servers", message, hint)
     if not is_host(config.http.host):
         hint = "such as 127.0.0.1, 0.0.0.0 or ::"
-        yield Problem("http.host", f"{quoted(config.http.host)} is no address of a host", hint)
+        yield Problem("http.host", f"{quoted(config.http.host)} is not a host address", hint)
 
 
 def _shown_server(server: str, number: int) -> str:
@@ -202,7 +202,7 @@ def _source_name_problems(name: str) -> Iterator[Problem]:
 def _name_problems(path: str, name: str) -> Iterator[Problem]:
     if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
         hint = "Kafka allows up to 249 letters, digits, dots, underscores and hyphens"
-        yield Problem(path, f"{quoted(name)} is no topic name", hint)
+        yield Problem(path, f"{quoted(name)} is not a topic name", hint)
 
 
 def _own_topic_problems(config: Config) -> Iterator[Problem]:
@@ -258,7 +258,7 @@ def _process_problems(config: Config) -> Iterator[Problem]:
             "`partitions` in [target] repartitions rows, and watermarks are right only if one process reads "
             "all of the source"
         )
-        hint = 'set it to 1, or leave watermarks out (watermarks = "drop" in [target])'
+        hint = 'set it to 1, or leave out watermarks (watermarks = "drop" in [target])'
         yield Problem("delivery.processes", message, hint)
 
 
@@ -276,12 +276,12 @@ def _target_problems(config: Config) -> Iterator[Problem]:
     if not target.bootstrap_servers and target.security != Security():
         hint = "leave [target.security] out, or set bootstrap_servers in [target]"
         yield Problem(
-            "target.security", "the target is the source's cluster, so [source.security] holds", hint
+            "target.security", "the target is the source's cluster, so [source.security] applies", hint
         )
     if not target.create_topics and (target.create_settings or target.create_replication_factor != -1):
         yield Problem(
             "target.create_topics",
-            "is off, so nothing is created with these settings",
+            "is off, so these settings have no effect",
             "set create_topics = true",
         )
 
@@ -301,6 +301,7 @@ def _waiting_problems(config: Config) -> Iterator[Problem]:
     name, longest = max(waits.items(), key=lambda item: item[1])
     if delivery.stall_timeout_seconds <= longest:
         message = (
-            f"is {delivery.stall_timeout_seconds:g} s, and relay may wait as long: {name}, {longest:g} s"
+            f"is {delivery.stall_timeout_seconds:g} s, and relay may legitimately wait as long: {name}, "
+            f"{longest:g} s"
         )
         yield Problem("delivery.stall_timeout_seconds", message, f"set it to more than {longest:g}")

@@ -35,8 +35,8 @@ def _ddl_unheard(config: Config) -> Iterator[Problem]:
         return
     if source.decodes.ddl and not source.ddl_everywhere:
         message = (
-            f"the DDL of {config.route.from_} is in one partition alone, and without a history_topic only "
-            "the process that reads it learns of it: the others translate rows with inferred types"
+            f"the DDL of {config.route.from_} is in one partition only, and without a history_topic only "
+            "the process that reads it knows it: the others translate rows with inferred types"
         )
         yield Problem("delivery.processes", message, "set history_topic in [schema]")
 

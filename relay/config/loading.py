@@ -168,7 +168,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError([Problem(str(path), f"is not TOML: {error}", hint)]) from error
     except RecursionError as error:
         raise ConfigError(
-            [Problem(str(path), "is not TOML that can be read: lists or tables are nested too deeply")]
+            [Problem(str(path), "is not readable TOML: lists or tables are nested too deeply")]
         ) from error
     except (
         OSError,

@@ -54,7 +54,7 @@ def _tables(given: object) -> object:
     try:
         return tomllib.loads(f"value = {given}")["value"]
     except (ValueError, RecursionError):
-        raise ValueError('is no list of TOML, such as [{match = "shop.*", topic = "shop.{table}"}]') from None
+        raise ValueError('is not a TOML list, such as [{match = "shop.*", topic = "shop.{table}"}]') from None
 
 
 def _option_texts(given: object) -> object:
@@ -93,7 +93,7 @@ def _texts(given: object) -> object:
 
 def _path(given: str) -> str:
     if "\0" in given:
-        raise ValueError("holds a NUL character, which no path has")
+        raise ValueError("contains a NUL character, which paths cannot have")
     return given
 
 

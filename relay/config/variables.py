@@ -58,7 +58,7 @@ def variable_of(environment: Mapping[str, str], path: Sequence[str | int]) -> st
 def near(word: str, known: list[str]) -> str:
     """Return a hint: the known words that resemble this one, or else all of them."""
     found = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
-    return "did you mean " + " or ".join(found) + "?" if found else "known here: " + ", ".join(sorted(known))
+    return "did you mean " + " or ".join(found) + "?" if found else "known: " + ", ".join(sorted(known))
 
 
 def _is_service_link(name: str, value: str) -> bool:
@@ -85,7 +85,7 @@ def _too_few_underscores(name: str, model: type[BaseModel]) -> Problem:
     what = (
         "there are two underscores between table and key"
         if table in model.model_fields
-        else "is no variable of relay's"
+        else "is not a variable of relay"
     )
     like = difflib.get_close_matches(name, list(variables), n=1, cutoff=0.8)
     return Problem(name, what, f"did you mean {like[0]}?" if like else _FORM)

@@ -59,13 +59,13 @@ def _shared_topics(path: str, text: str, sources: Sequence[str]) -> Iterator[Pro
     template = TopicTemplate.parse(text)
     if not template.may_be_shared(sources):
         return
-    which = "tables of different source topics may have one topic"
+    which = "tables of different source topics may share one topic"
     for (_, first), (between, second) in pairwise(template.pieces):
         if {first, second} == {DATABASE, TABLE} and "." not in between:
             pairs = (f"a{between}b", "c"), ("a", f"b{between}c")
             one, other = (pair if first == DATABASE else pair[::-1] for pair in pairs)
-            which = f"{one[0]!r}.{one[1]!r} and {other[0]!r}.{other[1]!r} would have one topic"
-    message = f"{which}: the table that comes second is refused, and after a restart it may be the other one"
+            which = f"{one[0]!r}.{one[1]!r} and {other[0]!r}.{other[1]!r} would share one topic"
+    message = f"{which}: the second table to appear is refused, and after a restart that may be the other one"
     yield Problem(path, message, f"put a dot between the names, such as {template.with_dots()}")
 
 

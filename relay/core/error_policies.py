@@ -107,8 +107,8 @@ def nothing_relayed(count: int, error: BaseException, protocol: str) -> TooManyF
     end = "" if text.endswith((".", "?", "!")) else "."
     return TooManyFailures(
         f"none of the first {count} records could be relayed: {text}{end} Is `from`, {protocol}, the "
-        "protocol of these topics? `relay inspect` shows what can be read of a record; in [errors], "
-        "`max_initial_failures` and `on_max_initial_failures` say how many may fail at the start"
+        "protocol of these topics? `relay inspect` shows the readable parts of a record; "
+        "`max_initial_failures` and `on_max_initial_failures` in [errors] limit failures at the start"
     )
 
 

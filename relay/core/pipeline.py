@@ -373,7 +373,7 @@ class Pipeline:
                 f"the route would lose: {what}; the target option strict={accepting} accepts and counts it"
             )
             if accepting != "false":
-                reason += ", strict=false every loss"
+                reason += ", strict=false accepts every loss"
             raise NotRepresentable(self.route.target.name, "", reason)
 
     def _note(self, error: Exception, record: ConsumerRecord) -> None:
@@ -388,7 +388,7 @@ class Pipeline:
             self._answers.distrust(record.place)
         check_types(record)
         if isinstance(error, MemoryError):
-            reason = "no memory is left to translate it; lower limits would refuse such a record before"
+            reason = "out of memory during translation; lower limits would refuse such a record earlier"
             raise OutOfMemory(self.route.source.name, "", reason) from None
 
 

@@ -111,6 +111,8 @@ def _selected(selection: Selection, target: Codec, options: Options) -> Selectio
 
 
 def _no_row_keys(target: Codec) -> Problem:
-    message = f"key: the keys of {target.name} tell no rows apart, so rows of one key would not stay together"
+    message = (
+        f"key: the keys of {target.name} do not identify rows, so rows of one key would not stay together"
+    )
     hint = "use index-value, or, where the target has that option, key=primary-key"
     return Problem("target.partition_by", message, hint)

@@ -183,7 +183,7 @@ def left_out_kinds(include: Iterable[str], exclude: Iterable[str]) -> frozenset[
     kinds = frozenset(KINDS.values())
     included, excluded = frozenset(include), frozenset(exclude)
     problems = [
-        Problem(key, f"there is no kind of event {quoted(name)}", f"kinds: {', '.join(KINDS.values())}")
+        Problem(key, f"unknown kind of event {quoted(name)}", f"kinds: {', '.join(KINDS.values())}")
         for key, names in (("include_events", included), ("exclude_events", excluded))
         for name in sorted(names - kinds)
     ]

@@ -39,7 +39,7 @@ def unwritten_ddl(topics: Collection[str]) -> list[str]:
     shown = [f"    {printable(topic)}" for topic in sorted(topics)[:MOST_NAMES]]
     if len(topics) > len(shown):
         shown.append("    and more topics")
-    why = "the copy of a statement in partition 0 is written, and no record was read of partition 0 of:"
+    why = "the copy of a statement in partition 0 is written, but no record of partition 0 was read from:"
     return [f"  Warning: DDL was left out; {why}", *shown] if shown else []
 
 
@@ -57,7 +57,7 @@ def inferred(
     ]
     if len(tables) > len(shown):
         shown.append("    and more tables")
-    keys = "; keys of their rows may change when the definition is known" if has_row_keys else ""
+    keys = "; keys of their rows may change once the definition is known" if has_row_keys else ""
     return [f"  types inferred from the messages{keys}:", *shown] if shown else []
 
 
@@ -66,7 +66,7 @@ def unwritten_statements(statements: Collection[str]) -> list[str]:
     shown = [f"    {printable(statement)}" for statement in [*statements][:MOST_NAMES]]
     if len(statements) > len(shown):
         shown.append("    and more statements")
-    why = "TRUNCATE and DROP were not written, so readers of the target keep the rows of:"
+    why = "TRUNCATE and DROP were not written; readers of the target keep the rows of:"
     return [f"  Warning: {why}", *shown] if shown else []
 
 

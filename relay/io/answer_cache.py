@@ -57,7 +57,7 @@ class AnswerCache:
                 self._is_reported = True
                 why = error.strerror or type(error).__name__
                 _log.warning(
-                    "answers cannot be kept in %s: %s; they are fetched again after a restart",
+                    "cannot cache answers in %s: %s; they are fetched again after a restart",
                     self._folder,
                     why,
                 )

@@ -83,7 +83,7 @@ def _files(names: Sequence[str], option: str) -> list[Path]:
             # The other files hold rows. A view replaces its placeholder table.
             inside = sorted(schemas, key=lambda each: ("-schema-view." in each.name, each.name))
         if not inside:
-            raise ConfigError([Problem(option, f"folder {name} holds no .sql or .sql.gz file")])
+            raise ConfigError([Problem(option, f"folder {name} has no .sql or .sql.gz file")])
         found += inside
     return found
 
@@ -116,7 +116,7 @@ def _database_of(path: Path) -> str | None:
 
 def _statements(start: bytes, stream: BinaryIO, limits: Limits) -> Iterator[DumpStatement]:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DdlNotUnderstood("line 1: it is UTF-16, and has to be UTF-8")
+        raise DdlNotUnderstood("line 1: it is UTF-16; it must be UTF-8")
     head = start.removeprefix(b"\xef\xbb\xbf")
     if shown_statements(head[:4096].decode(errors="replace")) is not None:
         rest = stream.read(_LONGEST_SHOWN)

@@ -60,7 +60,7 @@ class Installed(NamedTuple):
         if self.problem:
             return self.problem
         if self.version is None:
-            return "relay-cdc-kernel is not installed: relay works without it, but slower"
+            return "relay-cdc-kernel is not installed: relay works without it, but more slowly"
         return f"relay-cdc-kernel {self.version}"
 
 
@@ -72,7 +72,7 @@ def mode(environment: Mapping[str, str] = os.environ) -> Mode:
     except ValueError:
         modes = ", ".join(each.value for each in Mode)
         raise ConfigError(
-            [Problem(VARIABLE, f"{given!r} is no mode of the kernel", f"it is one of {modes}")]
+            [Problem(VARIABLE, f"{given!r} is not a mode of the kernel", f"it is one of {modes}")]
         ) from None
 
 

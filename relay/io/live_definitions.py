@@ -60,15 +60,15 @@ def server_at(url: str, password: str, ca_file: str, option: str) -> Server:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port or _DEFAULT_PORT
     except ValueError as error:
-        raise ConfigError([Problem(option, "is no URL", _EXAMPLE)]) from error
+        raise ConfigError([Problem(option, "is not a URL", _EXAMPLE)]) from error
     if parts.scheme not in {"mysql", "mariadb", "tidb"} or not host or not parts.username:
         raise ConfigError([Problem(option, "is not of the form mysql://USER@HOST:PORT/DATABASE", _EXAMPLE)])
     if parts.password is not None:
-        message = "holds a password, which others see among the processes of this machine"
+        message = "contains a password, which is visible in the process list"
         hint = "use --password-file, or the variable RELAY_DATABASE_PASSWORD"
         raise ConfigError([Problem(option, message, hint)])
     if parts.query or parts.fragment:
-        raise ConfigError([Problem(option, "has parameters, and takes none", _EXAMPLE)])
+        raise ConfigError([Problem(option, "has parameters, which are not supported", _EXAMPLE)])
     return Server(host, port, unquote(parts.username), password, unquote(parts.path.strip("/")), ca_file)
 
 

@@ -84,7 +84,7 @@ class Log:
             if at_once or now >= self._next_at[key]:
                 del self._left_out[key]
                 event, kind = key
-                message = f"{lines} more like this {'was' if lines == 1 else 'were'} not shown"
+                message = f"{lines} more line{'s'[: lines != 1]} like this suppressed"
                 write = self.error if self._levels[key] == "error" else self.warning
                 write("log.left-out", of=event, kind=kind, lines=lines, message=message)
 

@@ -127,7 +127,7 @@ class Resolver:
                 raise ConfigError(others.problems)
         if fetch is None:
             raise NeedUnanswered(
-                f"{need.what()} is needed, and nothing is configured that knows it{self._hint(need)}"
+                f"{need.what()} is needed, but no source for it is configured{self._hint(need)}"
             )
         answer = cast("Answer", fetch(need))
         if self._cache is not None:
@@ -173,7 +173,7 @@ def _installed() -> _Installed:
     for plugin in installed("relay.resolvers", dict):
         fetches, problem = plugin.found or {}, plugin.problem
         if twice := taken & fetches.keys():
-            problem = unusable(plugin.place, "answers a need that relay or another package already answers")
+            problem = unusable(plugin.place, "resolves a need that relay or another package already resolves")
             found = {need: fetch for need, fetch in found.items() if need not in twice}
         else:
             found |= fetches

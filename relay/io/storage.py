@@ -67,7 +67,7 @@ class Storage:
                 return _read_file(Path(folder), need.name, need.most_bytes + 1)
             return _read_at_most(files, f"{folder}/{need.name}", need.most_bytes + 1)
         except FileNotFoundError as error:
-            raise ClaimCheckMissing(f"there is no object {location}") from error
+            raise ClaimCheckMissing(f"no object {location}") from error
         except Exception as error:  # every file system has different ones
             raise StorageUnavailable(f"{location} cannot be read: {_reason(error)}") from error
 
@@ -111,7 +111,7 @@ def storage_problems(storages: Mapping[str, str]) -> list[Problem]:
             problems.append(Problem(path, message, "give an absolute one, such as /srv/claim-checks"))
             continue
         if "://" in uri and scheme != "file" and not is_plain_address(uri):
-            message = "has something like a password where the host should stand"
+            message = "seems to have a password in place of the host"
             hint = "give secrets as parameters, in which / is written %2F, & %26, @ %40"
             problems.append(Problem(path, message, hint))
             continue
@@ -127,8 +127,8 @@ def storage_problems(storages: Mapping[str, str]) -> list[Problem]:
         except _UnknownParameter as error:
             problems.append(Problem(path, str(error), error.hint))
         except Exception as error:
-            hint = "a folder, or for example s3://bucket/prefix; some stores need to be told the account"
-            problems.append(Problem(path, f"is no storage that can be opened: {_reason(error)}", hint))
+            hint = "a folder, or for example s3://bucket/prefix; some stores need the account"
+            problems.append(Problem(path, f"cannot be opened as storage: {_reason(error)}", hint))
     return problems
 
 
@@ -137,8 +137,8 @@ class _UnknownParameter(Exception):
 
     def __init__(self, name: str, number: int, known: Mapping[str, object]) -> None:
         like = difflib.get_close_matches(name, known, n=1, cutoff=_LIKE)
-        super().__init__(f"there is no parameter {name!r}" if like else f"parameter {number} is not known")
-        self.hint = "known here: " + (", ".join(sorted(known)) or "none")
+        super().__init__(f"unknown parameter {name!r}" if like else f"unknown parameter {number}")
+        self.hint = "known: " + (", ".join(sorted(known)) or "none")
         if not like:
             self.hint += "; an & in a value is written %26"
 

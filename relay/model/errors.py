@@ -220,7 +220,7 @@ class MemoryExhausted(ServiceError):
 
     def __init__(self) -> None:
         super().__init__(
-            "the process is out of memory; give it more, or lower fetch_max_bytes in [source], "
+            "the process is out of memory; give it more memory, or lower fetch_max_bytes in [source], "
             "max_batch_bytes in [target] or the limits in [limits]"
         )
 

@@ -144,7 +144,7 @@ def target_topic(
         name=name,
         role=Role.TARGET,
         partitions=spread or counts.get(largest, 0),
-        why="`partitions` in [target] says" if spread else f"{largest} has",
+        why="`partitions` in [target] is" if spread else f"{largest} has",
         sources=sources,
         may_create=config.target.create_topics,
         replicas=config.target.create_replication_factor,
@@ -239,7 +239,7 @@ def problems(wanted: RequiredTopic, found: TopicInfo, config: Config) -> Iterato
         return
     if wanted.role is Role.TARGET and found.partitions < wanted.partitions:
         yield (
-            f"topic {wanted.name} has {plural(found.partitions, 'partition')}, and {wanted.why} "
+            f"topic {wanted.name} has {plural(found.partitions, 'partition')}, but {wanted.why} "
             f"{wanted.partitions}: add partitions to {wanted.name}, or set `partitions` in [target] to "
             f"{found.partitions}"
         )
@@ -252,15 +252,15 @@ def _log_problems(wanted: RequiredTopic, found: TopicInfo) -> Iterator[str]:
 
     It needs one partition for one order, and only replaced records may be deleted.
     """
-    otherwise = "delete it, if nothing else uses it, and relay creates it anew; or name another topic"
+    otherwise = "if nothing else uses it, delete it and relay recreates it; or name another topic"
     if found.partitions != wanted.partitions:
         count = plural(found.partitions, "partition")
-        yield f"{wanted.role} {wanted.name} has {count}, and must have 1: {otherwise}"
+        yield f"{wanted.role} {wanted.name} has {count}, but must have 1: {otherwise}"
     if found.settings is not None and _policies(found) != {"compact"}:
         policy = found.settings.get("cleanup.policy")
         yield (
-            f"{wanted.role} {wanted.name} has cleanup.policy={policy}, which deletes what relay must find "
-            f"again: set cleanup.policy=compact on it, or name another topic"
+            f"{wanted.role} {wanted.name} has cleanup.policy={policy}, which deletes records that relay "
+            f"still needs: set cleanup.policy=compact on it, or name another topic"
         )
 
 
@@ -268,25 +268,25 @@ def _compaction_problems(wanted: RequiredTopic, config: Config) -> Iterator[str]
     name, protocol = wanted.name, config.route.to
     if wanted.role is Role.DEAD_LETTERS:
         cure = "set cleanup.policy=delete on it"
-        yield f"dead-letter topic {name} is compacted, which loses dead letters: {cure}"
+        yield f"dead-letter topic {name} is compacted and would lose dead letters: {cure}"
         return
     codec = codec_named(protocol, "to")
     options = parse_options(codec, config.route.to_options, "to.option")
     keys, says = keys_of(codec, options), codec.output(options)
     if codec.keys is Keys.NONE and keys is Keys.ROW and (says.ddl or says.watermark):
         yield (
-            f"topic {name} is compacted, and only rows of {protocol} have keys: brokers refuse records "
-            f"without a key there; set ddl=drop and watermarks=drop in to_options, or set "
+            f"topic {name} is compacted, but only rows of {protocol} have keys, and brokers refuse "
+            f"records without a key; set ddl=drop and watermarks=drop in to_options, or set "
             f"cleanup.policy=delete on {name}"
         )
     elif keys is Keys.NONE:
         yield (
-            f"topic {name} is compacted, and {protocol} has no keys: brokers refuse records without a key "
-            f"there; set cleanup.policy=delete on {name}, or write to another topic"
+            f"topic {name} is compacted, but {protocol} has no keys, and brokers refuse records without a "
+            f"key; set cleanup.policy=delete on {name}, or write to another topic"
         )
     elif keys is Keys.MESSAGE:
         yield (
-            f"topic {name} is compacted, and keys of {protocol} tell no rows apart: of one transaction's "
+            f"topic {name} is compacted, and keys of {protocol} do not identify rows: of one transaction's "
             f"messages about a table only the last would be kept; "
             f"set cleanup.policy=delete on {name}, or write to another topic"
         )
@@ -304,16 +304,16 @@ def warnings(
     name = wanted.label
     if found.settings is None:
         yield (
-            f"the settings of topic {name} may not be read, so max.message.bytes is taken to be "
-            f"{DEFAULT_LIMIT_BYTES} and cleanup.policy to be right: grant DESCRIBE_CONFIGS on it"
+            f"not authorized to read the settings of topic {name}; max.message.bytes is assumed to "
+            f"be {DEFAULT_LIMIT_BYTES} and cleanup.policy to be suitable: grant DESCRIBE_CONFIGS on it"
         )
         return
     if wanted.role is Role.DEAD_LETTERS:
         largest = max([limit_of(sources[each]) for each in wanted.sources if each in sources], default=0)
         if limit_of(found) < largest:
             yield (
-                f"dead-letter topic {name} takes {limit_of(found)} bytes, and a source topic takes "
-                f"{largest}: a larger record cannot be kept there; raise its max.message.bytes"
+                f"dead-letter topic {name} accepts {limit_of(found)} bytes, but a source topic "
+                f"accepts {largest}: larger records cannot be written to it; raise its max.message.bytes"
             )
     if wanted.role is Role.TARGET:
         if is_compacted(found):
@@ -326,7 +326,7 @@ def warnings(
 def _kept_of_compacted(name: str, config: Config) -> str:
     codec = codec_named(config.route.to, "to")
     refused = (
-        "brokers refuse records without a key there, such as rows of tables without a primary key: for "
+        "brokers refuse records without a key, such as rows of tables without a primary key: for "
         "those, the policy `encode` in [errors] applies"
     )
     if has_row_keys(parse_options(codec, config.route.to_options, "to.option")):
@@ -340,7 +340,7 @@ def _kept_of_compacted(name: str, config: Config) -> str:
 def _limit_warnings(name: str, limit: int, config: Config) -> Iterator[str]:
     if limit < config.target.max_batch_bytes:
         batch = config.target.max_batch_bytes
-        yield f"topic {name} takes {limit} bytes, less than max_batch_bytes ({batch}): batches are smaller"
+        yield f"topic {name} accepts {limit} bytes, less than max_batch_bytes ({batch}): batches are smaller"
     given = config.route.to_options
     options: Options = parse_options(codec_named(config.route.to, "to"), given, "to.option")
     if not isinstance(options, LargeMessageOptions) or options.max_message_bytes <= limit:
@@ -348,8 +348,8 @@ def _limit_warnings(name: str, limit: int, config: Config) -> Iterator[str]:
     # The default is far above that of topics, and does not show the user's intention.
     if "max-message-bytes" in given or options.large_message_handle_option is not Handling.NONE:
         yield (
-            f"topic {name} takes {limit} bytes, less than max-message-bytes ({options.max_message_bytes}): "
-            f"rows between these are refused as too large; set max-message-bytes to {limit} at most, "
+            f"topic {name} accepts {limit} bytes, less than max-message-bytes ({options.max_message_bytes}): "
+            f"rows between the two are refused as too large; set max-message-bytes to {limit} at most, "
             f"or raise max.message.bytes of the topic"
         )
 

@@ -185,7 +185,7 @@ def _is_absent(wanted: RequiredTopic, target: ClusterTopics) -> bool:
 def _would_be_missing(wanted: RequiredTopic, servers: str) -> str:
     """Return the effect of a run on a missing topic."""
     if wanted.may_create:
-        return f"{wanted.role} {wanted.name} does not exist at {servers}: a run creates it"
+        return f"{wanted.role} {wanted.name} does not exist at {servers}: `relay run` creates it"
     return missing(wanted, servers)
 
 
@@ -215,7 +215,7 @@ async def create_missing(
     names = {each.name for each in wanted if each.name not in refused}
     target = await admin.look_until_found(names)
     wrong += [
-        f"topic {name} at {admin.servers} was created, and the brokers do not know it yet: start relay again"
+        f"topic {name} at {admin.servers} was created, but the brokers do not know it yet: start relay again"
         for name in sorted(names - target.found.keys() - target.unusable.keys())
     ]
     wrong += [_unusable(name, admin.servers, target) for name in sorted(names & target.unusable.keys())]
@@ -248,7 +248,7 @@ def _source_problems(source: ClusterTopics, config: Config) -> Iterator[str]:
         if name in source.unusable:
             yield _unusable(name, servers, source)
         elif name not in source.found:
-            yield f"topic {name} does not exist at {servers}: create it, relay creates no source topics"
+            yield f"topic {name} does not exist at {servers}: create it; relay does not create source topics"
         else:
             yield from _start_problems(name, source.found[name].partitions, config)
 

@@ -131,5 +131,5 @@ class TableTopics:
         smallest = min(self.written.limits.values(), default=DEFAULT_LIMIT_BYTES)
         before, self._smallest = self._smallest, smallest
         if smallest < before:
-            reason = f"a topic takes {smallest} bytes, less than the others: batches become smaller"
+            reason = f"a topic accepts {smallest} bytes, less than the others: batches become smaller"
             raise Undelivered(reason, retriable=True)

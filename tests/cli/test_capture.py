@@ -259,7 +259,7 @@ async def test_check_reads_the_newest_messages(kafka: Any, relay: Relay, tmp_pat
         result = await route.run("check", "--connect")
         return next(line for line in result.stdout.splitlines() if subject in line)
 
-    assert await finding() == f"untested  {subject}: there is none yet, so their format is not known"
+    assert await finding() == f"untested  {subject}: there is none yet, so the format is unknown"
     await kafka.produce(route.source, captured(DML))
     found = await finding()
     assert found == f"ok        {subject}: the newest 20 look like TiCDC Canal-JSON (member _tidb)"

@@ -135,7 +135,7 @@ def test_missing_files_are_reported_with_all_other_problems(
 WAIT = "rows wait for it"
 WAITS = "rows of other partitions wait for it"
 DOES_NOT_WAIT = (
-    "rows of other partitions do not wait for it ({why}): those that overtake it are translated with inferred "
+    "rows of other partitions do not wait for it ({why}): rows that overtake it are translated with inferred "
     "types, counted as schema-inferred, and their tables are logged as schema.inferred and "
     "listed as inferred_tables in /status"
 )

@@ -213,7 +213,7 @@ def test_an_unreadable_record_is_reported(relay: Run, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("-", "-", "--a", "canal-json"), "B: is stdin, which A already reads"),
-        (("a", "b", "--a", "no-such"), "there is no protocol"),
+        (("a", "b", "--a", "no-such"), "unknown protocol"),
         (("a", "b", "--a", "canal-json", "--key", "orders=id"), "--key: orders is not of the form"),
         (("a", "b", "--a", "canal-json", "--a-option", "x"), "--a-option: 'x' is not of the form"),
         (("gone", "b", "--a", "canal-json"), "cannot read gone"),

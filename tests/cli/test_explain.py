@@ -153,7 +153,7 @@ async def test_where_a_policy_goes_on_the_error_budget_may_still_end_relay(route
     await route.kafka.produce(route.source, [ConsumerRecord("", 0, 0, 5, None, b"no message")])
     route.configure(policy="dead-letter")
     result = await explain(route, 0)
-    words = "it stops before this record where more fail than [errors] allows (max_initial_failures)"
+    words = "it stops before this record if more records fail than [errors] allows (max_initial_failures)"
     assert words in " ".join(result.stdout.split())
 
 

@@ -43,7 +43,7 @@ def errors(result: Result) -> list[str]:
         (("--limit", "rows=0"), "--limit rows: '0' is not a number greater than 0"),
         (("--limit", "row=1"), "--limit row: unknown limit 'row'"),
         (("--include-table", "x"), "--include-table: 'x' is not of the form database.table"),
-        (("--exclude-event", "x"), "--exclude-event: there is no kind of event 'x'"),
+        (("--exclude-event", "x"), "--exclude-event: unknown kind of event 'x'"),
         (("--limit", "columns=1"), "more columns than the limit `columns` allows, 1"),
         (("--topic", "a" * 245 + "{table}"), "has 255 characters"),
     ],

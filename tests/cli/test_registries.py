@@ -77,9 +77,9 @@ def test_a_schema_that_is_refused_stops_the_run_and_says_why(relay: Run) -> None
         ),
         (
             ("--to", "debezium-avro", "--to-registry", "http://u:p@h"),
-            "--to-registry: holds a user or a password",
+            "--to-registry: contains a user or a password",
         ),
-        (("--to", "debezium-avro", "--to-registry", "ftp://h"), "--to-registry: is no address"),
+        (("--to", "debezium-avro", "--to-registry", "ftp://h"), "--to-registry: is not an address"),
         (("--to", "debezium-avro", "--to-registry", "/"), "--to-registry: / cannot be read: Is a directory"),
         (("--to", "debezium-avro", "--to-registry", INPUT), "--to-registry: line 1 is no schema"),
     ],

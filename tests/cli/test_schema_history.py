@@ -252,9 +252,9 @@ async def test_what_is_no_entry_is_named_and_taken_out(route: Route) -> None:
     shown = await history(route, "show")
     assert shown.exit_code == 0
     assert "dml_db.accounts" in shown.stdout
-    assert f"{route.history}/0 at 3 is no record of a schema history" in shown.stderr
+    assert f"{route.history}/0 at 3 is not a record of a schema history" in shown.stderr
     assert "relay did not write it" in shown.stderr
-    assert f"{route.history}/0 at 4 is no record of a schema history" in shown.stderr
+    assert f"{route.history}/0 at 4 is not a record of a schema history" in shown.stderr
     exported = await history(route, "export")
     assert exported.exit_code == 2
     assert len(exported.stdout.splitlines()) == len(records)
@@ -358,7 +358,7 @@ async def test_a_damaged_history_is_reported_and_can_be_reset(route: Route) -> N
     for command, status in (("show", 0), ("export", 2)):
         result = await history(route, command)
         assert result.exit_code == status
-        assert f"{route.history}/0 at 3 is no record of a schema history: not valid JSON" in result.stderr
+        assert f"{route.history}/0 at 3 is not a record of a schema history: not valid JSON" in result.stderr
         assert "something else" not in result.stderr
     assert (await history(route, "reset", "--yes")).exit_code == 0
     assert await held(route) == []

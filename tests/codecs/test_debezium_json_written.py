@@ -323,7 +323,7 @@ def test_times_beyond_64_bits_of_nanoseconds_are_null_there() -> None:
 
 
 def test_text_that_is_no_unicode_is_refused() -> None:
-    with pytest.raises(NotRepresentable, match="no Unicode"):
+    with pytest.raises(NotRepresentable, match="not Unicode"):
         encoded(change(None, (1, "\ud800")))
 
 

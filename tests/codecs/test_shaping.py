@@ -495,7 +495,7 @@ def test_a_key_that_json_cannot_hold_is_refused() -> None:
     assert schema is not None
     keys = RowKeys("made-up", CachePool(1_000))
     change = RowChange(Op.INSERT, schema, Rows(None, ("\ud800",)), Source("x", 0), 0)
-    with pytest.raises(EncodeError, match="no form in JSON"):
+    with pytest.raises(EncodeError, match="cannot be represented in JSON"):
         keys.key_of(change)
     assert keys.key_of(msgspec.structs.replace(change, images=Rows(None, (ABSENT,)))) is None
 
@@ -571,7 +571,7 @@ def test_an_option_besides_a_profile_wins() -> None:
     [
         ("to", CANAL, "to.option.profile: canal-json has no profile 'fl' (did you mean flink?)"),
         ("to", OPEN, "to.option.profile: ticdc-open-protocol has no profile 'fl' (it has none)"),
-        ("from", CANAL, "from.option.profile: is an option of the target side"),
+        ("from", CANAL, "from.option.profile: applies to the target side"),
     ],
 )
 def test_profiles_that_are_not_there(side: str, protocol: str, expected: str) -> None:

@@ -509,9 +509,9 @@ def test_a_registry_that_answers_is_believed_more_than_what_is_kept(
 @pytest.mark.parametrize(
     ("url", "fault"),
     [
-        ("registry:8081", "is no address"),
-        ("ftp://registry", "is no address"),
-        ("http://u:p@registry", "holds a user or a password"),
+        ("registry:8081", "is not an address"),
+        ("ftp://registry", "is not an address"),
+        ("http://u:p@registry", "contains a user or a password"),
         ("https://registry?x=1", "has parameters"),
         ("http://registry", "sends credentials over http://"),
         ("https://registry", ""),

@@ -47,7 +47,7 @@ NEW, SET = {"name": "b", "type": "int"}, {"name": "b", "type": "int", "default":
 def test_the_field_and_the_rule_are_said(old: str, new: str, rule: str, said: str) -> None:
     text = explanation(old, new, rule)
     assert said in text
-    assert f"its rule is {rule}" in text
+    assert f"its compatibility level is {rule}" in text
     assert "NONE" in text
 
 
@@ -65,7 +65,7 @@ def test_the_field_and_the_rule_are_said(old: str, new: str, rule: str, said: st
 )
 def test_what_goes_together_is_not_blamed(old: str | None, new: str, rule: str | None) -> None:
     text = explanation(old, new, rule)
-    assert text.startswith("which field it is, the registry does not tell; its rule is ")
+    assert text.startswith("the registry does not report the field; its rule is ")
 
 
 def test_many_differences_are_counted() -> None:

@@ -56,18 +56,18 @@ async def test_what_is_no_kafka(monkeypatch: pytest.MonkeyPatch, answer: bytes |
     monkeypatch.setattr(connectivity, "STEP_SECONDS", 1.0)
     async with talking(answer) as address:
         problem = await unreachable(address, security_of(protocol=protocol))
-    assert problem.what == "something listens there, but does not answer as a Kafka broker"
+    assert problem.what == "the server does not answer as a Kafka broker"
 
 
 async def test_plain_text_and_tls_are_distinguished(secured: Secured) -> None:
     problem = await unreachable(secured.address("PLAINTEXT"), tls(secured))
-    assert problem.what == "it speaks plain text, and protocol is SSL"
+    assert problem.what == "the broker speaks plain text, but protocol is SSL"
     assert 'protocol = "PLAINTEXT" in [source.security]' in problem.hint
     problem = await unreachable(secured.address("SASL_PLAIN"), secured.security(mechanism="PLAIN"))
     assert 'protocol = "SASL_PLAINTEXT"' in problem.hint
     for listener in ("MUTUAL", "SASL_SSL"):
         problem = await unreachable(secured.address(listener), Security())
-        assert problem.what == "it speaks TLS, and protocol is PLAINTEXT"
+        assert problem.what == "the broker speaks TLS, but protocol is PLAINTEXT"
         assert 'protocol = "SSL"' in problem.hint
 
 
@@ -92,12 +92,12 @@ async def test_a_certificate_for_another_name_says_for_which(secured: Secured) -
 
 async def test_a_client_certificate_that_is_missing_or_not_trusted(secured: Secured) -> None:
     problem = await unreachable(secured.address("MUTUAL"), tls(secured))
-    assert problem.what.startswith("it asks for a client certificate, and relay has none")
+    assert problem.what.startswith("the broker requires a client certificate, and relay has none")
     foreign = str(secured.folder / "foreign_client.pem")
     problem = await unreachable(
         secured.address("MUTUAL"), tls(secured, certificate_file=foreign, key_file=foreign)
     )
-    assert problem.what.startswith("it refuses relay's certificate (sslv3 alert certificate unknown)")
+    assert problem.what.startswith("the broker refuses relay's certificate (sslv3 alert certificate unknown)")
 
 
 async def test_the_alert_is_found_when_the_connection_breaks_before_it(
@@ -110,7 +110,7 @@ async def test_the_alert_is_found_when_the_connection_breaks_before_it(
 
     monkeypatch.setattr(AIOKafkaConnection, "connect", broken)
     problem = await unreachable(secured.address("MUTUAL"), tls(secured))
-    assert problem.what.startswith("it asks for a client certificate, and relay has none")
+    assert problem.what.startswith("the broker requires a client certificate, and relay has none")
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -129,21 +129,21 @@ async def test_a_mechanism_that_is_not_offered(secured: Secured) -> None:
         protocol="SASL_PLAINTEXT", mechanism="SCRAM-SHA-512", username=USER, password=PASSWORD
     )
     problem = await unreachable(secured.address("SASL_PLAIN"), given)
-    assert problem.what == "it does not offer the mechanism SCRAM-SHA-512; it offers PLAIN"
+    assert problem.what == "the broker does not offer the mechanism SCRAM-SHA-512; it offers PLAIN"
 
 
 async def test_sasl_where_there_is_none_and_none_where_there_is(secured: Secured) -> None:
     given = security_of(protocol="SASL_PLAINTEXT", username=USER, password=PASSWORD)
     problem = await unreachable(secured.address("PLAINTEXT"), given)
-    assert problem.what == "it asks for no SASL, and protocol is SASL_PLAINTEXT"
+    assert problem.what == "the broker does not use SASL, but protocol is SASL_PLAINTEXT"
     problem = await unreachable(secured.address("SASL_SSL"), tls(secured))
     assert (
         problem.what
-        == "it asks for SASL (OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), and protocol is SSL"
+        == "the broker requires SASL (OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), but protocol is SSL"
     )
     assert 'set protocol = "SASL_SSL"' in problem.hint
     problem = await unreachable(secured.address("SASL_PLAIN"), Security())
-    assert problem.what == "it asks for SASL (PLAIN), and protocol is PLAINTEXT"
+    assert problem.what == "the broker requires SASL (PLAIN), but protocol is PLAINTEXT"
 
 
 async def test_a_token_that_is_refused_or_missing(secured: Secured, tmp_path: Any) -> None:
@@ -155,9 +155,7 @@ async def test_a_token_that_is_refused_or_missing(secured: Secured, tmp_path: An
     brokers = brokers_of(given)
     path.unlink()
     address = parse_server(secured.address("SASL_SSL"))
-    with pytest.raises(
-        Unreachable, match=r"there is no token to log in with: the token file .* cannot be read"
-    ):
+    with pytest.raises(Unreachable, match=r"no token to log in with: the token file .* cannot be read"):
         await connect(address, brokers)
 
 

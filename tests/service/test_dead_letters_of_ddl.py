@@ -210,5 +210,5 @@ async def test_a_source_topic_that_is_gone_ends_the_replay(
     result = await route.replay()
     assert result.exit_code == 3
     assert f"topic {route.topic} at {kafka.bootstrap_servers} does not exist" in result.stderr
-    assert "which partitions get watermarks and copies of DDL" in result.stderr
+    assert "determines where watermarks and copies of DDL go" in result.stderr
     assert await route.statements() == {}

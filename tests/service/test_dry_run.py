@@ -48,8 +48,8 @@ async def test_it_translates_and_counts_and_leaves_no_trace(kafka: Any, make_con
     assert set(await kafka.topics()) - {"__consumer_offsets", "__transaction_state"} == set(before)
     assert await kafka.committed(config.source.group_id) == {}
     assert [each["message"] for each in log.named("topics.warning")] == [
-        f"target topic {source}.out does not exist at {config.target_servers}: a run creates it",
-        f"schema history {config.history_topic} does not exist at {config.target_servers}: a run creates it",
+        f"target topic {source}.out does not exist at {config.target_servers}: `relay run` creates it",
+        f"schema history {config.history_topic} does not exist at {config.target_servers}: `relay run` creates it",
     ]
     assert "nothing is written" in log.named("relay.dry-run")[0]["message"]
     (stopped,) = log.named("relay.stopped")

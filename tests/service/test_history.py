@@ -217,7 +217,7 @@ def test_a_damaged_entry_is_reported_with_its_position(value: bytes, reason: str
     damaged = ConsumerRecord("history", 0, 7, 0, b"orders/0/9", value)
     with pytest.raises(TopicUnusable) as raised:
         source_records([first, damaged, second])
-    assert str(raised.value).startswith("history/0 at 7 is no record of a schema history: ")
+    assert str(raised.value).startswith("history/0 at 7 is not a record of a schema history: ")
     assert reason in str(raised.value)
     assert "history_topic in [schema]" in str(raised.value)
     # Taken out, it does no harm any more.
@@ -401,7 +401,7 @@ async def test_what_others_have_written_is_passed_over(list_log: Any, key: bytes
     await schemas.ready({})
     assert list(pupil.known) == [b"CREATE TABLE"]
     (said,) = list_log.named("schemas.foreign-record")
-    assert said["message"].startswith("history/0 at 3 is no record of a schema history: ")
+    assert said["message"].startswith("history/0 at 3 is not a record of a schema history: ")
     assert "relay schema-history repair" in said["message"]
 
 

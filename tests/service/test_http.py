@@ -89,7 +89,7 @@ async def test_livez_goes_by_the_heartbeat_alone(site: Site, status: Status, clo
         "heartbeat_limit_seconds": LIMIT,
     }
     # A loop that hangs is not ready for less, but it is seen.
-    assert '"loop": "failing: the last turn was 121 s ago"' in (await site.get("/readyz"))[1]
+    assert '"loop": "failing: the last iteration was 121 s ago"' in (await site.get("/readyz"))[1]
     status.heartbeat()
     assert (await site.get("/livez"))[0] == 200
 

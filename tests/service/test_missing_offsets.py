@@ -131,4 +131,4 @@ async def test_a_topic_that_is_no_history_is_refused(kafka: Any, make_config: An
     assert await relay.ended() == TopicUnusable.exit_status
     (failed,) = relay.log.named("relay.failed")
     assert failed["code"] == "service.topic-unusable"
-    assert f"{wrong}/0 at 0 is no record of a schema history" in failed["message"]
+    assert f"{wrong}/0 at 0 is not a record of a schema history" in failed["message"]

@@ -96,7 +96,9 @@ async def test_a_dead_letter_topic_with_a_smaller_limit_than_the_source_is_repor
         await check_topics(make_config(source, target, **without_history(), **dead_letters(name)))
     ).warnings
     assert len(warnings) == 2
-    assert f"dead-letter topic {name} takes 1000000 bytes, and a source topic takes 1048588" in warnings[0]
+    assert (
+        f"dead-letter topic {name} accepts 1000000 bytes, but a source topic accepts 1048588" in warnings[0]
+    )
     assert f"topic {name} deletes records after 1 second" in warnings[1]
 
 
@@ -231,7 +233,7 @@ async def test_without_a_right_the_topic_and_the_right_are_named(secured: Secure
     message = await refusal(config)
     for name in (source, target):
         assert (
-            f"topic {name} at {config.target_servers} cannot be used: it may not be seen, grant DESCRIBE on it"
+            f"topic {name} at {config.target_servers} cannot be used: not visible; grant DESCRIBE on it"
             in message
         )
     await secured.grant(TOPIC, source, Operation.READ)

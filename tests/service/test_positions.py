@@ -74,7 +74,7 @@ async def test_named_offsets_and_the_beginning_for_the_others(kafka: Any, consum
 async def test_a_named_offset_that_was_deleted_is_no_gap_in_silence(kafka: Any, consumer: Any) -> None:
     topic = await filled(kafka, [0, 1, 2, 3])
     await kafka.delete_before(topic, 3)
-    with pytest.raises(RecordsGone, match=rf"{topic}/0 begins at 3, and start_offsets says 2"):
+    with pytest.raises(RecordsGone, match=rf"{topic}/0 begins at 3, but start_offsets has 2"):
         await begin(kafka, consumer, topic, start="offsets", start_offsets={f"{topic}/0": 2})
 
 
@@ -86,7 +86,7 @@ async def test_a_named_offset_that_was_not_reached_is_a_mistake(kafka: Any, cons
     assert [problem.path for problem in wrong.value.problems] == [
         f'source.start_offsets."{topic}/{at}"' for at in (0, 1)
     ]
-    assert "is 3, and the partition holds 1 to 2" in str(wrong.value)
+    assert "is 3, and the partition has 1 to 2" in str(wrong.value)
 
 
 async def test_a_time_begins_at_the_first_record_that_is_not_older(kafka: Any, consumer: Any) -> None:
@@ -160,7 +160,7 @@ async def test_a_start_that_retention_may_have_truncated_is_reported(
     assert await begin(kafka, consumer, topic, list_log, **settings) == [2, 0]
     assert [each["event"] for each in list_log.events] == ["start.truncated"] * warned
     assert all(
-        f"{topic}/0 begins at offset 2, 60000 ms after the start" in each["message"]
+        f"{topic}/0 begins at offset 2, 60000 ms after the requested start" in each["message"]
         for each in list_log.events
     )
 

@@ -189,7 +189,9 @@ async def test_a_damaged_entry_of_the_history_ends_relay(
     assert await relay.ended() == 3
     (failed,) = relay.log.named("relay.failed")
     assert failed["code"] == "service.topic-unusable"
-    assert failed["message"].startswith(f"{config.history_topic}/0 at 1 is no record of a schema history: ")
+    assert failed["message"].startswith(
+        f"{config.history_topic}/0 at 1 is not a record of a schema history: "
+    )
     assert "schema-history repair" in failed["message"]
 
 

@@ -145,14 +145,14 @@ CERTIFICATE = {"certificate_file": "certificate.pem"}
         (
             {"ca_file": "words.txt"},
             {},
-            ["ca_file: holds no certificate (it must be PEM, with -----BEGIN CERTIFICATE-----)"],
+            ["ca_file: contains no certificate (it must be PEM, with -----BEGIN CERTIFICATE-----)"],
         ),
         (
             {"certificate_file": "words.txt", "key_file": "key.pem"},
             {},
-            ["certificate_file: holds no certificate"],
+            ["certificate_file: contains no certificate"],
         ),
-        (CERTIFICATE | {"key_file": "words.txt"}, {}, ["key_file: holds no private key that can be read"]),
+        (CERTIFICATE | {"key_file": "words.txt"}, {}, ["key_file: contains no readable private key"]),
         (
             CERTIFICATE | {"key_file": "other_key.pem"},
             {},
@@ -187,7 +187,7 @@ CERTIFICATE = {"certificate_file": "certificate.pem"}
             },
             {},
             [
-                "ca_file: holds no certificate",
+                "ca_file: contains no certificate",
                 "key_password_file: … cannot be read",
                 "certificate_file: … cannot be read",
                 "key_file: … is empty",
@@ -245,8 +245,8 @@ def test_one_cluster_has_one_set_of_settings() -> None:
 @pytest.mark.parametrize(
     ("endpoint", "said"),
     [
-        ("idp.example.com/token", "is no address"),
-        ("https://a:b@idp.example.com/token", "holds a user or a password"),
+        ("idp.example.com/token", "is not an address"),
+        ("https://a:b@idp.example.com/token", "contains a user or a password"),
     ],
 )
 async def test_a_token_endpoint_must_be_an_address(endpoint: str, said: str) -> None:

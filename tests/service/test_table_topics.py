@@ -227,7 +227,10 @@ async def test_a_topic_that_has_too_few_partitions_is_refused_when_it_is_needed(
 
 @pytest.mark.parametrize(
     ("creates", "said"),
-    [(True, "are created when their tables come"), (False, "must exist before rows of their tables come")],
+    [
+        (True, "are created when rows of their tables arrive"),
+        (False, "must exist before rows of their tables arrive"),
+    ],
 )
 async def test_check_says_what_becomes_of_them(
     kafka: Any, make_config: Any, creates: bool, said: str
@@ -300,7 +303,7 @@ async def test_a_topic_with_a_lower_limit_makes_batches_smaller(
     relay = await relayed(kafka, run_relay, config, len(records))
     assert await written(kafka, [f"{source}.small"]) == expected(config, records)
     (failed,) = relay.log.named("delivery.failed")
-    assert failed["reason"] == "a topic takes 3000 bytes, less than the others: batches become smaller"
+    assert failed["reason"] == "a topic accepts 3000 bytes, less than the others: batches become smaller"
 
 
 async def shorter_than_source(kafka: Any) -> tuple[str, str, str]:

@@ -114,7 +114,7 @@ async def test_a_token_of_unknown_age_is_not_kept(idp: Idp, answer: dict[str, An
         (lambda: web.Response(text="<html>"), "does not answer with JSON"),
         (lambda: web.json_response(["t"]), "answers without access_token"),
         (lambda: web.json_response({"access_token": 7}), "answers without access_token"),
-        (lambda: web.json_response({"access_token": "a b"}), "holds no token"),
+        (lambda: web.json_response({"access_token": "a b"}), "is not a token"),
     ],
 )
 async def test_a_refusal_of_the_endpoint_is_reported_without_the_secret(
@@ -129,7 +129,7 @@ async def test_a_refusal_of_the_endpoint_is_reported_without_the_secret(
 
 async def test_an_unreachable_endpoint_is_reported_and_asked_again(idp: Idp) -> None:
     credentials = Credentials("http://127.0.0.1:1/token", "relay", SECRET)
-    with pytest.raises(NoToken, match=r"cannot be asked: .*127\.0\.0\.1.*1"):
+    with pytest.raises(NoToken, match=r"cannot be reached: .*127\.0\.0\.1.*1"):
         await EndpointTokens(credentials, ssl.create_default_context()).token()
 
 

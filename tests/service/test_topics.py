@@ -106,7 +106,7 @@ async def test_too_few_partitions_are_refused(kafka: Any, make_config: Any) -> N
     source, target = await kafka.topic(3), await kafka.topic(2)
     assert f"{target} has 2 partitions, and {source} has 3" in await refusal(make_config(source, target))
     message = await refusal(make_config(source, target, target_partitions=4))
-    assert f"{target} has 2 partitions, and `partitions` in [target] says 4" in message
+    assert f"{target} has 2 partitions, and `partitions` in [target] is 4" in message
     assert (await check_topics(make_config(source, target, target_partitions=2))).target_partitions[
         target
     ] == 2
@@ -386,5 +386,5 @@ async def test_a_topic_that_stays_unknown_after_its_creation_is_reported(
     monkeypatch.setattr(admin, "VISIBLE_SECONDS", 0.5)
     message = await refusal(make_config(source, target, target_create_topics=True))
     assert (
-        f"topic {target} at {kafka.bootstrap_servers} was created, and the brokers do not know it" in message
+        f"topic {target} at {kafka.bootstrap_servers} was created, but the brokers do not know it" in message
     )

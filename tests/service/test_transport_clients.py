@@ -124,7 +124,7 @@ def test_a_transaction_outlives_every_wait_of_ours(
         (
             ClusterAuthorizationFailedError(),
             TopicUnusable,
-            "not allowed to write at b:1: no right to the cluster .CLUSTER_AUTHORIZATION_FAILED.;",
+            "not allowed to write at b:1: not authorized for the cluster .CLUSTER_AUTHORIZATION_FAILED.;",
         ),
         (InvalidTransactionTimeout(), DeliveryFailed, "raise transaction.max.timeout.ms of the brokers"),
     ],

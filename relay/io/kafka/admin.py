@@ -196,7 +196,7 @@ async def _look(admin: Any, names: Collection[str]) -> ClusterTopics:  # aiokafk
 def _reason(error: type[BrokerResponseError]) -> str:
     # Without permission to describe a topic, a client cannot find out whether it exists.
     if error is TopicAuthorizationFailedError:
-        return "it may not be seen, grant DESCRIBE on it"
+        return "not visible; grant DESCRIBE on it"
     return text_of(error())
 
 

@@ -143,7 +143,7 @@ class _Material:
                 # With a file given, the system's certificates are not trusted.
                 context = ssl.create_default_context(cafile=security.ca_file)
             except ssl.SSLError:
-                self._wrong("ca_file", "holds no certificate", _PEM_HINT)
+                self._wrong("ca_file", "contains no certificate", _PEM_HINT)
         if security.certificate_file:
             self._load_own(context)
         return context
@@ -154,7 +154,7 @@ class _Material:
         password = self.secret("key_password")
         certificate, key = self._content("certificate_file"), self._content("key_file")
         if certificate and not _holds_certificate(security.certificate_file):
-            self._wrong("certificate_file", "holds no certificate", _PEM_HINT)
+            self._wrong("certificate_file", "contains no certificate", _PEM_HINT)
             return
         if not (certificate and key) or (security.key_password_file and not password):
             return
@@ -167,7 +167,7 @@ class _Material:
             elif b"ENCRYPTED" not in key:
                 self._wrong(
                     "key_file",
-                    "holds no private key that can be read",
+                    "contains no readable private key",
                     "it must be PEM, with -----BEGIN PRIVATE KEY-----",
                 )
             elif password:

@@ -38,7 +38,7 @@ _CODES: Final[Mapping[int, _Code]] = {
     87: _Code("INVALID_RECORD", "the topic refuses a record, such as one without a key in a compacted topic"),
     88: _Code("UNSTABLE_OFFSET_COMMIT", "an open transaction holds the offsets", is_retriable=True),
     89: _Code("THROTTLING_QUOTA_EXCEEDED", "the quota is exceeded", is_retriable=True),
-    90: _Code("PRODUCER_FENCED", "there is a newer producer with the same transactional id"),
+    90: _Code("PRODUCER_FENCED", "a newer producer uses the same transactional id"),
     91: _Code("RESOURCE_NOT_FOUND", "the resource does not exist"),
     92: _Code("DUPLICATE_RESOURCE", "the request names a resource twice"),
     93: _Code("UNACCEPTABLE_CREDENTIAL", "the broker does not accept such a credential"),

@@ -22,24 +22,24 @@ register()
 _OF_BROKERS: Final[Mapping[str, str]] = {
     "UNKNOWN": "the broker had an unexpected error",
     "UNKNOWN_TOPIC_OR_PARTITION": "the topic or the partition does not exist there",
-    "LEADER_NOT_AVAILABLE": "the partition has no leader now",
+    "LEADER_NOT_AVAILABLE": "the partition has no leader",
     "NOT_LEADER_FOR_PARTITION": "the partition has another leader now",
     "REQUEST_TIMED_OUT": "no answer in time",
     "MESSAGE_SIZE_TOO_LARGE": "the record is larger than the broker or topic allows",
     "COORDINATOR_LOAD_IN_PROGRESS": "the coordinator is starting",
-    "COORDINATOR_NOT_AVAILABLE": "there is no coordinator now",
+    "COORDINATOR_NOT_AVAILABLE": "no coordinator is available",
     "NOT_COORDINATOR": "the coordinator is another broker now",
     "NOT_ENOUGH_REPLICAS": "fewer replicas are in sync than min.insync.replicas asks for",
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "fewer replicas are in sync than min.insync.replicas asks for",
     "ILLEGAL_GENERATION": "the group has rebalanced meanwhile",
     "UNKNOWN_MEMBER_ID": "the group no longer knows this member",
     "REBALANCE_IN_PROGRESS": "the group is rebalancing",
-    "TOPIC_AUTHORIZATION_FAILED": "no right to the topic",
-    "GROUP_AUTHORIZATION_FAILED": "no right to the group",
-    "CLUSTER_AUTHORIZATION_FAILED": "no right to the cluster",
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "no right to the transactional id",
+    "TOPIC_AUTHORIZATION_FAILED": "not authorized for the topic",
+    "GROUP_AUTHORIZATION_FAILED": "not authorized for the group",
+    "CLUSTER_AUTHORIZATION_FAILED": "not authorized for the cluster",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "not authorized for the transactional id",
     "SASL_AUTHENTICATION_FAILED": "authentication failed",
-    "INVALID_PRODUCER_EPOCH": "there is a newer producer with the same transactional id",
+    "INVALID_PRODUCER_EPOCH": "a newer producer uses the same transactional id",
     "CONCURRENT_TRANSACTIONS": "another transaction of this transactional id has not ended yet",
     "KAFKA_STORAGE_ERROR": "the broker cannot use its disk",
 }
@@ -50,10 +50,10 @@ _OF_CLIENTS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (errors.KafkaTimeoutError, "no answer in time"),
     (errors.StaleMetadata, "the partition has another leader now"),
     (errors.CommitFailedError, "the group has given the partitions to another member"),
-    (errors.ProducerFenced, "there is a newer producer with the same transactional id"),
+    (errors.ProducerFenced, "a newer producer uses the same transactional id"),
     (errors.ProducerClosed, "the producer was stopped"),
-    (errors.CorrelationIdError, "a response to another request came"),
-    (errors.Cancelled, "the request was given up"),
+    (errors.CorrelationIdError, "the response belongs to another request"),
+    (errors.Cancelled, "the request was cancelled"),
 )
 #: An exception of the client inside the text of another one: `UnknownError()`.
 _REPR: Final = re.compile(r"([A-Za-z]+)\((.*)\)", re.DOTALL)
@@ -74,10 +74,10 @@ def text_of(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return str(error) or "no answer in time"
     if isinstance(error, UnicodeDecodeError):
-        return "it holds text that is not UTF-8"
+        return "it contains text that is not UTF-8"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return f"an error of the client: {type(error).__name__}" + (str(error) and f": {error}")
+    return f"a client error: {type(error).__name__}" + (str(error) and f": {error}")
 
 
 def _of_broker(error: BrokerResponseError) -> str:

@@ -127,7 +127,7 @@ class EndpointTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka i
         except TimeoutError as error:
             raise NoToken(f"{where} does not answer within {REQUEST_SECONDS:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise NoToken(f"{where} cannot be asked: {_why(error)}") from error
+            raise NoToken(f"{where} cannot be reached: {_why(error)}") from error
         return _answer(status, body, where)
 
 
@@ -185,9 +185,9 @@ def _checked(token: str, where: str) -> str:
     if not token:
         raise NoToken(f"{where} is empty")
     if len(token) > LONGEST_TOKEN:
-        raise NoToken(f"{where} holds more than {LONGEST_TOKEN} characters")
+        raise NoToken(f"{where} has more than {LONGEST_TOKEN} characters")
     if not _TOKEN.fullmatch(token):
-        raise NoToken(f"{where} holds no token: there are spaces or other characters that no token has")
+        raise NoToken(f"{where} is not a token: it has spaces or other characters that tokens cannot have")
     return token
 
 

@@ -128,8 +128,8 @@ def _named(settings: StartSettings, first: Offsets, end: Offsets) -> Offsets:
     beyond = [
         Problem(
             f'source.start_offsets."{pair.topic}/{pair.partition}"',
-            f"is {offset}, and the partition holds {first[pair]} to {end[pair]}, the next offset",
-            "is it the right topic? A topic that was created anew begins at 0",
+            f"is {offset}, and the partition has {first[pair]} to {end[pair]}, the next offset",
+            "is it the right topic? A recreated topic begins at 0",
         )
         for pair, offset in named.items()
         if offset is not None and offset > end[pair]
@@ -137,7 +137,7 @@ def _named(settings: StartSettings, first: Offsets, end: Offsets) -> Offsets:
     if beyond:
         raise ConfigError(beyond)
     gone = [
-        f"{pair.topic}/{pair.partition} begins at {first[pair]}, and start_offsets says {offset}"
+        f"{pair.topic}/{pair.partition} begins at {first[pair]}, but start_offsets has {offset}"
         for pair, offset in named.items()
         if offset is not None and offset < first[pair]
     ]
@@ -160,5 +160,5 @@ def _gaps(found: Timed, first: Offsets, wanted_ms: int) -> Iterator[str]:
         ):
             yield (
                 f"{pair.topic}/{pair.partition} begins at offset {at.offset}, {at.timestamp - wanted_ms} ms "
-                f"after the start that is asked for: retention may have deleted records between"
+                f"after the requested start: retention may have deleted the records in between"
             )

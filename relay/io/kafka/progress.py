@@ -54,8 +54,8 @@ def progress_in(records: Iterable[ConsumerRecord], group: str) -> dict[Partition
                 found[Partition(topic, int(number))] = value.offset
         except (ValueError, msgspec.DecodeError) as error:
             raise TopicUnusable(
-                f"{record.topic}/{record.partition} at {record.offset} is no progress record: "
-                f"name a topic of its own as progress_topic in [delivery]"
+                f"{record.topic}/{record.partition} at {record.offset} is not a progress record: "
+                f"set progress_topic in [delivery] to a dedicated topic"
             ) from error
     return found
 
@@ -83,8 +83,8 @@ class ProgressTopic:
         except TimeoutError as error:
             raise PollFailed(
                 f"topic {self._topic.name} could not be read to its end within {OPEN_SECONDS:g} s: another "
-                f"shard may have left a transaction open, and ends it when it starts again; brokers do when "
-                f"its time is over"
+                "shard may have left a transaction open; it ends when that shard restarts, or when the "
+                "brokers time it out"
             ) from error
         return self._offsets
 

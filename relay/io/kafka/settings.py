@@ -113,12 +113,12 @@ def endpoint_fault(endpoint: str, *, allow_http: bool) -> tuple[str, str]:
     except ValueError:
         host, login = None, False
     if not host or url.scheme not in {"http", "https"}:
-        return "is no address", "write it as https://host/path"
+        return "is not an address", "write it as https://host/path"
     if login:
-        return "holds a user or a password", "set client_id and client_secret instead"
+        return "contains a user or a password", "set client_id and client_secret instead"
     if url.scheme == "http" and not allow_http and not _is_this_machine(host):
-        hint = "use https://, or set token_endpoint_allow_http = true if the way there is safe"
-        return "sends client_secret over http://, which others can read", hint
+        hint = "use https://, or set token_endpoint_allow_http = true if the network is trusted"
+        return "sends client_secret over http:// in clear text", hint
     return "", ""
 
 

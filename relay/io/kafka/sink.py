@@ -157,7 +157,7 @@ class KafkaSink:
             ) from error
         except InvalidTransactionTimeout as error:
             raise DeliveryFailed(
-                f"the brokers at {self._servers} do not allow transactions as long as relay's can be; "
+                f"the brokers at {self._servers} do not allow transactions as long as relay may need; "
                 f"raise transaction.max.timeout.ms of the brokers, "
                 f"or lower delivery_timeout_seconds in [delivery]"
             ) from error
@@ -237,7 +237,7 @@ class KafkaSink:
         # In the order of sending: later batches of a partition fail because the first one has.
         for future in pending:
             if future.cancelled():
-                raise Undelivered("the producer was abandoned", retriable=True)
+                raise Undelivered("the producer was discarded", retriable=True)
             error = future.exception() if future.done() else None
             if error is not None:
                 raise self._failed(None, error, f"one of {', '.join(self._limits.by_topic)}: ") from error
@@ -485,10 +485,10 @@ def _undelivered(
         return _fenced(where)
     if any(isinstance(each, InvalidTimestampError) for each in chain):
         cure = "raise the topic's message.timestamp.after.max.ms and message.timestamp.before.max.ms"
-        return TopicUnusable(f"{where}the topic refuses a record's timestamp, which relay keeps; {cure}")
+        return TopicUnusable(f"{where}the topic refuses a record's timestamp, which relay preserves; {cure}")
     retriable = any(isinstance(each, TimeoutError) or getattr(each, "retriable", False) for each in chain)
     return Undelivered(where + text_of(error), retriable=retriable)
 
 
 def _fenced(where: str) -> InstanceFenced:
-    return InstanceFenced(f"{where}another instance with the same shard has started; this one ends")
+    return InstanceFenced(f"{where}another instance with the same shard has started; this one stops")

@@ -47,7 +47,7 @@ def misfit_error(
         protocol,
         "key",
         f"the record at {record.topic}/{record.partition} offset {record.offset}{about} becomes a record "
-        f"without a key, and topic {misfit.topic} is compacted: brokers refuse records without a key there; "
+        f"without a key, but topic {misfit.topic} is compacted and brokers refuse records without a key; "
         "give the table a primary key, leave the table out, set cleanup.policy=delete on the topic, or "
         "choose another policy for `encode` in [errors]",
     )
@@ -57,7 +57,7 @@ def record_too_large(record: ConsumerRecord, oversize: Oversize) -> RecordTooLar
     """Return the error with the size of a source record's translation, and the remedy."""
     return RecordTooLarge(
         f"the record at {record.topic}/{record.partition} offset {record.offset} becomes {oversize.size} "
-        f"bytes, and topic {oversize.topic} takes {oversize.limit}: raise its max.message.bytes, "
+        f"bytes, but topic {oversize.topic} accepts {oversize.limit}: raise its max.message.bytes, "
         f"or choose options that write less"
     )
 

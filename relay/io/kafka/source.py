@@ -394,7 +394,7 @@ class KafkaSource:
                 f"{pair.topic}/{pair.partition} at {offset}" for pair, offset in error.args[0].items()
             )
             hint = _reset_hint(self._settings.group_id)
-            return RecordsGone(f"the records to read next are no longer there: {where}; {hint}")
+            return RecordsGone(f"the next records to read no longer exist: {where}; {hint}")
         if isinstance(error, TopicAuthorizationFailedError | GroupAuthorizationFailedError):
             group = self._settings.group_id
             return TopicUnusable(
@@ -482,7 +482,7 @@ def _check_kept(partition: Partition, group: str, committed: int, first: int, en
         gone = f"records {committed}…{first - 1} of {partition}"
         what = f"{gone} were deleted by retention before relay had read them"
     elif committed > end:
-        what = f"{partition} ends at {end}, before the committed offset {committed}: it was created anew"
+        what = f"{partition} ends at {end}, before the committed offset {committed}: it was recreated"
     else:
         return
     raise RecordsGone(f"{what}; {_reset_hint(group)}")

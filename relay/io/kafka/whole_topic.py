@@ -72,7 +72,7 @@ class WholeTopic:
             ) from error
         except UnicodeDecodeError as error:
             raise TopicUnusable(
-                f"topic {self.name} holds a record that is not relay's: a header's name is not UTF-8"
+                f"topic {self.name} contains a record that relay did not write: a header's name is not UTF-8"
             ) from error
         except KafkaError as error:
             if error.retriable:

@@ -178,7 +178,7 @@ class SchemaRegistry:
             path = f"/subjects/{quote(each.subject, safe='')}/versions/{each.version}"
             response = self._ask("GET", path)
             if response.status == 404:
-                raise SchemaMissing(f"{self._shown}: {what} refers to a schema that is not there")
+                raise SchemaMissing(f"{self._shown}: {what} refers to a schema that does not exist")
             other = self._parsed(response, _Schema, what)
             self._add_references(other, found, what)
             # After those that it needs.
@@ -221,7 +221,7 @@ class SchemaRegistry:
     def _register(self, subject: str, schema: RegisteredSchema, references: Sequence[_Reference] = ()) -> int:
         if not self._settings.register_schemas:
             raise SchemaRefused(
-                f"{self._shown} lacks a schema in subject {quoted(subject)}, and "
+                f"{self._shown} has no such schema in subject {quoted(subject)}, and "
                 f"{self._settings.table}.register_schemas = false forbids registering it: register "
                 "it yourself, or set register_schemas to true"
             )
@@ -242,14 +242,17 @@ class SchemaRegistry:
         why = explanation(latest.text if latest else None, schema.text, level)
         said = _said(response)
         raise SchemaRefused(
-            f"{self._shown} refuses a schema in subject {quoted(subject)} that is not compatible with those "
-            f"before it: {why}" + (f"; the registry says: {said}" if said else "")
+            f"{self._shown} refuses a schema in subject {quoted(subject)} that is not compatible with "
+            "earlier "
+            f"versions: {why}" + (f"; the registry says: {said}" if said else "")
         )
 
     def _id(self, response: Response, subject: str) -> int:
         id = self._parsed(response, _Registered, f"subject {quoted(subject)}").id
         if not 0 < id <= LARGEST_SCHEMA_ID:
-            raise SchemaRefused(f"{self._shown} gives a schema in subject {quoted(subject)} no usable id")
+            raise SchemaRefused(
+                f"{self._shown} returned no usable id for a schema in subject {quoted(subject)}"
+            )
         return id
 
     # ------------------------------------------------------------ other information
@@ -305,7 +308,7 @@ class SchemaRegistry:
                 return self._allowed(response)
             if wait is not None:
                 self._sleep(max(wait, min(tried.retry_after, _LONGEST_WAIT)))
-        raise RegistryUnavailable(f"{self._shown} cannot be asked: {tried.reason}", tried.retry_after)
+        raise RegistryUnavailable(f"{self._shown} cannot be reached: {tried.reason}", tried.retry_after)
 
     def _asked(self, method: str, path: str, body: bytes | None) -> _Try:
         """Try each URL, beginning with the one that answered last, until one answers."""
@@ -362,7 +365,7 @@ class SchemaRegistry:
             return msgspec.json.decode(response.body, type=kind)
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             raise SchemaRefused(
-                f"{self._shown} gives an unexpected answer for {what}: {_WRONG_URL}"
+                f"{self._shown} returned an unexpected answer for {what}: {_WRONG_URL}"
             ) from None
 
 
@@ -388,7 +391,7 @@ def _fault(path: str, response: Response) -> str:
     if status == 200 and response.body.lstrip()[:1] not in {b"{", b"["}:
         return f"an answer that is not JSON: {_WRONG_URL}"
     if 300 <= status < 400:
-        return f"status {status}, and redirects are not followed: set the URL that it redirects to"
+        return f"status {status}, and redirects are not followed: set the URL to the redirect target"
     is_transient = status in _TRANSIENT or status >= 500
     return f"status {status}" if is_transient or (status < 400 and status != 200) else ""
 
@@ -447,7 +450,9 @@ def _headers(
         token = _secret(settings, "bearer_token_file", problems, may_be_empty=may_be_empty)
     if token:
         if not all("!" <= character <= "~" for character in token):
-            problems.append(Problem(f"{settings.table}.bearer_token", "holds characters that no token has"))
+            problems.append(
+                Problem(f"{settings.table}.bearer_token", "has characters that tokens cannot have")
+            )
         headers["Authorization"] = f"Bearer {token}"
     return headers
 
@@ -478,7 +483,7 @@ def _context(settings: RegistrySettings, problems: list[Problem]) -> ssl.SSLCont
         try:
             context = ssl.create_default_context(cafile=settings.ca_file)
         except OSError as error:  # an SSLError is one
-            why = "holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+            why = "contains no certificate" if isinstance(error, ssl.SSLError) else error.strerror
             problems.append(Problem(f"{settings.table}.ca_file", f"{settings.ca_file}: {why}"))
     if settings.certificate_file:
         try:

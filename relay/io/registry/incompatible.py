@@ -34,12 +34,12 @@ def explanation(old: str | None, new: str, rule: str | None) -> str:
     shown = "; ".join(found[:_MOST_SHOWN])
     if len(found) > _MOST_SHOWN:
         shown += f"; and {len(found) - _MOST_SHOWN} more"
-    name = f"its rule is {printable(rule)}" if rule else "its rule is not known"
-    return f"{shown or 'which field it is, the registry does not tell'}; {name}. {_advice(found, rule)}"
+    name = f"its compatibility level is {printable(rule)}" if rule else "its compatibility level is not known"
+    return f"{shown or 'the registry does not report the field'}; {name}. {_advice(found, rule)}"
 
 
 def _advice(found: list[str], rule: str | None) -> str:
-    allowed = "set the compatibility of the subject to NONE, which is right for change events"
+    allowed = "set the compatibility of the subject to NONE, which suits change events"
     if rule and rule.startswith("BACKWARD") and found and all(_ADDED in each for each in found):
         return f"Either give the column a default, let it be NULL, or {allowed}"
     if len(found) > 1 and any(_RENAMED in each for each in found):

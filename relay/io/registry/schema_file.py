@@ -53,7 +53,7 @@ class SchemaList:
             line = msgspec.json.decode(text, type=SchemaLine)
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             hint = 'each line is {"id": …, "schema": "…"}, with "subject" and "version"'
-            raise ConfigError([Problem(key_path, f"line {number} is no schema", hint)]) from None
+            raise ConfigError([Problem(key_path, f"line {number} is not a schema", hint)]) from None
         fault, hint = self._fault(line)
         if fault:
             raise ConfigError([Problem(key_path, f"line {number} {fault}", hint)])
@@ -67,7 +67,7 @@ class SchemaList:
             return "refers to other schemas", "define them within the schema, or name the URL of the registry"
         known = self._schemas.get(line.id)
         if known is not None and _meaning(known) != _meaning(_schema_of(line)):
-            return f"has the id {line.id} of another schema", "take schemas of one registry alone"
+            return f"has the id {line.id} of another schema", "use schemas of only one registry"
         return "", ""
 
     def _add(self, line: SchemaLine) -> None:

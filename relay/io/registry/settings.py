@@ -58,14 +58,14 @@ def url_fault(url: str, *, has_credentials: bool, allow_http: bool = False) -> t
     except ValueError:
         host, login = None, False
     if not host or parts.scheme not in {"http", "https"} or not is_plain_address(url):
-        return "is no address", "write it as https://host:8081"
+        return "is not an address", "write it as https://host:8081"
     if login:
-        return "holds a user or a password", "set username and password instead"
+        return "contains a user or a password", "set username and password instead"
     if parts.query or parts.fragment:
-        return "has parameters, which no registry takes", "leave out what begins with ? or #"
+        return "has parameters, which registries do not use", "remove the part from ? or # on"
     if parts.scheme == "http" and has_credentials and not allow_http and not is_this_machine(host):
-        hint = "use https://, or set allow_http = true if the way there is safe"
-        return "sends credentials over http://, which others can read", hint
+        hint = "use https://, or set allow_http = true if the network is trusted"
+        return "sends credentials over http:// in clear text", hint
     return "", ""
 
 

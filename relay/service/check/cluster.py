@@ -291,7 +291,7 @@ class ClusterInspection:
         except NotImplementedError as error:  # raised by aiokafka if no version is known to both
             raise NoAnswer(f"the broker at {asked} does not support this request: {error}") from error
         except (OSError, KafkaError, TimeoutError) as error:
-            raise NoAnswer(f"the broker at {asked} has stopped answering: {text_of(error)}") from error
+            raise NoAnswer(f"the broker at {asked} stopped answering: {text_of(error)}") from error
 
 
 def _code_of(answer: Any) -> int:

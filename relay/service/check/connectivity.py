@@ -91,27 +91,27 @@ async def _listens(address: Address) -> None:
             await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         raise Unreachable(
-            f"the host {address.host} is unknown here: {error.strerror}", "check the name and the DNS"
+            f"cannot resolve the host {address.host}: {error.strerror}", "check the name and DNS"
         ) from error
     except UnicodeError as error:
-        raise Unreachable(f"{address.host} is no name of a host", "check the address") from error
+        raise Unreachable(f"{address.host} is not a host name", "check the address") from error
     except TimeoutError as error:
         raise Unreachable(
-            f"the name {address.host} is not resolved within {STEP_SECONDS:g} s", "check the DNS"
+            f"the host {address.host} was not resolved within {STEP_SECONDS:g} s", "check the DNS"
         ) from error
     try:
         async with asyncio.timeout(STEP_SECONDS):
             _, writer = await asyncio.open_connection(*address)
     except TimeoutError as error:
         hint = "check the address, firewalls and network policies"
-        raise Unreachable(f"nothing answers within {STEP_SECONDS:g} s", hint) from error
+        raise Unreachable(f"no connection within {STEP_SECONDS:g} s", hint) from error
     except OSError as error:
         # If a name has several addresses, asyncio puts their errors into one text.
         if f"[Errno {errno.ECONNREFUSED}]" in str(error):
             raise Unreachable(
                 "nothing listens there (connection refused)", "check the port and that the broker is up"
             ) from error
-        raise Unreachable(f"there is no connection: {error}", "check the address and the network") from error
+        raise Unreachable(f"no connection: {error}", "check the address and the network") from error
     await _closed(writer)
 
 
@@ -129,13 +129,11 @@ async def _explained(address: Address, brokers: Brokers, error: BaseException) -
     sasl = "SASL_" if brokers.security.protocol.uses_sasl else ""
     if tls and await _speaks_plain(address, brokers):
         hint = f'set protocol = "{sasl}PLAINTEXT" in [{brokers.security.table}], or use the port for TLS'
-        return Unreachable(f"it speaks plain text, and protocol is {brokers.security.protocol}", hint)
+        return Unreachable(f"the broker speaks plain text, but protocol is {brokers.security.protocol}", hint)
     if not tls and await _speaks_tls(address):
         hint = f'set protocol = "{sasl}SSL" in [{brokers.security.table}], or use the port for plain text'
-        return Unreachable(f"it speaks TLS, and protocol is {brokers.security.protocol}", hint)
-    return Unreachable(
-        "something listens there, but does not answer as a Kafka broker", "check host and port"
-    )
+        return Unreachable(f"the broker speaks TLS, but protocol is {brokers.security.protocol}", hint)
+    return Unreachable("the server does not answer as a Kafka broker", "check host and port")
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -167,7 +165,7 @@ async def _bad_certificate(
 ) -> Unreachable:
     if error.verify_code in {_HOST_MISMATCH, _ADDRESS_MISMATCH}:
         names = await _names(address, brokers)
-        hint = "use a host name that the certificate has, or have the certificate reissued for this host"
+        hint = "use a host name of the certificate, or reissue the certificate for this host"
         return Unreachable(
             f"its certificate is not for {address.host}" + (f", but for {', '.join(names)}" if names else ""),
             hint,
@@ -211,13 +209,13 @@ def _refused(brokers: Brokers, error: ssl.SSLError) -> Unreachable:
     if brokers.security.certificate_file:
         table = brokers.security.table
         hint = f"check certificate_file in [{table}]: it must be valid, and its CA trusted by the broker"
-        return Unreachable(f"it refuses relay's certificate ({reason})", hint)
+        return Unreachable(f"the broker refuses relay's certificate ({reason})", hint)
     if "PROTOCOL_VERSION" in (error.reason or ""):
         return Unreachable(
-            f"it refuses relay's version of TLS ({reason})", "the broker must offer TLS 1.2 or 1.3"
+            f"the broker refuses relay's version of TLS ({reason})", "the broker must offer TLS 1.2 or 1.3"
         )
     hint = f"set certificate_file and key_file in [{brokers.security.table}]"
-    return Unreachable(f"it asks for a client certificate, and relay has none ({reason})", hint)
+    return Unreachable(f"the broker requires a client certificate, and relay has none ({reason})", hint)
 
 
 async def _speaks_plain(address: Address, brokers: Brokers) -> bool:
@@ -262,27 +260,27 @@ async def _authenticate(connection: Any, brokers: Brokers) -> None:
         if answer.error_code == _ILLEGAL_SASL_STATE:
             plain = "SSL" if security.protocol.uses_tls else "PLAINTEXT"
             hint = f'set protocol = "{plain}" in [{brokers.security.table}], or use the port for SASL'
-            raise Unreachable(f"it asks for no SASL, and protocol is {security.protocol}", hint)
+            raise Unreachable(f"the broker does not use SASL, but protocol is {security.protocol}", hint)
         if mechanism not in answer.enabled_mechanisms:
             offered = ", ".join(sorted(answer.enabled_mechanisms)) or "none"
             hint = f"set mechanism in [{brokers.security.table}], or enable {mechanism} at the broker"
-            raise Unreachable(f"it does not offer the mechanism {mechanism}; it offers {offered}", hint)
+            raise Unreachable(
+                f"the broker does not offer the mechanism {mechanism}; it offers {offered}", hint
+            )
         await _log_in(connection, _authenticator(connection, mechanism))
     except SaslAuthenticationFailed as error:
         who = "the token" if mechanism == "OAUTHBEARER" else f"user {security.username} with {mechanism}"
         reason = _without_secrets(str(error.args[0]) if error.args else "", brokers)
-        raise Unreachable(f"it refuses {who}: {reason}", _login_hint(brokers)) from error
+        raise Unreachable(f"the broker refuses {who}: {reason}", _login_hint(brokers)) from error
     except NoToken as error:
-        raise Unreachable(
-            f"there is no token to log in with: {error}", f"check [{brokers.security.table}]"
-        ) from error
+        raise Unreachable(f"no token to log in with: {error}", f"check [{brokers.security.table}]") from error
     except ValueError as error:  # raised by aiokafka if the broker's proof is wrong
         raise Unreachable(
-            "it does not prove that it knows the password", "is this your broker? check the address"
+            "the broker does not prove that it knows the password", "is this your broker? check the address"
         ) from error
     except (OSError, KafkaError, TimeoutError) as error:
         raise Unreachable(
-            f"it ends the connection during the login: {text_of(error)}", _login_hint(brokers)
+            f"the broker closed the connection during login: {text_of(error)}", _login_hint(brokers)
         ) from error
 
 
@@ -306,7 +304,7 @@ def _login_hint(brokers: Brokers) -> str:
     if brokers.arguments["sasl_mechanism"] == "OAUTHBEARER":
         return f"check the token's issuer, audience and age, and scope in [{brokers.security.table}]"
     known = (
-        " (the broker keeps users for each mechanism apart)"
+        " (the broker stores users separately for each mechanism)"
         if "SCRAM" in brokers.arguments["sasl_mechanism"]
         else ""
     )
@@ -330,13 +328,15 @@ async def _first_request(connection: Any, address: Address, brokers: Brokers) ->
             protocol = "SASL_SSL" if security.protocol.uses_tls else "SASL_PLAINTEXT"
             hint = f'set protocol = "{protocol}" in [{security.table}]'
             mechanisms = ", ".join(sorted(offered))
-            what = f"it asks for SASL ({mechanisms}), and protocol is {security.protocol}"
+            what = f"the broker requires SASL ({mechanisms}), but protocol is {security.protocol}"
             raise Unreachable(what, hint) from error
         raise Unreachable(
-            f"it does not list the brokers of its cluster: {_cause(error)}", "look into the broker's log"
+            f"the broker does not list the brokers of its cluster: {_cause(error)}", "check the broker's log"
         ) from error
     if not metadata.brokers:
-        raise Unreachable("it knows no brokers of its cluster", "wait until the cluster has started")
+        raise Unreachable(
+            "the broker has no list of its cluster's brokers yet", "wait until the cluster has started"
+        )
     return metadata
 
 

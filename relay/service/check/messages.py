@@ -42,10 +42,10 @@ def _findings(config: Config, subject: str, records: Sequence[ConsumerRecord]) -
     """Judge messages by whether the route's protocol can read them, and by their detected format."""
     name, messages = config.route.from_, [each for each in records if each.value is not None]
     if not messages:
-        yield Finding(State.UNTESTED, subject, "there is none yet, so their format is not known")
+        yield Finding(State.UNTESTED, subject, "there is none yet, so the format is unknown")
         return
     dialects = detect(messages).dialects
-    looks = " and ".join(f"{each.said}" for each in dialects) or "no format that relay knows"
+    looks = " and ".join(f"{each.said}" for each in dialects) or "no known format"
     newest = f"the newest {len(messages)}" if len(messages) > 1 else "the newest one"
     refused = list(_refused(config, messages))
     if refused:

@@ -59,7 +59,7 @@ def _target(
         said = "register_schemas = false: each schema must be registered before its first row"
         yield Finding(State.NOTE, subject, said)
     elif not known:
-        said = "whether schemas may be registered is not known: no subject is known to be this route's"
+        said = "unknown whether schemas may be registered: no subject is known to belong to this route"
         yield Finding(State.UNTESTED, subject, said)
     else:
         yield _may_register(registry, known[0], subject)
@@ -73,8 +73,8 @@ def _target(
             levels.setdefault(level, []).append(name)
     for level, names in levels.items():
         said = (
-            f"compatibility of {', '.join(names)} is {level}: some changes of tables would be refused, and "
-            "relay would stop at them; NONE takes them all"
+            f"compatibility of {', '.join(names)} is {level}: the registry would refuse some changes of "
+            "tables, and relay would stop at them; NONE accepts all of them"
         )
         yield Finding(State.NOTE, subject, said)
 
@@ -85,5 +85,5 @@ def _may_register(registry: SchemaRegistry, name: str, subject: str) -> Finding:
     except SchemaRefused as error:
         return Finding(State.FAILED, subject, f"registering is not allowed: {error}")
     except ServiceError as error:
-        return Finding(State.UNTESTED, subject, f"whether schemas may be registered is not known: {error}")
+        return Finding(State.UNTESTED, subject, f"unknown whether schemas may be registered: {error}")
     return Finding(State.OK, subject, "registering allowed")

@@ -79,7 +79,7 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
             else:
                 found += await group_findings(config, source, target, {})
         except NoAnswer as reason:
-            found.append(Finding(State.FAILED, "source topics", f"{reason}; look into the broker's log"))
+            found.append(Finding(State.FAILED, "source topics", f"{reason}; check the broker's log"))
     if target is not source:
         found += _address_findings("target", target)
     if target.is_reached:
@@ -92,7 +92,7 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
                     for each, why in loops(wanted, config)
                 ]
         except NoAnswer as reason:
-            found.append(Finding(State.FAILED, "target topics", f"{reason}; look into the broker's log"))
+            found.append(Finding(State.FAILED, "target topics", f"{reason}; check the broker's log"))
     return found
 
 
@@ -126,9 +126,9 @@ def unstable_keys(config: Config, *, has_history: bool) -> Iterator[Finding]:
     if has_history or not config.has_row_keys:
         return
     said = (
-        "a table is known only once its DDL has been read from the source: until then the keys of its rows "
-        "are written with inferred types, and may change afterwards; import definitions that the source no "
-        "longer has with `relay schema-history import`"
+        "a table's definition is unknown until its DDL has been read from the source: until then, keys of "
+        "its rows are written with inferred types, and may change afterwards; use `relay schema-history "
+        "import` for definitions that the source no longer has"
     )
     if not config.history_topic:
         said += ", which needs history_topic in [schema]"
@@ -141,17 +141,17 @@ def _table_topics(config: Config, target: ClusterInspection) -> Iterator[Finding
         subject = f"target topics {template}"
         if not config.target.create_topics:
             said = (
-                "must exist before rows of their tables come: if one is missing, relay stops "
+                "must exist before rows of their tables arrive: if one is missing, relay stops "
                 "(create_topics = false)"
             )
             yield Finding(State.NOTE, subject, said)
             continue
         may = allows(target.operations, Operation.CREATE)
-        said = "are created when their tables come"
+        said = "are created when rows of their tables arrive"
         if may:
             yield Finding(State.OK, subject, said)
         else:
-            why = "the broker does not tell whether it is" if may is None else "it is not"
+            why = "the broker does not report whether it is" if may is None else "it is not"
             said += f", if CREATE is allowed on each of them; {why} allowed cluster-wide"
             yield Finding(State.UNTESTED, subject, said)
 
@@ -169,8 +169,8 @@ def _address_findings(side: str, cluster: ClusterInspection) -> Iterator[Finding
             yield Finding(State.OK, subject, f"{cluster.how}, at the address that the broker advertises")
         else:
             advice = (
-                f"{cluster.first} answers and sends clients on to {address}, which the broker advertises: "
-                f"make that reachable from here, or correct advertised.listeners at the broker"
+                f"{cluster.first} answers and refers clients to its advertised address {address}: make that "
+                f"reachable from here, or correct advertised.listeners of the broker"
             )
             yield Finding(State.FAILED, subject, f"{problem.what}; {advice}")
 
@@ -192,7 +192,7 @@ def rows_do_not_wait(config: Config, rows: str = "rows of other partitions") -> 
         else 'wait_for_ddl = "auto" without a history_topic'
     )
     return (
-        f"{rows} do not wait for it ({why}): those that overtake it are translated with "
+        f"{rows} do not wait for it ({why}): rows that overtake it are translated with "
         "inferred types, counted as schema-inferred, and their tables are logged as schema.inferred and "
         "listed as inferred_tables in /status"
     )
@@ -250,11 +250,11 @@ def _absent(subject: str, wanted: RequiredTopic, topic: Topic, cluster: ClusterI
         return Finding(
             State.OK,
             subject,
-            f"does not exist; relay creates it with {plural(wanted.partitions, 'partition')} at its start",
+            f"does not exist; relay creates it with {plural(wanted.partitions, 'partition')} at startup",
         )
     if None in may:
         return Finding(
-            State.UNTESTED, subject, "does not exist; the broker does not tell whether relay may create it"
+            State.UNTESTED, subject, "does not exist; the broker does not report whether relay may create it"
         )
     return Finding(
         State.FAILED, subject, "does not exist, and relay may not create it; grant CREATE on it, or create it"
@@ -264,7 +264,7 @@ def _absent(subject: str, wanted: RequiredTopic, topic: Topic, cluster: ClusterI
 def _unseen(topic: Topic, needed: tuple[Operation, ...]) -> str:
     if topic.code == _NOT_ALLOWED_TOPIC:
         return f"may not be seen, whether it exists or not; grant {_names(needed)} on it"
-    return f"cannot be used: {topic.error}; look into the broker's log"
+    return f"cannot be used: {topic.error}; check the broker's log"
 
 
 def _judged(subject: str, topic: Topic, needed: tuple[Operation, ...], wrong: list[str]) -> Finding:

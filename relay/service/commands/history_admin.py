@@ -79,7 +79,8 @@ async def write(config: Config, records: Sequence[ProducerRecord], progress: Pro
     try:
         if oversize := TopicLimits(limits).too_large(records):
             raise RecordTooLarge(
-                f"a record becomes {oversize.size} bytes, and topic {oversize.topic} takes {oversize.limit}: "
+                f"a record becomes {oversize.size} bytes, but topic {oversize.topic} accepts "
+                f"{oversize.limit}: "
                 "raise its max.message.bytes"
             )
         await start_sink(sink)
@@ -89,7 +90,7 @@ async def write(config: Config, records: Sequence[ProducerRecord], progress: Pro
             progress(start + len(chunk), len(records))
     except Undelivered as error:
         raise DeliveryFailed(
-            f"writing failed: {error}; what was written until then stays, run the command again"
+            f"writing failed: {error}; records written so far are kept; run the command again"
         ) from error
     finally:
         await sink.stop()

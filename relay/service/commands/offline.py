@@ -53,8 +53,8 @@ async def _source_partitions(config: Config) -> list[tuple[str, int]]:
             why = seen.unusable.get(name)
             problem = f"cannot be used: {why}" if why else "does not exist"
             raise TopicUnusable(
-                f"topic {name} at {config.source.bootstrap_servers} {problem}; it would say which partitions "
-                f"get watermarks and copies of DDL"
+                f"topic {name} at {config.source.bootstrap_servers} {problem}; its number of partitions "
+                f"determines where watermarks and copies of DDL go"
             )
     return [(name, number) for name, topic in seen.found.items() for number in range(topic.partitions)]
 

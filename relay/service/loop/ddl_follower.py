@@ -169,7 +169,7 @@ class DdlFollower:
         try:
             await started(REQUEST_SECONDS, self._consumer, self._brokers, self.health)
         except (KafkaError, TimeoutError) as error:
-            raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error
+            raise PollFailed(f"cannot read ahead in partition 0: {text_of(error)}") from error
         self._followed, self._is_ready = [], True
 
     def _seek(self) -> None:
@@ -199,7 +199,7 @@ class DdlFollower:
                         patience.reschedule(clock() + REQUEST_SECONDS)
                         self._heartbeat()
         except (KafkaError, TimeoutError) as error:
-            raise PollFailed(f"partition 0 of {topic} cannot be read ahead: {text_of(error)}") from error
+            raise PollFailed(f"cannot read ahead in partition 0 of {topic}: {text_of(error)}") from error
 
     async def _poll(self) -> Mapping[TopicPartition, Sequence[Any]]:
         try:
@@ -210,7 +210,7 @@ class DdlFollower:
             if isinstance(error, UnicodeDecodeError):
                 take_any_name()
             self._seek()
-            raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error
+            raise PollFailed(f"cannot read ahead in partition 0: {text_of(error)}") from error
         return polled
 
     async def _take(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> None:

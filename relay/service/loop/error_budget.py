@@ -72,8 +72,8 @@ class ErrorBudget:
         if self._is_ratio_exceeded and self._wanted.on_max_failure_ratio is OverBudget.STOP:
             newest = named() if named else error
             return TooManyFailures(
-                f"{self._ratio_text()}; the newest is {newest}. `max_failure_ratio` and "
-                "`on_max_failure_ratio` in [errors] say what happens"
+                f"{self._ratio_text()}; the newest is {newest}; see `max_failure_ratio` "
+                "and `on_max_failure_ratio` in [errors]"
             )
         return None
 

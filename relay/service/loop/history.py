@@ -74,7 +74,9 @@ class Unreadable(NamedTuple):
 
     def __str__(self) -> str:
         kept = self.kept
-        return f"{kept.topic}/{kept.partition} at {kept.offset} is no record of a schema history: {self.why}"
+        return (
+            f"{kept.topic}/{kept.partition} at {kept.offset} is not a record of a schema history: {self.why}"
+        )
 
 
 class Entries(NamedTuple):
@@ -98,7 +100,7 @@ class Entries(NamedTuple):
 
 
 _REPAIR = (
-    "set history_topic in [schema] to a topic of its own or, if only relay writes to this one, remove the "
+    "set history_topic in [schema] to a dedicated topic or, if only relay writes to this one, remove the "
     "unreadable records with `relay schema-history repair`"
 )
 
@@ -147,8 +149,8 @@ def teach(translator: Translates, records: Iterable[ConsumerRecord], resolver: R
 
 
 _UNKNOWN = (
-    "include_tables names tables of which no definition is known yet: until their DDL comes, their rows are "
-    "read with types inferred from their messages; `schema_dumps` in [schema] or `relay schema-history "
+    "include_tables names tables without a known definition: until their DDL is read, column types of their "
+    "rows are inferred from the messages; `schema_dumps` in [schema] or `relay schema-history "
     "import` provides definitions"
 )
 #: Longest stretch of learning before heartbeats get their turn.

@@ -236,8 +236,8 @@ class OffsetTracker:
         if missing:
             raise WatermarksUnknowable(
                 f"`partitions` in [target] repartitions rows, and {missing[0]} (of {len(missing)}) is read "
-                "by another instance, so no watermark of a target partition could be right: run one "
-                "instance, or keep the source's partitions (partitions = 0), or leave watermarks out "
+                "by another instance, so no watermark of a target partition would be correct: run "
+                "one instance, or keep the source's partitions (partitions = 0), or leave out watermarks "
                 '(watermarks = "drop" in [target])'
             )
         self._translator.expect_partitions(every)

@@ -91,14 +91,14 @@ _UNWRITTEN: Final = (
 
 
 _MISSING: Final = (
-    "Somebody may have deleted the group or the progress topic, or the offsets have expired. Reading begins "
+    "The group or the progress topic may have been deleted, or the offsets may have expired. Reading begins "
     "at `start` in [source], and records that were written before may be written again"
 )
 
 
 _INFERRED_KEYS: Final = (
-    "; the keys of its rows are written with these types, too, and may be others once it is known: readers "
-    "that keep the newest row of each key would keep both"
+    "; the keys of its rows are also written with these types, and may change once the schema is known: "
+    "readers that keep the newest row of each key would then keep both"
 )
 
 
@@ -487,9 +487,7 @@ class Relay:
         expects_none = not self._ledger.owned or bool(self._ledger.unopened)
         if not await self._recovery.is_consumer_stalled(heard=heard or expects_none):
             return
-        self._log.warning(
-            "consumer.stalled", message="the consumer returns none of the waiting records: it is replaced"
-        )
+        self._log.warning("consumer.stalled", message="consumer stalled; recreating it")
         async with self._busy:
             try:
                 await self._commit()
@@ -515,7 +513,7 @@ class Relay:
             )
         if behind:
             raise DeliveryFailed(
-                f"stopped when records of {behind[0]} could not be written; the next start repeats them"
+                f"stopped because records of {behind[0]} could not be written; the next start repeats them"
             )
         self._is_drained = True
 

@@ -23,10 +23,10 @@ from relay.service.observe.status import RUNNING, Status
 #: All paths, with a short description of each; also the answer to any other path.
 PATHS: Final[Mapping[str, str]] = {
     "/": "status page",
-    "/livez": "whether the process works",
-    "/readyz": "whether the service is running, and what is wrong",
+    "/livez": "whether the process is alive",
+    "/readyz": "whether the service is ready, with failing checks",
     "/metrics": "metrics for Prometheus",
-    "/status": "everything as JSON",
+    "/status": "the whole status as JSON",
 }
 
 

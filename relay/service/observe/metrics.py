@@ -85,7 +85,10 @@ class StatusCollector(Collector):
         errors = dict.fromkeys(series.errors, 0) | status.errors
         yield _counter("relay_events", "Translated events.", ("kind", "op"), events.items())
         yield _counter(
-            "relay_errors", "Errors, also those that relay copes with.", ("stage", "code"), errors.items()
+            "relay_errors",
+            "Errors, including those that relay recovers from.",
+            ("stage", "code"),
+            errors.items(),
         )
         for name, text, codes, counts in (
             (

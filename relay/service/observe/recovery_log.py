@@ -15,12 +15,12 @@ from relay.service.observe.status import Status
 _LOOK_SECONDS: Final = 1.0
 #: The component that works again, by the check that failed.
 _WORDS: Final = {
-    "source": "the brokers of the source answer again",
-    "source-topics": "the source topics exist again",
-    "target": "the target works again",
-    "topics": "the topics can be used again",
+    "source": "the source brokers respond again",
+    "source-topics": "the source topics are available again",
+    "target": "the target accepts records again",
+    "topics": "the topics are usable again",
     "offline-partitions": "all partitions have leaders again",
-    "schema-history": "the schema history can be read again",
+    "schema-history": "the schema history is readable again",
     "commit": "offsets are committed again",
     "records": "records can be relayed again",
 }

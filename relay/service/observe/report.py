@@ -185,7 +185,7 @@ def _outcomes(status: Status) -> Json:
 def _checks(status: Status) -> list[Json]:
     """Return the loop's own checks, and one more: whether it turns."""
     alive, age = status.is_alive, status.heartbeat_age
-    detail = "" if alive else f"the last turn was {age or 0:.0f} s ago"
+    detail = "" if alive else f"the last iteration was {age or 0:.0f} s ago"
     found = [{"name": "loop", "ok": alive, "detail": detail, "reason": None, "since": None}]
     for name, check in status.checks.items():
         about = {"detail": check.detail, "reason": check.reason or None, "since": moment(check.since)}

@@ -209,13 +209,16 @@ def json_answer(body: Mapping[str, Any], code: int = 200, *, indent: bool = True
 def _unavailable(host: str, port: int, error: OSError | ValueError, settings: Settings) -> AddressUnavailable:
     # A ValueError: the text cannot be a name at all.
     if isinstance(error, socket.gaierror | ValueError):
-        why = f"the host's name is not known; set {settings.host} to an address of this machine, {_EXAMPLES}"
+        why = f"unknown host name; set {settings.host} to an address of this machine, {_EXAMPLES}"
     elif error.errno == errno.EADDRINUSE:
         why = f"another program, perhaps another relay, uses the port; stop it or set {settings.another_port}"
     elif error.errno == errno.EADDRNOTAVAIL:
-        why = f"this machine does not have the address; set {settings.host} to one that it has, {_EXAMPLES}"
+        why = (
+            f"this machine does not have the address; set {settings.host} to one of its addresses, "
+            f"{_EXAMPLES}"
+        )
     elif error.errno in {errno.EACCES, errno.EPERM}:
-        why = f"relay may not use this port; ports below 1024 need rights: set {settings.higher_port}"
+        why = f"relay may not use this port; ports below 1024 need privileges: set {settings.higher_port}"
     else:
         why = error.strerror or type(error).__name__
     return AddressUnavailable(f"cannot serve HTTP at {host}:{port}: {why}")

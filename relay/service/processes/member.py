@@ -68,7 +68,7 @@ async def _beside(
 async def _stop_at_end(reader: asyncio.StreamReader, stop: asyncio.Event, log: Log) -> None:
     with contextlib.suppress(OSError):
         await reader.read(1)
-    log.warning("supervisor.lost", message="the process that has started this one was killed: this one stops")
+    log.warning("supervisor.lost", message="the parent process was killed: stopping")
     stop.set()
 
 

@@ -151,7 +151,7 @@ class Crew:
             if idle and idle == before:
                 names = [str(number) for number in idle]
                 message = (
-                    "these processes have no partitions: lower processes in [delivery], or add partitions"
+                    "idle processes without partitions: lower processes in [delivery], or add partitions"
                 )
                 self._log.warning("processes.idle", processes=names, message=message)
                 return
