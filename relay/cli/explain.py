@@ -372,7 +372,7 @@ def _error_lines(error: RelayError, letter_misfit: str, config: Config) -> list[
         rows["reason"] = str(error)
     name = error_class(error)
     policy = error_policies_of(config, 1).policy_of(error)
-    setting = "no policy is for this" if name is None else f'{name} = "{policy}" in [errors]'
+    setting = "no error policy applies" if name is None else f'{name} = "{policy}" in [errors]'
     rows["policy"] = f"{setting}: {_outcome(policy, letter_misfit, config)}"
     return [
         [],

@@ -28,7 +28,7 @@ from relay.topics.startup import Topics
 
 #: Size in bytes from which a batch is handed over.
 _BATCH_BYTES: Final = 1 << 20
-DRY_RUN: Final = "a dry run: nothing is written, committed, created or registered"
+DRY_RUN: Final = "dry run: nothing is written, committed, created or registered"
 
 
 def dry_config(config: Config) -> Config:

@@ -595,7 +595,7 @@ async def test_a_secured_cluster(secured: Secured, secured_route: Route, tmp_pat
     # Without permission on the group, it cannot be described; this is reported, and the command continues.
     result_of_reset = await history(route, "reset")
     assert (
-        f"relay cannot tell whether instances run: DESCRIBE on group g-{route.source} is not allowed."
+        f"relay cannot determine whether instances are running: DESCRIBE on group g-{route.source} is not allowed."
         in result_of_reset.stderr
     )
     await secured.grant(GROUP, f"g-{route.source}", Operation.READ)

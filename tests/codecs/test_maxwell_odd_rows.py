@@ -181,7 +181,7 @@ def test_a_set_of_which_nothing_else_is_known_is_text(target: str) -> None:
 def test_a_definition_whose_columns_have_no_names_of_their_own_is_refused(other: str) -> None:
     columns = [{"name": name, "type": "int", "signed": True} for name in ("a", other)]
     fields = {"database": "d", "table": "t", "columns": columns, "primary-key": []}
-    with pytest.raises(Malformed, match="a column without a name, or that stands twice"):
+    with pytest.raises(Malformed, match="a column without a name, or a duplicate one"):
         read(statement("CREATE TABLE t (?)", **{"def": fields}))
 
 

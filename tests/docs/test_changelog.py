@@ -63,7 +63,7 @@ def test_the_error_about_an_old_loss_names_the_new_one() -> None:
 
 def test_the_error_about_an_old_option_names_the_new_one() -> None:
     assert renamed("option") == RENAMED_OPTIONS
-    with pytest.raises(ConfigError, match="it is called missing-before now"):
+    with pytest.raises(ConfigError, match="it was renamed to missing-before"):
         Translator("canal-json", "maxwell-json", target_options={"unknown-before": "insert"})
 
 

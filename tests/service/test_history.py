@@ -173,9 +173,7 @@ def test_progress_is_each_groups_own_and_the_newest_counts() -> None:
     ],
 )
 def test_an_invalid_progress_record_is_reported(key: bytes | None, value: bytes | None) -> None:
-    with pytest.raises(
-        TopicUnusable, match="p/0 at 3 is no progress record: name a topic of its own as progress_topic"
-    ):
+    with pytest.raises(TopicUnusable, match="p/0 at 3 is not a progress record: set progress_topic"):
         progress_in([ConsumerRecord("p", 0, 3, 0, key, value)], "g")
 
 

@@ -219,7 +219,7 @@ async def test_a_refused_record_ends_the_relay_after_what_came_before(bench: Ben
 
 async def test_an_oversize_record_is_refused_with_its_size(bench: Bench) -> None:
     bench.copy.become[5] = b"too large"
-    with pytest.raises(RecordRefused, match="offset 5 becomes 99 bytes, and topic out takes 9"):
+    with pytest.raises(RecordRefused, match="offset 5 becomes 99 bytes, but topic out accepts 9"):
         await bench.relay.run()
     bench.check()
 

@@ -121,7 +121,7 @@ async def test_the_progress_topic_is_for_exactly_once_between_two_clusters(
     [
         ((1, "delete"), "has cleanup.policy=delete, which deletes what relay must find again"),
         ((1, "compact,delete"), "has cleanup.policy=compact,delete"),
-        ((2, "compact"), "has 2 partitions, and must have 1"),
+        ((2, "compact"), "has 2 partitions, but must have 1"),
     ],
 )
 async def test_logs_of_relay_that_lose_records_or_their_order_are_refused(

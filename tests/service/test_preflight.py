@@ -273,7 +273,7 @@ async def test_two_clusters_are_both_tried(secured: Secured) -> None:
     said = failed(await probed(config))
     assert len(said) == 3
     assert said[0].startswith(f"source 127.0.0.1:{port}: nothing listens there")
-    assert said[1].startswith("source nonsense.invalid:1: the host nonsense.invalid is unknown here")
+    assert said[1].startswith("source nonsense.invalid:1: cannot resolve the host nonsense.invalid")
     assert said[2].startswith(
         f"target {secured.address('SASL_SSL')}: it refuses user {USER} with SCRAM-SHA-512"
     )

@@ -30,7 +30,7 @@ async def test_the_end_of_an_outage_is_logged_with_its_length(list_log: Any) -> 
         for each in list_log.named("connection.recovered")
     ]
     assert logged == [
-        ("source", "info", 200.0, "the brokers of the source answer again, after 3 min 20 s"),
+        ("source", "info", 200.0, "the source brokers respond again, after 3 min 20 s"),
         ("commit", "info", 3721.0, "offsets are committed again, after 1 h 2 min 1 s"),
         ("records", "info", 0.2, "records can be relayed again, after 0.2 s"),
         ("target", "info", 61.0, "the target accepts records again, after 1 min 1 s"),

@@ -104,9 +104,9 @@ async def test_a_look_creates_nothing_where_brokers_create_what_is_asked_for(
 
 async def test_too_few_partitions_are_refused(kafka: Any, make_config: Any) -> None:
     source, target = await kafka.topic(3), await kafka.topic(2)
-    assert f"{target} has 2 partitions, and {source} has 3" in await refusal(make_config(source, target))
+    assert f"{target} has 2 partitions, but {source} has 3" in await refusal(make_config(source, target))
     message = await refusal(make_config(source, target, target_partitions=4))
-    assert f"{target} has 2 partitions, and `partitions` in [target] is 4" in message
+    assert f"{target} has 2 partitions, but `partitions` in [target] is 4" in message
     assert (await check_topics(make_config(source, target, target_partitions=2))).target_partitions[
         target
     ] == 2

@@ -91,7 +91,7 @@ def defined(declared: Definition, table: TableId, known: TableSchema | None) -> 
     found = tuple([_column(each, of_name.get(each.name)) for each in columns])
     names = [column.name for column in found]
     if len({name.lower() for name in names}) < len(names) or "" in names:
-        raise Malformed(NAME, "def.columns", "a column without a name, or that stands twice")
+        raise Malformed(NAME, "def.columns", "a column without a name, or a duplicate one")
     before = known or TableSchema(table, (), charset=declared.charset)
     key = before.primary_key if declared.primary_key is None else tuple(declared.primary_key)
     if key is not None and not (set(key) <= set(names) and len(set(key)) == len(key)):

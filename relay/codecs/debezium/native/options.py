@@ -28,7 +28,8 @@ class ConnectorOptions(ZonedOptions, frozen=True):
     timezone: Annotated[
         str,
         Meta(
-            description="time zone of TIMESTAMP text without a zone: a name (Asia/Shanghai) or an offset "
+            description="time zone of TIMESTAMP text without a zone: a name (Asia/Shanghai) or an "
+            "offset "
             "(+08:00)",
             extra={"side": "source"},
         ),
