@@ -8,8 +8,7 @@ from typing import Any
 from edge_cases.support import EdgeCases
 from support import events, record, row_message
 
-from relay import ConsumerRecord, RowChange, SchemaChange, TableId, TableSchema, Translator
-from relay.model.events import Position
+from relay import ConsumerRecord, RowChange, Translator
 
 CASES = EdgeCases("canal-family", "Canal family")
 
@@ -46,13 +45,6 @@ def change(protocol: str, *messages: Given, options: Options | None = None) -> R
     return event
 
 
-def schema_change(protocol: str, *messages: Given) -> SchemaChange:
-    """The statement of the last message."""
-    *_, event = events(protocol, records(*messages))
-    assert isinstance(event, SchemaChange)
-    return event
-
-
 def before_and_after(protocol: str, *messages: Given, options: Options | None = None) -> tuple[Any, Any]:
     """The old and the new row of the last message."""
     found = change(protocol, *messages, options=options)
@@ -68,29 +60,6 @@ def sent(
     return [json.loads(produced.value or b"null") for produced in out[-1]]
 
 
-def counted(source: str, target: str, *messages: Given, writing: Options | None = None) -> dict[str, int]:
-    """What is counted on the way of all messages."""
-    translator = Translator(source, target, None, writing)
-    for message in records(*messages):
-        translator.translate(message)
-    return {what.value: count for what, count in translator.losses.items()}
-
-
-def known(protocol: str, *messages: Given, table: str = "t", database: str = "d") -> TableSchema | None:
-    """The table's definition after the messages."""
-    translator = Translator(protocol, protocol)
-    for message in records(*messages):
-        translator.translate(message)
-    return translator.catalog.table(
-        TableId(database, table), Position(None, 1 << 62, "topic", 0, len(messages))
-    )
-
-
-def column_names(schema: TableSchema | None) -> list[str] | None:
-    """The columns, None if the table is not known."""
-    return None if schema is None else [column.name for column in schema.columns]
-
-
 def cell(mysql_type: str, text: str | None, **more: Any) -> dict[str, Any]:
     """An INSERT of one column `c`."""
     return row_message({"c": mysql_type}, {"c": text}, **more)
@@ -101,16 +70,3 @@ def value(mysql_type: str, text: str | None, protocol: str, options: Options | N
     after = change(protocol, cell(mysql_type, text), options=options).after
     assert after is not None
     return after[0]
-
-
-def through(
-    source: str,
-    target: str,
-    mysql_type: str,
-    text: str | None,
-    reading: Options | None = None,
-    writing: Options | None = None,
-) -> Any:
-    """The target's text for a text of the source."""
-    (out,) = sent(source, target, cell(mysql_type, text), reading=reading, writing=writing)
-    return out["data"][0]["c"]

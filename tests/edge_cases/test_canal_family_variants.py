@@ -1,4 +1,4 @@
-"""The Canal family's edge cases of its relatives: large messages of TiCDC, CKafka, Tencent DTS."""
+"""The Canal family's edge cases of TiCDC's large messages: claim checks and compression."""
 
 from __future__ import annotations
 
@@ -15,28 +15,20 @@ from edge_cases.canal_family import (
     CASES,
     CREATE_AB,
     EXTENSION,
-    before_and_after,
-    change,
-    counted,
     ddl,
-    schema_change,
     sent,
-    through,
-    value,
     watermark,
 )
-from support import CANAL, TICDC, events, record, row_message
+from support import TICDC, record, row_message
 
-from relay import Op, RowChange, Translator
+from relay import Translator
 from relay.io.logs import Log
 from relay.io.resolver import Resolver
 from relay.model.errors import ClaimCheckMissing
-from relay.model.events import Snapshot
 from relay.model.lookups import Need
 from relay.service.loop import async_resolver as objects
 from relay.service.loop.async_resolver import AsyncResolver
 
-CKAFKA = "ckafka-json"
 CREATE = ddl(CREATE_AB, "CREATE")
 ROW = {"id": "1", "a": "1", "b": "x"}
 INSERT = row_message(AB, ROW, pkNames=["id"])
@@ -109,97 +101,3 @@ def test_every_message_may_be_compressed(message: dict[str, Any], pack: Any, nam
     for option in ("auto", name):
         options = {"large-message-handle-compression": option}
         assert sent(TICDC, TICDC, pack(message), reading=options, writing=EXTENSION) == plain
-
-
-# ---------------------------------------------------------------- CKafka
-
-
-def official(new: Any, old: Any, word: str, time: str = "20160611015029") -> dict[str, Any]:
-    """A row of official format 1."""
-    return {
-        "BINLOG_NAME": "mysql-bin.000003", "BINLOG_POS": 484, "DATABASE": "d", "EVENT_SERVER_ID": None, "GLOBAL_ID": None,
-        "GROUP_ID": None, "NEW_VALUES": new, "OLD_VALUES": old, "TABLE": "t", "TIME": time, "TYPE": word,
-    }  # fmt: skip
-
-
-@CASES.covers("73")
-def test_time_zero_is_a_row_of_a_snapshot_whose_time_is_not_known() -> None:
-    message = json.dumps(official(ROW, None, "I", "19700101080000"))
-    (found,) = events(CKAFKA, [record(message, timestamp_ms=1465582000123)])
-    assert isinstance(found, RowChange)
-    assert (found.op, found.source.snapshot, found.source.event_time_ns) == (
-        Op.READ,
-        Snapshot.TRUE,
-        1465582000123 * 10**6,
-    )
-
-
-@CASES.covers("74")
-def test_time_is_a_clock_of_utc_8() -> None:
-    assert change(CKAFKA, official(ROW, None, "I")).source.event_time_ns == 1465581029000 * 10**6
-
-
-@pytest.mark.parametrize(
-    ("es", "milliseconds"),
-    [CASES.param("75", 1655812326, 1655812326000), CASES.param("75", 1656300979748, 1656300979748)],
-)
-def test_es_of_ddl_is_in_seconds_or_in_milliseconds(es: int, milliseconds: int) -> None:
-    assert (
-        schema_change(CKAFKA, ddl("DROP TABLE t", "ERASE", es=es, ts=es)).source.event_time_ns
-        == milliseconds * 10**6
-    )
-
-
-@CASES.covers("76")
-def test_raw_newlines_inside_a_statement_are_read() -> None:
-    text = json.dumps(ddl("CREATE TABLE t (NEWLINEid INTNEWLINE)", "CREATE")).replace("NEWLINE", "\n")
-    assert schema_change(CKAFKA, text).ddl == "CREATE TABLE t (\nid INT\n)"
-
-
-@CASES.covers("77")
-@pytest.mark.parametrize("word", ["l", "i", "I"])
-def test_all_letters_of_an_insert(word: str) -> None:
-    found = change(CKAFKA, official(ROW, None, word))
-    assert (found.op, found.after) == (Op.INSERT, ("1", "1", "x"))
-
-
-@CASES.covers("78")
-def test_a_row_of_an_unknown_table_is_all_text_and_counted() -> None:
-    message = official(ROW, None, "I")
-    (out,) = sent(CKAFKA, TICDC, message)
-    assert (out["data"], out["pkNames"]) == ([ROW], [])
-    assert (out["mysqlType"], out["sqlType"]) == (dict.fromkeys(ROW, "varchar"), dict.fromkeys(ROW, 12))
-    assert counted(CKAFKA, TICDC, message)["schema-inferred"] == 1
-
-
-@CASES.covers("79")
-def test_an_update_without_its_old_row() -> None:
-    message = official(ROW, None, "U")
-    found = change(CKAFKA, message)
-    assert (found.op, found.before, found.after) == (Op.UPDATE, None, ("1", "1", "x"))
-    assert counted(CKAFKA, TICDC, message)["before-missing"] == 1
-
-
-@CASES.covers("80")
-def test_rows_of_the_canal_format_have_the_catalogs_types() -> None:
-    update = INSERT | {
-        "type": "UPDATE",
-        "old": [ROW | {"b": None}],
-        "mysqlType": None,
-        "sqlType": None,
-        "pkNames": None,
-    }
-    assert before_and_after(CKAFKA, CREATE, update) == ((1, 1, None), (1, 1, "x"))
-    (out,) = sent(CKAFKA, CANAL, CREATE, update)
-    assert (out["mysqlType"], out["pkNames"], out["old"]) == (AB, ["id"], [{"b": None}])
-
-
-@CASES.covers("81")
-def test_tencent_dts_has_offsets_and_on_request_hex() -> None:
-    assert value("timestamp", "2021-05-17 15:22:42 +08:00", CANAL) == "2021-05-17 07:22:42"
-    assert (
-        through(CANAL, TICDC, "timestamp", "2021-05-17 07:22:42 +00:00", {"timezone": "Asia/Shanghai"})
-        == "2021-05-17 07:22:42"
-    )
-    assert value("varbinary", "0500FF", CANAL, {"hex-binary": "true"}) == b"\x05\x00\xff"
-    assert value("varbinary", "0500FF", CANAL) == b"0500FF"
