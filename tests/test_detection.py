@@ -244,13 +244,13 @@ def test_a_message_that_its_codec_refuses_is_named_with_the_reason() -> None:
 
 def test_of_many_errors_few_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[ConsumerRecord] = []
-    matchs = Detector.matchs
+    matches = Detector.matches
 
     def counted(detector: Detector, each: ConsumerRecord) -> Any:
         looked.append(each)
-        return matchs(detector, each)
+        return matches(detector, each)
 
-    monkeypatch.setattr(Detector, "matchs", counted)
+    monkeypatch.setattr(Detector, "matches", counted)
     translator, hints = Translator.reader("canal-json"), FormatHints()
     foreign = [record(DEBEZIUM, offset) for offset in range(100)]
     said = []
@@ -299,7 +299,7 @@ def test_a_topic_that_changes_has_two_dialects() -> None:
      b'{"_tidb":5,"isDdl":false,"type":"x","data":null}', b"\x18\x07*\x80"],
 )  # fmt: skip
 def test_any_bytes_are_looked_at(key: bytes | None, value: bytes) -> None:
-    for each in Detector().matchs(ConsumerRecord("t", 0, 0, 0, key, value)):
+    for each in Detector().matches(ConsumerRecord("t", 0, 0, 0, key, value)):
         assert each.sign.title
         assert each.sign.evidence
 

@@ -145,12 +145,12 @@ def test_a_message_is_closed_at_its_bytes() -> None:
     (one,) = Translator(CANAL, OPEN).translate(records[0])
     rows = len(one.key or b"") - 8 + len(one.value or b"")
     for count in (1, 2, 3):
-        room = 8 + count * rows + 36
-        options = {"max-batch-size": "16", "max-message-bytes": str(room)}
+        most_bytes = 8 + count * rows + 36
+        options = {"max-batch-size": "16", "max-message-bytes": str(most_bytes)}
         found = [len(unframed(out)) for out in joined(records[:6], options)]
         assert found == [count] * (6 // count)
         if count > 1:
-            fewer = options | {"max-message-bytes": str(room - 1)}
+            fewer = options | {"max-message-bytes": str(most_bytes - 1)}
             assert {len(unframed(out)) for out in joined(records[:6], fewer)} <= {count - 1, 1}
 
 

@@ -215,8 +215,8 @@ def test_bytes_of_the_records_that_one_becomes(target: str) -> None:
             source, target, Limits(output_bytes=size), given
         )
     # Whatever else a record takes is estimated: 500 bytes each, and its headers.
-    roomy = Limits(output_bytes=size + 20 * 600)
-    assert translator(source, roomy, target).translate(given) == produced
+    larger = Limits(output_bytes=size + 20 * 600)
+    assert translator(source, larger, target).translate(given) == produced
 
 
 def output_exceeds(source: str, target: str, limits: Limits, given: ConsumerRecord) -> str:

@@ -33,9 +33,9 @@ const INTERFACE: u32 = 7;
 const MOST_KEPT: usize = 1 << 16;
 
 /// Clear a buffer for the next value.
-fn clear<T>(room: &mut Vec<T>) {
-    room.clear();
-    room.shrink_to(MOST_KEPT / size_of::<T>());
+fn clear<T>(buffer: &mut Vec<T>) {
+    buffer.clear();
+    buffer.shrink_to(MOST_KEPT / size_of::<T>());
 }
 
 /// Makes JSON of Avro (`relay.templates.engine.AvroReader`).
@@ -161,12 +161,12 @@ impl Kernel {
         value: Option<&[u8]>,
         offset: i64,
         time_ms: i64,
-        room: i64,
+        max_output_bytes: i64,
         shared: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let bytes = |part: Option<&[u8]>| part.map(|part| PyBytes::new(py, part));
         let make = |key: Option<&[u8]>, value: Option<&[u8]>| -> Message<'py> { (bytes(key), bytes(value)) };
-        let mut messages = Messages::new(make, room, shared);
+        let mut messages = Messages::new(make, max_output_bytes, shared);
         let record = Record { key, value, offset, time_ms };
         match self.0.translate_rows(&record, self.1.as_ref(), &mut messages) {
             Fitted::All => {}

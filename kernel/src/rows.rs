@@ -51,22 +51,22 @@ pub struct Messages<T, F> {
     pub found: Vec<(u64, T)>,
     make: F,
     /// How many bytes more there may be, and what a message has beside key and value.
-    room: i64,
+    remaining_bytes: i64,
     shared: i64,
 }
 
 impl<T, F: Fn(Option<&[u8]>, Option<&[u8]>) -> T> Messages<T, F> {
-    pub fn new(make: F, room: i64, shared: i64) -> Self {
-        Self { found: Vec::new(), make, room, shared }
+    pub fn new(make: F, remaining_bytes: i64, shared: i64) -> Self {
+        Self { found: Vec::new(), make, remaining_bytes, shared }
     }
 
     /// Add what a row becomes by a template; all of it or, if it does not fit, nothing.
     fn add(&mut self, number: usize, kept: &Kept, slots: &Slots<'_>, texts: &mut Texts<'_>) -> Option<()> {
-        let (before, room) = (self.found.len(), self.room);
+        let (before, remaining_bytes) = (self.found.len(), self.remaining_bytes);
         let added = self.add_messages(&kept.template, slots, texts);
         let Some(number) = added.and_then(|added| (number as u64).checked_add(added)) else {
             self.found.truncate(before);
-            self.room = room;
+            self.remaining_bytes = remaining_bytes;
             return None;
         };
         self.found[before..].iter_mut().for_each(|(its_number, _)| *its_number = number);
@@ -83,7 +83,7 @@ impl<T, F: Fn(Option<&[u8]>, Option<&[u8]>) -> T> Messages<T, F> {
             let key_text = target.key.is_some().then_some(key.as_slice());
             let value_text = target.value.is_some().then_some(value.as_slice());
             self.found.push((0, (self.make)(key_text, value_text)));
-            self.room -= self.shared + (key.len() + value.len()) as i64;
+            self.remaining_bytes -= self.shared + (key.len() + value.len()) as i64;
         }
         Some(slots.added.get())
     }
@@ -114,7 +114,7 @@ impl Templates {
             key.extend_from_slice(frame);
             match self.message(&Record { key: Some(&key), value: Some(value), ..*record }, messages) {
                 Fitted::All => rows += 1,
-                Fitted::Some(_) if messages.room < 0 => return Fitted::Some(0),
+                Fitted::Some(_) if messages.remaining_bytes < 0 => return Fitted::Some(0),
                 Fitted::Some(fitted) => return Fitted::Some(rows + fitted),
             }
             (keys, values) = (other_keys, other_values);
@@ -137,7 +137,7 @@ impl Templates {
         if !credit.is_due() {
             return Fitted::Some(0);
         }
-        let (before, room) = (messages.found.len(), messages.room);
+        let (before, remaining_bytes) = (messages.found.len(), messages.remaining_bytes);
         let (mut order, mut shapes, mut met, mut most) = ([0; MOST_TRIED], [0; MOST_TRIED], 0, 0);
         let count = numbers.len().min(MOST_TRIED);
         order[..count].copy_from_slice(&numbers[..count]);
@@ -152,7 +152,7 @@ impl Templates {
             let Some(rows) = scan_rows(&first.template, record, scan) else { continue };
             let mut texts = Texts { key: &mut *key, value: &mut *value };
             let fitted = add_rows(rows, record, first.shape, kept, numbers, scan, messages, &mut texts);
-            if messages.room < 0 {
+            if messages.remaining_bytes < 0 {
                 return Fitted::Some(0);
             }
             if fitted == rows {
@@ -161,7 +161,7 @@ impl Templates {
             }
             most = most.max(fitted);
             messages.found.truncate(before);
-            messages.room = room;
+            messages.remaining_bytes = remaining_bytes;
         }
         credit.lose(met);
         Fitted::Some(most)
@@ -191,7 +191,7 @@ fn add_rows<T, F: Fn(Option<&[u8]>, Option<&[u8]>) -> T>(
         };
         let Some(place) = numbers.iter().position(fits) else { return row };
         numbers[..=place].rotate_right(1);
-        if messages.room < 0 {
+        if messages.remaining_bytes < 0 {
             return row;
         }
     }

@@ -55,9 +55,9 @@ def wrapped(text: str, first: str, rest: str, columns: int | None) -> list[str]:
 
 def pairs(rows: Sequence[tuple[str, str]], columns: int | None, indent: str = "  ") -> list[str]:
     """Return names with texts beside them, one below the other; a wrapped text stays in its column."""
-    room = max(map(len, dict(rows)), default=0)
+    name_width = max(map(len, dict(rows)), default=0)
     lines: list[str] = []
     for name, text in rows:
-        first = f"{indent}{name:{room}}  "
+        first = f"{indent}{name:{name_width}}  "
         lines += [line.rstrip() for line in wrapped(text, first, " " * len(first), columns)]
     return lines

@@ -96,10 +96,10 @@ class Joiner(Generic[Tag]):
             and first.place == origin.place
             and first.offset // most == origin.offset // most
             and message.headers == record.headers[:-1]
-            and message.size + size - self._joining.shared_bytes <= self._room(record)
+            and message.size + size - self._joining.shared_bytes <= self._max_size(record)
         )
 
-    def _room(self, record: ProducerRecord) -> int:
+    def _max_size(self, record: ProducerRecord) -> int:
         limit = self._limits.get(record.topic)
         if limit is None:
             return self._joining.most_bytes

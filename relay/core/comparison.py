@@ -296,7 +296,7 @@ class Comparison:
             self._place_again(table)
         self._place(change, side)
         if self._waiting > self._window:
-            self._make_room()
+            self._resolve_oldest()
 
     def finish(self) -> None:
         """Resolve all changes that still wait."""
@@ -356,7 +356,7 @@ class Comparison:
         self.losses += losses
         return True
 
-    def _make_room(self) -> None:
+    def _resolve_oldest(self) -> None:
         """Resolve the changes that have waited longest."""
         while self._waiting > self._window // 2 and self._pending:
             self._resolve(next(iter(self._pending)))

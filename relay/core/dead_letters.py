@@ -96,12 +96,12 @@ def _bytes(text: str) -> bytes:
 def _tables_json(tables: Sequence[TableId]) -> bytes:
     """Return as many of the tables as fit; nothing if there is none."""
     shown: list[bytes] = []
-    room = _MAX_TABLES_BYTES
+    remaining = _MAX_TABLES_BYTES
     for table in tables:
         names = [name.encode(errors="backslashreplace").decode() for name in (table.database, table.table)]
         shown.append(msgspec.json.encode(names))
-        room -= len(shown[-1])
-        if room < 0:
+        remaining -= len(shown[-1])
+        if remaining < 0:
             shown.pop()
             break
     return b"[" + b",".join(shown) + b"]" if shown else b""

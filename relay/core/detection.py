@@ -201,7 +201,7 @@ class Detector:
 
     def best(self, record: ConsumerRecord) -> Sequence[FormatMatch]:
         """Return the strongest matches for a record with a value; none if its format is unknown."""
-        return self.best_of(self.matchs(record), record)
+        return self.best_of(self.matches(record), record)
 
     def best_of(self, found: Sequence[FormatMatch], record: ConsumerRecord) -> Sequence[FormatMatch]:
         """Return the strongest of these matches. If no rule's protocol reads the record, try all
@@ -213,7 +213,7 @@ class Detector:
         # A codec that reads the message outweighs every rule.
         return _surest(readable if any(each.is_read for each in readable) else found)
 
-    def matchs(self, record: ConsumerRecord) -> list[FormatMatch]:
+    def matches(self, record: ConsumerRecord) -> list[FormatMatch]:
         """Return each rule's match in a record with a value, and whether the codec reads it."""
         schema = self.schema_of(record)
         is_avro = schema is None or schema.kind == "AVRO"
@@ -286,10 +286,10 @@ class Detector:
         return self._decoders[key]
 
 
-def _surest(matchs: Sequence[FormatMatch]) -> list[FormatMatch]:
+def _surest(matches: Sequence[FormatMatch]) -> list[FormatMatch]:
     """Return the matches with the strongest evidence."""
-    most = max((each.sign.strength for each in matchs), default=0)
-    return [each for each in matchs if each.sign.strength == most]
+    most = max((each.sign.strength for each in matches), default=0)
+    return [each for each in matches if each.sign.strength == most]
 
 
 def _read_images(events: Iterable[Event]) -> None:
@@ -343,7 +343,7 @@ class FormatHints:
         schema = self._detector.schema_of(record)
         if schema is not None and schema.kind != "AVRO" and PROTOCOLS[error.protocol].uses_registry:
             return error  # the error itself names it
-        found = self._detector.matchs(record)
+        found = self._detector.matches(record)
         said = _other_format(error.protocol, self._detector.best_of(found, record))
         if not said:
             return error

@@ -295,7 +295,7 @@ class Pipeline:
         encode: Encode = self.encode
         for_topic, counted = self._for_topic, losses
         inherited = self.inherited(record.headers) if record.headers else ()
-        time_ms, room = record.timestamp_ms, self._most_output
+        time_ms, remaining = record.timestamp_ms, self._most_output
         if for_topic is not None:
             groups = _by_topic(groups)
         out: list[ProducerRecord] = []
@@ -310,7 +310,7 @@ class Pipeline:
                 for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
                     index = len(out)
                     if index:
-                        room = self._room_after(payload, out, room)
+                        remaining = self._remaining_after(payload, out, remaining)
                         if not self._is_one_topic:
                             if numbers is None:
                                 numbers = Counter({out[0].topic: 1})
@@ -340,7 +340,7 @@ class Pipeline:
             self._passed_on = tuple([header for header in headers if header[0] not in own])
         return self._passed_on
 
-    def _room_after(self, payload: EncodedRecord, out: list[ProducerRecord], room: int) -> int:
+    def _remaining_after(self, payload: EncodedRecord, out: list[ProducerRecord], remaining: int) -> int:
         """Return the remaining bytes of a record's output, after earlier messages and this one.
 
         Raises LimitExceeded if this one already exceeds it. A single message needs no check: its record and
@@ -349,17 +349,17 @@ class Pipeline:
         """
         last, value = out[-1], payload.value
         shared = overhead_bytes(len(last.headers))
-        room -= shared
+        remaining -= shared
         if len(out) == 1:
-            room -= size_bytes(last) + shared
+            remaining -= size_bytes(last) + shared
         if value is None or payload.key is not None or payload.blobs:
             is_copy = value is last.value and payload.key is last.key and payload.blobs is last.blobs
-            room -= 0 if is_copy else size_bytes(payload)
+            remaining -= 0 if is_copy else size_bytes(payload)
         elif value is not last.value:
-            room -= len(value)
-        if room < 0:
+            remaining -= len(value)
+        if remaining < 0:
             raise exceeded(self.route.source.name, "", "bytes of output", "output_bytes", self._most_output)
-        return room
+        return remaining
 
     # ------------------------------------------------------------ errors
 

@@ -30,7 +30,7 @@ class AnswerCache:
         self._folder, self._most_bytes = folder, most_bytes
         #: Bytes that may be added before the folder is listed again: never more than a quarter of the limit,
         #: as other processes add to it, too.
-        self._room = 0
+        self._free_bytes = 0
         self._lock = threading.Lock()
         self._is_reported = False
 
@@ -70,13 +70,13 @@ class AnswerCache:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 write_whole(path, data)
                 with self._lock:
-                    self._room -= len(data)
-                    if self._room < 0:
-                        self._make_room(path)
+                    self._free_bytes -= len(data)
+                    if self._free_bytes < 0:
+                        self._evict(path)
 
-    def _make_room(self, newest: Path) -> None:
+    def _evict(self, newest: Path) -> None:
         """List the folder; if it exceeds the limit, remove the oldest files. Raises OSError."""
-        self._room = quarter = self._most_bytes // 4
+        self._free_bytes = quarter = self._most_bytes // 4
         files = []
         for path in self._folder.glob("*.json"):
             with contextlib.suppress(FileNotFoundError):  # another process has removed it
@@ -88,7 +88,7 @@ class AnswerCache:
                 if path != newest and size > self._most_bytes - quarter:
                     path.unlink(missing_ok=True)
                     size -= its_size
-        self._room = min(self._most_bytes - size, quarter)
+        self._free_bytes = min(self._most_bytes - size, quarter)
 
     def _path(self, need: Need[Any]) -> Path:
         named = msgspec.json.encode((type(need).__module__, type(need).__name__, need.args))

@@ -95,7 +95,13 @@ class Engine(Protocol):
         """
 
     def translate_rows(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, room: int, shared: int
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        offset: int,
+        time_ms: int,
+        max_output_bytes: int,
+        shared: int,
     ) -> list[Run] | int:
         """Translate a record of any number of rows that become any number of messages, in order.
 
@@ -104,6 +110,6 @@ class Engine(Protocol):
         frames each frame is a message.
 
         If not all rows fit, return the number of rows before the first that does not, for the source ops that
-        fit most rows; 0 for a record without rows. `room`: maximum total bytes of the target's messages, each
-        with `shared` bytes in addition to key and value; a record beyond that does not fit.
+        fit most rows; 0 for a record without rows. `max_output_bytes`: maximum total bytes of the target's
+        messages, each with `shared` bytes in addition to key and value; a record beyond that does not fit.
         """

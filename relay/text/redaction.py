@@ -65,8 +65,8 @@ def shortened(text: str, longest: int) -> str:
 def _parts(text: str, longest: int) -> tuple[int, str, int]:
     """Return the lengths of the beginning and the end of a shortened text, with the mark between them."""
     mark = f"… ({len(text)} characters) …"
-    room = longest - len(mark)
-    return room - room // 3, mark, room // 3
+    kept = longest - len(mark)
+    return kept - kept // 3, mark, kept // 3
 
 
 def _escaped(text: str, keep: str) -> str:

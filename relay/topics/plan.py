@@ -50,7 +50,7 @@ def retention_settings(known: Mapping[str, TopicInfo], sources: Iterable[str]) -
 
 
 #: Maximum bytes that the headers of a dead letter add to the record that it keeps.
-HEADER_ROOM_BYTES = 16_384
+HEADER_RESERVE_BYTES = 16_384
 _COMPACTED = {"cleanup.policy": "compact"}
 #: For a topic that every transaction writes to. Only closed segments are compacted, and by default a segment
 #: is closed after a week or a gigabyte.
@@ -166,9 +166,9 @@ def _own_topics(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[Re
     if config.has_dead_letters:
         # A dead letter is the record unchanged: any record of the source must fit, and its age is no reason
         # to delete it.
-        room = (
+        max_message_bytes = (
             max([limit_of(found) for found in sources.values()], default=DEFAULT_LIMIT_BYTES)
-            + HEADER_ROOM_BYTES
+            + HEADER_RESERVE_BYTES
         )
         yield RequiredTopic(
             name=config.dead_letter_topic,
@@ -176,7 +176,11 @@ def _own_topics(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[Re
             partitions=max((found.partitions for found in sources.values()), default=0),
             sources=config.source.topics,
             replicas=replicas,
-            settings={"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str(room)},
+            settings={
+                "cleanup.policy": "delete",
+                "retention.ms": "-1",
+                "max.message.bytes": str(max_message_bytes),
+            },
         )
 
 

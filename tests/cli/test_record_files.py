@@ -172,16 +172,16 @@ def test_a_live_writer_does_not_wait() -> None:
 
 
 class FullDisk(io.BytesIO):
-    """A file that accepts a few bytes per write and is full after `room` bytes."""
+    """A file that accepts a few bytes per write and is full after `capacity` bytes."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, capacity: int) -> None:
         super().__init__()
-        self.room = room
+        self.capacity = capacity
 
     def write(self, data: Any) -> int:
-        if self.tell() >= self.room:
+        if self.tell() >= self.capacity:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return super().write(bytes(data)[: min(7, self.room - self.tell())])
+        return super().write(bytes(data)[: min(7, self.capacity - self.tell())])
 
 
 def test_a_full_disk_leaves_whole_lines_and_is_the_fault_of_the_environment() -> None:

@@ -591,7 +591,7 @@ def test_the_source_side_takes_the_producers_options_as_they_are() -> None:
 def test_the_size_limit_counts_a_protocols_framing() -> None:
     options = parse_options(CODEC, {"max-message-bytes": "100"}, "to")
     assert isinstance(options, LargeMessageOptions)
-    assert (SizeLimit("p", options).room, SizeLimit("p", options, framing=24).room) == (64, 40)
+    assert (SizeLimit("p", options).free_bytes, SizeLimit("p", options, framing=24).free_bytes) == (64, 40)
 
 
 def test_blobs_travel_with_the_record_that_names_them(tmp_path: Path) -> None:

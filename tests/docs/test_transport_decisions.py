@@ -13,7 +13,7 @@ import pytest
 from docs.generate import ROOT
 
 TEXT = (ROOT / "docs/decisions/transport.md").read_text(encoding="utf-8")
-ROOMS = {"kafka", "service", "topics"}
+PACKAGES = {"kafka", "service", "topics"}
 _QUOTED = re.compile(r"`([a-z_]+(?:\.[A-Za-z_]+)*)`")
 _TEST = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
 
@@ -47,7 +47,7 @@ def test_every_test_that_is_named_exists() -> None:
 
 
 def test_every_place_that_is_named_exists() -> None:
-    places = {name for name in _QUOTED.findall(TEXT) if name.partition(".")[0] in ROOMS}
+    places = {name for name in _QUOTED.findall(TEXT) if name.partition(".")[0] in PACKAGES}
     assert len(places) > 15
     for place in places:
         # `kafka.sink.KafkaSink.stop`: modules first, then names in them.

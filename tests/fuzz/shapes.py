@@ -242,9 +242,15 @@ class _Counting:
         return found
 
     def translate_rows(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, room: int, shared: int
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        offset: int,
+        time_ms: int,
+        max_output_bytes: int,
+        shared: int,
     ) -> list[Run] | int:
-        found = self.kernel.translate_rows(key, value, offset, time_ms, room, shared)
+        found = self.kernel.translate_rows(key, value, offset, time_ms, max_output_bytes, shared)
         if isinstance(found, list):
             tally = self.tally
             tally.taken += 1

@@ -61,9 +61,15 @@ def planted(fault: str) -> type[Engine]:  # noqa: C901 - the methods of an engin
             return found[0], found[1], (found[2] or b"") + b" ", found[3]
 
         def translate_rows(
-            self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, room: int, shared: int
+            self,
+            key: bytes | None,
+            value: bytes | None,
+            offset: int,
+            time_ms: int,
+            max_output_bytes: int,
+            shared: int,
         ) -> list[Run] | int:
-            return self._engine.translate_rows(key, value, offset, time_ms, room, shared)
+            return self._engine.translate_rows(key, value, offset, time_ms, max_output_bytes, shared)
 
     return Planted
 

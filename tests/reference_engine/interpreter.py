@@ -174,7 +174,13 @@ class Interpreter:
         return None
 
     def translate_rows(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, room: int, shared: int
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        offset: int,
+        time_ms: int,
+        max_output_bytes: int,
+        shared: int,
     ) -> list[Run] | int:
         """Translate a record of any number of rows that become any number of messages; see `Engine`."""
         numbers = {OFFSET: offset, TIME_MS: time_ms}
@@ -182,7 +188,7 @@ class Interpreter:
             records = [_Record(key, value, numbers)]
         else:
             records = [_Record(*parts, numbers) for parts in _framed(self._frames, key, value)]
-        runs = _Runs(_Room(room, shared))
+        runs = _Runs(_OutputBudget(max_output_bytes, shared))
         for before, record in enumerate(records):
             try:
                 fitted = self._add_rows(record, runs)
@@ -216,7 +222,7 @@ class Interpreter:
                 rows = _rows(kept, record)
             except NoMatch:
                 continue
-            found = self._filled_rows(rows, record, numbers, kept.source, runs.room)
+            found = self._filled_rows(rows, record, numbers, kept.source, runs.budget)
             if len(found) == len(rows):
                 runs.add(found)
                 tried.rows.gain()
@@ -226,7 +232,7 @@ class Interpreter:
         return most
 
     def _filled_rows(
-        self, rows: list[Tokens], record: _Record, numbers: list[int], source: object, room: _Room
+        self, rows: list[Tokens], record: _Record, numbers: list[int], source: object, budget: _OutputBudget
     ) -> list[Run]:
         """Return what rows become, up to the first that fits no template of this source. Raises _TooMuch."""
         found: list[Run] = []
@@ -241,20 +247,20 @@ class Interpreter:
                     continue
                 found.append((number + added, messages))
                 numbers.insert(0, numbers.pop(place))
-                room = room.after(messages)
+                budget = budget.after(messages)
                 break
             else:
                 break
         return found
 
 
-class _Room(NamedTuple):
+class _OutputBudget(NamedTuple):
     """How many bytes more a record may become, and what each message has beside key and value."""
 
     left: int
     shared: int
 
-    def after(self, messages: Iterable[Message]) -> _Room:
+    def after(self, messages: Iterable[Message]) -> _OutputBudget:
         """Return what is left behind messages. Raises _TooMuch if it is less than nothing."""
         left = self.left - sum(self.shared + _size(message) for message in messages)
         if left < 0:
@@ -265,14 +271,14 @@ class _Room(NamedTuple):
 class _Runs:
     """The rows of a record that fit; see `Engine.translate_rows`."""
 
-    def __init__(self, room: _Room) -> None:
+    def __init__(self, budget: _OutputBudget) -> None:
         self.found: list[Run] = []
-        self.room = room
+        self.budget = budget
 
     def add(self, rows: Iterable[Run]) -> None:
         """Add rows: the template of each, and its messages."""
         for number, messages in rows:
-            self.room = self.room.after(messages)
+            self.budget = self.budget.after(messages)
             if not self.found or self.found[-1][0] != number:
                 self.found.append((number, []))
             self.found[-1][1].extend(messages)

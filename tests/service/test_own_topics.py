@@ -26,7 +26,7 @@ from relay.io.kafka.error_words import text_of
 from relay.io.kafka.requests import Operation
 from relay.io.kafka.sizes import DEFAULT_LIMIT_BYTES
 from relay.model.errors import BrokerUnavailable
-from relay.topics.plan import HEADER_ROOM_BYTES
+from relay.topics.plan import HEADER_RESERVE_BYTES
 from relay.topics.startup import check_topics
 
 pytestmark = pytest.mark.kafka
@@ -61,7 +61,7 @@ async def test_the_dead_letter_topic_keeps_what_the_sources_take_for_ever(
     topics = await check_topics(config)
     assert topics.created == (name,)
     assert topics.target_partitions[name] == 3
-    assert topics.limits[name] == 3_000_000 + HEADER_ROOM_BYTES
+    assert topics.limits[name] == 3_000_000 + HEADER_RESERVE_BYTES
     settings = await settings_of(kafka, name)
     assert (settings["retention.ms"], settings["cleanup.policy"]) == ("-1", "delete")
 

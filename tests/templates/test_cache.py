@@ -21,7 +21,7 @@ from relay.templates.route.route_templates import RouteTemplates
 TABLES: Final = 4
 COLUMNS: Final = 12
 #: Bytes that suffice for the templates of one table, but not of two.
-ROOM: Final = 12_000
+CAPACITY: Final = 12_000
 
 
 def rows_of_tables() -> tuple[list[ConsumerRecord], list[ConsumerRecord]]:
@@ -64,7 +64,7 @@ def test_every_table_has_templates_within_the_capacity() -> None:
 
 
 def test_a_table_has_no_templates_beyond_the_capacity() -> None:
-    translator, rows = translator_with(ROOM)
+    translator, rows = translator_with(CAPACITY)
     # What is made last may be the one that fills it.
     found = [fitting(translator, row, 5) for row in rows]
     assert found[0] == 3

@@ -134,7 +134,7 @@ def test_losses_are_counted_once_when_their_template_is_evicted(
 
     assert fitting(framed(TABLE), insert(), insert(), insert(**LOSING), insert(day="0000-00-00")) == 2
     assert fitting(*[update(PLAIN, PLAIN)] * 60) > 20
-    assert fitting(insert()) == 0, "its template has made room"
+    assert fitting(insert()) == 0, "its template is evicted"
     assert fitting(update(PLAIN, LOSING), update(PLAIN, PLAIN | {"day": "0000-00-00"})) == 2
 
 

@@ -42,8 +42,8 @@ SOURCE = (
 TARGET = (Put((0,)), Put((1,)), Put((2,)))
 
 
-def rows(engine: Engine, value: bytes, room: int = NO_LIMIT, shared: int = 0) -> list[Run] | int:
-    return engine.translate_rows(None, value, 7, 8, room, shared)
+def rows(engine: Engine, value: bytes, max_output_bytes: int = NO_LIMIT, shared: int = 0) -> list[Run] | int:
+    return engine.translate_rows(None, value, 7, 8, max_output_bytes, shared)
 
 
 def test_rounds(make: type[Engine]) -> None:
@@ -141,12 +141,12 @@ def test_what_does_not_fit_adds_nothing(make: type[Engine]) -> None:
     assert rows(engine, b'{"a":[1],"t":"x","b":[null]}') == [(number + LOSS, [(None, b"null")])]
 
 
-def test_room(make: type[Engine]) -> None:
+def test_the_output_limit(make: type[Engine]) -> None:
     engine = make(ANYWHERE)
     engine.add(template(SOURCE, TARGET))
     two = b'{"a":[1,2],"t":"x","b":[4,5]}'
-    assert isinstance(rows(engine, two, room=30, shared=10), list)
-    assert rows(engine, two, room=29, shared=10) == 0
+    assert isinstance(rows(engine, two, max_output_bytes=30, shared=10), list)
+    assert rows(engine, two, max_output_bytes=29, shared=10) == 0
 
 
 def test_optional_members_in_rounds(make: type[Engine]) -> None:

@@ -68,18 +68,18 @@ impl From<Short> for Text<'_> {
     }
 }
 
-/// What fits into a text that is being made: every DECIMAL, date and time.
-const ROOM: usize = 110;
+/// The bytes of the longest short text: every DECIMAL, date and time fits.
+const CAPACITY: usize = 110;
 
-/// A short text that is being made.
+/// A buffer for a short text.
 pub struct Short {
     length: usize,
-    bytes: [u8; ROOM],
+    bytes: [u8; CAPACITY],
 }
 
 impl Short {
     pub fn new() -> Self {
-        Self { length: 0, bytes: [0; ROOM] }
+        Self { length: 0, bytes: [0; CAPACITY] }
     }
 
     /// Append a text. None if it exceeds the capacity.

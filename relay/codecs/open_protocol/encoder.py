@@ -156,17 +156,17 @@ class _Segments(msgspec.Struct, gc=False):
 class _Batch:
     """Rows of one source record that share a message."""
 
-    def __init__(self, most_rows: int, room: int) -> None:
-        self._most_rows, self._room = most_rows, room
+    def __init__(self, most_rows: int, free_bytes: int) -> None:
+        self._most_rows, self._free_bytes = most_rows, free_bytes
         self._rows: list[_Segments] = []
 
     def add(self, row: _Segments) -> bool:
         """Add a row; False if the message is full. An empty one takes every row."""
-        room = self._room - len(row.key) - len(row.value) - 2 * LENGTH_BYTES
-        if self._rows and (room < 0 or len(self._rows) >= self._most_rows):
+        free_bytes = self._free_bytes - len(row.key) - len(row.value) - 2 * LENGTH_BYTES
+        if self._rows and (free_bytes < 0 or len(self._rows) >= self._most_rows):
             return False
         self._rows.append(row)
-        self._room = room
+        self._free_bytes = free_bytes
         return True
 
     def taken(self) -> list[EncodedRecord]:
@@ -218,7 +218,7 @@ class Encoder:
         yield from batch.taken()
 
     def _batch(self) -> _Batch:
-        return _Batch(self._options.max_batch_size, self._limit.room + 2 * LENGTH_BYTES)
+        return _Batch(self._options.max_batch_size, self._limit.free_bytes + 2 * LENGTH_BYTES)
 
     def _row(self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]) -> _Segments:
         key = self._row_key(change, source_record, losses)

@@ -44,8 +44,8 @@ def unframe(
     key, value = key or b"", value or b""
     end, size = len(key), len(value)
     # Most producers are configured for one event a message.
-    has_room = end > _HEAD_BYTES and size > LENGTH_BYTES
-    if has_room and _head(key) == (1, end - 16) and _length(value) == (size - 8,):
+    is_large_enough = end > _HEAD_BYTES and size > LENGTH_BYTES
+    if is_large_enough and _head(key) == (1, end - 16) and _length(value) == (size - 8,):
         return [(key[16:], value[8:])]
     if end < LENGTH_BYTES:
         raise _no_key(value)

@@ -315,8 +315,8 @@ _OPTION: Final = "large-message-handle-option"
 class SizeLimit:
     """The handling of rows above `max-message-bytes` in a target.
 
-    `room`: the bytes that the limit leaves for a message's key and value together; `framing`: the bytes that
-    the protocol itself puts around one event (Open Protocol: 24).
+    `free_bytes`: the bytes that the limit leaves for a message's key and value together; `framing`: the bytes
+    that the protocol itself puts around one event (Open Protocol: 24).
     """
 
     def __init__(self, protocol: str, options: LargeMessageOptions, framing: int = 0) -> None:
@@ -324,11 +324,11 @@ class SizeLimit:
         self._handling = options.large_message_handle_option
         self._limit = options.max_message_bytes
         self._storage = options.claim_check_storage_uri
-        self.room = options.max_message_bytes - RECORD_OVERHEAD - framing
+        self.free_bytes = options.max_message_bytes - RECORD_OVERHEAD - framing
 
     def exceeded(self, payload: EncodedRecord) -> bool:
         """Return whether this message, already compressed, is above the limit."""
-        return _size(payload) > self.room
+        return _size(payload) > self.free_bytes
 
     def reduce(
         self,
@@ -370,7 +370,7 @@ class SizeLimit:
         return EncodedRecord(small.key, small.value, blobs)
 
     def _too_large(self, payload: EncodedRecord, why: str) -> MessageTooLarge:
-        size = _size(payload) + self._limit - self.room
+        size = _size(payload) + self._limit - self.free_bytes
         return MessageTooLarge(
             self._protocol, "", f"{size} bytes where max-message-bytes is {self._limit}: {why}"
         )

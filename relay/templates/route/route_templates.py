@@ -108,15 +108,17 @@ class RouteTemplates:
             known = topic.losing(number)
         return known
 
-    def find_rows(self, record: ConsumerRecord, room: int, shared: int) -> list[FoundRows] | int:
+    def find_rows(self, record: ConsumerRecord, max_output_bytes: int, shared: int) -> list[FoundRows] | int:
         """Return the messages of a record's rows if all fit templates; else the number of rows before the
         first that does not fit.
 
-        `room`, `shared`: see `Engine.translate_rows`.
+        `max_output_bytes`, `shared`: see `Engine.translate_rows`.
         """
         topic = self.of_topic(record.topic)
         offset = record.offset
-        runs = topic.translate_rows(record.key, record.value, offset, record.timestamp_ms, room, shared)
+        runs = topic.translate_rows(
+            record.key, record.value, offset, record.timestamp_ms, max_output_bytes, shared
+        )
         if isinstance(runs, int):
             return runs
         self._shed(topic)
@@ -186,7 +188,7 @@ class RouteTemplates:
         template, which must not delay others.
         """
         marked = _marked(self._marker, record)
-        if marked is None or not self._has_room():
+        if marked is None or not self._has_capacity():
             return False
         met, due = self.of_topic(record.topic).meet((marked, is_split), self._sight)
         if met < due and due > _SIGHT:
@@ -203,7 +205,7 @@ class RouteTemplates:
             self.idle = _IDLE * self._vain
         self._vain, self._uses_then = 0, uses
 
-    def _has_room(self) -> bool:
+    def _has_capacity(self) -> bool:
         """Return whether a template fits the limit. At the limit, remove unused templates at intervals."""
         if self._bytes < self._most_bytes:
             return True

@@ -74,7 +74,7 @@ class Encoder:
         self._key_places: ByteCache[TableSchema, frozenset[int]] = pool.cache()
         self._count_lost = source_losses(carries(options))
         self._limit = SizeLimit(NAME, options)
-        self._room = self._limit.room
+        self._free_bytes = self._limit.free_bytes
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
@@ -105,7 +105,7 @@ class Encoder:
         text = self._text(change, losses)
         tidb = self._tidb(change.source, source_record, losses, change.transaction)
         value = self._row_value(change, text, tidb)
-        if len(value) <= self._room:
+        if len(value) <= self._free_bytes:
             return EncodedRecord(None, value)
         reduced = self._reduced(change, text, tidb)
         return self._limit.reduce(
