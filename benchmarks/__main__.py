@@ -16,7 +16,7 @@ from rich.console import Console
 from benchmarks import adversarial, codecs, report, table_memory
 from benchmarks.machine import this_machine
 from benchmarks.routes import DATA
-from relay.io.kernel import VARIABLE, Mode, engine_name
+from relay.io.kernel import VARIABLE, KernelMode, engine_name
 
 #: What can be measured alone.
 PARTS = ("codecs", "adversarial", "memory", "start", "kafka", "processes", "tables")
@@ -116,7 +116,7 @@ def _memory_rounds(arguments: argparse.Namespace) -> int:
 
 def _environments() -> list[dict[str, str]]:
     """With an engine, if there is one, and without."""
-    without = {**os.environ, VARIABLE: Mode.OFF.value}
+    without = {**os.environ, VARIABLE: KernelMode.OFF.value}
     return [dict(os.environ), without] if engine_name() else [without]
 
 

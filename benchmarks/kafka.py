@@ -30,7 +30,7 @@ from benchmarks import wide
 from benchmarks.routes import ROUTES, Route, relay_config, workloads
 from relay.core.translator import Translator
 from relay.demo.kafka import BENCHMARK_JAVA_OPTIONS, Cluster, NodeOptions
-from relay.io.kernel import VARIABLE, Mode, engine_name
+from relay.io.kernel import VARIABLE, KernelMode, engine_name
 from relay.model.events import RowChange
 from relay.model.records import ConsumerRecord
 
@@ -250,7 +250,7 @@ class _Bench:
         command += ["--processes", "2"] if program == TWO else []
         log = self._folder / f"{target.topic}.log"
         with log.open("wb") as output:
-            changed = {VARIABLE: Mode.OFF.value} if program == PLAIN else {}
+            changed = {VARIABLE: KernelMode.OFF.value} if program == PLAIN else {}
             process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | changed)
         try:
             speed, cpu = asyncio.run(self._watch(process, target))

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.spark_load import ROUTE
 from relay.config import Config
-from spark_backfill.counts import Counts
+from spark_backfill.counts import BackfillCounts
 from spark_backfill.frames import RECORDS
 from spark_backfill.job import TopicsRun
 from spark_backfill.sessions import NEEDED
@@ -152,7 +152,7 @@ class Timed(NamedTuple):
     """Seconds of a run, and what it counted."""
 
     seconds: float
-    counts: Counts
+    counts: BackfillCounts
 
 
 def run_topics(spark: SparkSession, config: Config, program: str = TWIN) -> Timed:

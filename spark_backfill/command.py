@@ -32,7 +32,7 @@ from relay.core.summaries import MOST_NAMES
 from relay.model.errors import ConfigError, Problem, RelayError, ServiceError
 from relay.text.redaction import printable
 from spark_backfill.checkpoint import local_problems
-from spark_backfill.counts import Counts, as_document, as_text
+from spark_backfill.counts import BackfillCounts, as_document, as_text
 from spark_backfill.files import input_problems
 from spark_backfill.first_records import ratio_exceeded
 from spark_backfill.job import TopicsRun, from_files
@@ -254,11 +254,11 @@ def _warn(message: str) -> None:
     _say(f"warning: {message}")
 
 
-def _tell_step(step: int, counts: Counts) -> None:
+def _tell_step(step: int, counts: BackfillCounts) -> None:
     _say(f"step {step}: {counts.read} records read, {counts.written.total()} written")
 
 
-def _summarize(config: Config, counts: Counts, seconds: float) -> None:
+def _summarize(config: Config, counts: BackfillCounts, seconds: float) -> None:
     for line in as_text(counts, seconds):
         _say(line)
     if said := ratio_exceeded(config, counts):

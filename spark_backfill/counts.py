@@ -19,7 +19,7 @@ from relay.model.records import ConsumerRecord, ProducerRecord, size_of
 from relay.text.redaction import printable
 
 
-class Counts(msgspec.Struct):
+class BackfillCounts(msgspec.Struct):
     """Counters of a task, a step or a run.
 
     `left_out`: records outside the bounds, which are not among those `read`. `written`: by `topic/partition`.
@@ -72,7 +72,7 @@ class Counts(msgspec.Struct):
         """Count a record that was skipped or became a dead letter."""
         self.failed.setdefault(what, Counter())[code] += 1
 
-    def add(self, other: Counts) -> None:
+    def add(self, other: BackfillCounts) -> None:
         """Add the counters of another part."""
         self.read += other.read
         self.read_bytes += other.read_bytes
@@ -97,7 +97,7 @@ class Counts(msgspec.Struct):
 
 
 #: By Spark partition.
-Parts = dict[int, Counts]
+Parts = dict[int, BackfillCounts]
 
 
 class Accumulator(Protocol):
@@ -121,15 +121,15 @@ class CountsParam(AccumulatorParam[Parts]):
         return value1
 
 
-def total(parts: Iterable[Counts]) -> Counts:
+def total(parts: Iterable[BackfillCounts]) -> BackfillCounts:
     """Return the sum of several parts."""
-    found = Counts()
+    found = BackfillCounts()
     for part in parts:
         found.add(part)
     return found
 
 
-def as_document(counts: Counts, seconds: float) -> dict[str, Any]:
+def as_document(counts: BackfillCounts, seconds: float) -> dict[str, Any]:
     """Return the summary as JSON, with all the facts of `as_text`, unabridged."""
     return {
         "records_read": counts.read,
@@ -156,7 +156,7 @@ def as_document(counts: Counts, seconds: float) -> dict[str, Any]:
     }
 
 
-def as_text(counts: Counts, seconds: float) -> list[str]:
+def as_text(counts: BackfillCounts, seconds: float) -> list[str]:
     """Return the summary in a few lines, in the format of `relay translate`."""
     lines = [f"{counts.read} records read, {counts.written.total()} written in {seconds:.1f} s"]
     if counts.left_out:

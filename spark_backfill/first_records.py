@@ -20,7 +20,7 @@ from relay.core.translator import Translator
 from relay.io.resolver import Resolver
 from relay.model.errors import RelayError, TooManyFailures
 from relay.model.records import ConsumerRecord
-from spark_backfill.counts import Counts
+from spark_backfill.counts import BackfillCounts
 from spark_backfill.files import Captured
 from spark_backfill.frames import read_records
 from spark_backfill.registries import NO_ANSWERS, RegistryAnswers, task_resolver
@@ -82,7 +82,7 @@ def _failure(translator: Translator, resolver: Resolver, record: ConsumerRecord)
     return None
 
 
-def ratio_exceeded(config: Config, counts: Counts) -> str:
+def ratio_exceeded(config: Config, counts: BackfillCounts) -> str:
     """Return the message for a step if more than `max_failure_ratio` failed; "" for any other step."""
     errors = config.errors
     failed = sum(codes.total() for codes in counts.failed.values())
@@ -95,7 +95,7 @@ def ratio_exceeded(config: Config, counts: Counts) -> str:
     )
 
 
-def check_ratio(config: Config, counts: Counts) -> None:
+def check_ratio(config: Config, counts: BackfillCounts) -> None:
     """Raise TooManyFailures if more than `max_failure_ratio` of a step failed."""
     if said := ratio_exceeded(config, counts):
         hint = "`max_failure_ratio` and `on_max_failure_ratio` in [errors] say what happens"

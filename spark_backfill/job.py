@@ -17,7 +17,7 @@ from relay.config.choices import InputFormat
 from relay.config.wiring import load_schema_dumps, translator_of
 from relay.model.errors import ConfigError, Problem
 from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described
-from spark_backfill.counts import Counts, CountsParam, Parts, total
+from spark_backfill.counts import BackfillCounts, CountsParam, Parts, total
 from spark_backfill.files import Captured, OutputFolder, read_files
 from spark_backfill.first_records import check_first_records, check_ratio, ratio_stops
 from spark_backfill.joined import joined, joining_of
@@ -68,7 +68,7 @@ def run_step(  # noqa: PLR0913 - the inputs of a step
     bounds: Bounds,
     terms: Terms = _FILES,
     schemas: RegistrySchemas | None = None,
-) -> Counts:
+) -> BackfillCounts:
     """Translate records and write the results; return the counters."""
     if ratio_stops(config):
         check_ratio(config, _translated(spark, config, records, catalog, _count_only, bounds, terms, schemas))
@@ -90,7 +90,7 @@ def _translated(  # noqa: PLR0913, PLR0917 - as above
     bounds: Bounds,
     terms: Terms,
     schemas: RegistrySchemas | None,
-) -> Counts:
+) -> BackfillCounts:
     """Translate records, pass the results to `write`, and return the counters."""
     context = spark.sparkContext
     shared, counters = context.broadcast(catalog), context.accumulator(Parts(), CountsParam())
@@ -116,7 +116,9 @@ def _translated(  # noqa: PLR0913, PLR0917 - as above
     return counts
 
 
-def from_files(spark: SparkSession, config: Config, warn: Callable[[str], object] = lambda _: None) -> Counts:
+def from_files(
+    spark: SparkSession, config: Config, warn: Callable[[str], object] = lambda _: None
+) -> BackfillCounts:
     """Translate files: into the folder `output`, which is overwritten, or into the target topics.
 
     `warn` receives warnings about the topics before anything is written.
@@ -179,7 +181,7 @@ class TopicsRun:
         self,
         spark: SparkSession,
         config: Config,
-        tell: Callable[[int, Counts], None] = lambda *_: None,
+        tell: Callable[[int, BackfillCounts], None] = lambda *_: None,
         warn: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._spark, self._config, self._tell = spark, config, tell
@@ -200,12 +202,12 @@ class TopicsRun:
         self._schemas = RegistrySchemas(config)
         self._failure: BaseException | None = None
         self._query: StreamingQuery | None = None
-        self.counts = Counts()
+        self.counts = BackfillCounts()
         if self._topics is not None:
             self._topics.tell(warn)
             self.counts.warnings = self._topics.topics.warnings
 
-    def run(self, *, continuous: bool = False) -> Counts:
+    def run(self, *, continuous: bool = False) -> BackfillCounts:
         """Run until there is nothing more, or until `stop`.
 
         Raises the error of a step, and ServiceError if another run is at work with this checkpoint.
@@ -213,7 +215,7 @@ class TopicsRun:
         with self._lease:
             return self._run(continuous=continuous)
 
-    def _run(self, *, continuous: bool) -> Counts:
+    def _run(self, *, continuous: bool) -> BackfillCounts:
         writer = self._source.stream(self._spark).writeStream.foreachBatch(self._on_batch)
         writer = writer.option("checkpointLocation", f"{self._config.backfill.checkpoint.rstrip('/')}/spark")
         query = self._query = (writer if continuous else writer.trigger(availableNow=True)).start()

@@ -19,7 +19,7 @@ from relay.config.choices import OutputLayout
 from relay.config.wiring import translator_of
 from relay.core.batching import Joiner
 from relay.model.records import ConsumerRecord, ProducerRecord
-from spark_backfill.counts import Accumulator, Counts
+from spark_backfill.counts import Accumulator, BackfillCounts
 from spark_backfill.files import PLACE, SOURCE_ORDER, in_target_order
 from spark_backfill.frames import PRODUCED, Produced, records_to_write
 
@@ -68,7 +68,7 @@ class Join:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records to write."""
-        joiner, out, counts = Joiner[SourceTag](self.joining, self.limits), Produced(), Counts()
+        joiner, out, counts = Joiner[SourceTag](self.joining, self.limits), Produced(), BackfillCounts()
         for batch in batches:
             for record, tag in zip(records_to_write(batch), _source_tags(batch), strict=True):
                 _add(out, joiner.add(record, tag))
@@ -85,7 +85,7 @@ def _add(out: Produced, complete: Iterable[tuple[ProducerRecord, SourceTag]]) ->
         out.add([record], tag.source, tag.number)
 
 
-def _flushed(out: Produced, counts: Counts) -> Iterator[pa.RecordBatch]:
+def _flushed(out: Produced, counts: BackfillCounts) -> Iterator[pa.RecordBatch]:
     batch, records = out.take()
     if batch is not None:
         counts.count_written(records)

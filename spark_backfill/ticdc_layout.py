@@ -146,7 +146,7 @@ def _waits(change: SchemaChange | None, path: str, given_up: Mapping[str, set[Ta
     return change is not None and any(pair.new in names for pair in change.renamed for names in others)
 
 
-class Statement(NamedTuple):
+class SchemaFileStatement(NamedTuple):
     """The DDL of a schema file: its statement, or (`is_known` false) one that makes its columns.
 
     The latter only describes a table at the beginning of the changefeed: it is learned, and not translated.
@@ -156,7 +156,7 @@ class Statement(NamedTuple):
     is_known: bool
 
 
-def statement_of(path: str, place: RecordPosition, text: bytes) -> Statement | None:
+def statement_of(path: str, place: RecordPosition, text: bytes) -> SchemaFileStatement | None:
     """Read a schema file; None if it has neither a statement nor a whole definition. Raises Malformed."""
     try:
         said = msgspec.json.decode(text)
@@ -165,7 +165,7 @@ def statement_of(path: str, place: RecordPosition, text: bytes) -> Statement | N
         if version != place.version:
             raise Malformed(NAME, path, "its TableVersion is not the one in its file name")
         if query := str(said.get("Query") or ""):
-            return Statement(query, True)
+            return SchemaFileStatement(query, True)
         created = _create_table(place, columns) if place.table else ""
     except (
         msgspec.DecodeError,
@@ -177,7 +177,7 @@ def statement_of(path: str, place: RecordPosition, text: bytes) -> Statement | N
         ValueError,
     ) as error:
         raise Malformed(NAME, path, "not a schema file") from error
-    return Statement(created, False) if created else None
+    return SchemaFileStatement(created, False) if created else None
 
 
 _SCALED: Final = frozenset({"TIME", "DATETIME", "TIMESTAMP"})

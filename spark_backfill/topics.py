@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from relay.config import Config, Mode, Start, kafka
+from relay.config import Config, DeliveryMode, Start, kafka
 from relay.config.choices import End, Wait
 from relay.config.wiring import translator_of
 from relay.io.kafka.admin import TopicInfo
@@ -271,7 +271,7 @@ async def _checked(config: Config) -> Topics:
     """Check topics as the service does, without those that only the service keeps."""
     own = {
         "schema": config.schema.model_copy(update={"history_topic": "", "wait_for_ddl": Wait.FALSE}),
-        "delivery": config.delivery.model_copy(update={"mode": Mode.AT_LEAST_ONCE}),
+        "delivery": config.delivery.model_copy(update={"mode": DeliveryMode.AT_LEAST_ONCE}),
     }
     sources = None
     if config.backfill.input:  # files contain no number of partitions, and keep their records

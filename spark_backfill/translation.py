@@ -24,7 +24,7 @@ from relay.model.errors import Malformed, RelayError
 from relay.model.events import TableId
 from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, ProducerRecord
-from spark_backfill.counts import Accumulator, Counts
+from spark_backfill.counts import Accumulator, BackfillCounts
 from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES, Produced, Reader, read_records
 from spark_backfill.joined import joining_of
 from spark_backfill.layouts import TableFinder
@@ -88,7 +88,7 @@ class _Task:
         # To find the tables of each record takes a Counter for each.
         self._translator.tables = self._tables if self._finder is None else Counter()
         self._resolver = task_resolver(config, job.known)
-        self._counts = Counts()
+        self._counts = BackfillCounts()
         self._out = Produced()
         self._limits = TopicLimits(job.terms.limits, job.terms.compacted) if job.terms.limits else None
         self._errors = error_policies_of(config, job.terms.dead_letter_partitions)

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from relay.config import Config, Security
+from relay.config import Config, SecurityConfig
 from relay.config.kafka import security_settings, source_cluster, target_cluster
 from relay.demo.kafka import DemoExtraMissing, Node, NodeOptions, Ports, free_ports, kafka_jars
 from relay.io.kafka.clients import Brokers, Clusters
@@ -87,17 +87,17 @@ JAAS = {
 }
 
 
-def security_of(**settings: Any) -> Security:
+def security_of(**settings: Any) -> SecurityConfig:
     """The table with these keys."""
-    return Security(**settings)
+    return SecurityConfig(**settings)
 
 
-def brokers_of(security: Security, servers: str = "", table: str = "source.security") -> Brokers:
+def brokers_of(security: SecurityConfig, servers: str = "", table: str = "source.security") -> Brokers:
     """The brokers of one cluster with these settings."""
     return Brokers.from_settings(ClusterSettings(servers, security_settings(security, table)))
 
 
-def arguments_of(security: Security) -> dict[str, Any]:
+def arguments_of(security: SecurityConfig) -> dict[str, Any]:
     """What clients are made with."""
     return brokers_of(security).arguments
 
@@ -146,7 +146,7 @@ class Secured:
     def address(self, listener: str, host: str = "127.0.0.1") -> str:
         return f"{host}:{self._ports[listener]}"
 
-    def security(self, **settings: Any) -> Security:
+    def security(self, **settings: Any) -> SecurityConfig:
         """What a client of SASL_SSL needs, with some keys set otherwise."""
         tables = {
             "protocol": "SASL_SSL",
@@ -155,7 +155,9 @@ class Secured:
             "username": USER,
             "password": PASSWORD,
         }
-        return Security(**{key: value for key, value in (tables | settings).items() if value is not None})
+        return SecurityConfig(
+            **{key: value for key, value in (tables | settings).items() if value is not None}
+        )
 
     def _properties(self) -> str:
         ports = [(name, self._ports[name]) for name in LISTENERS]
@@ -225,7 +227,7 @@ class Secured:
                 assert answer[0] == 0, answer
 
     def config(
-        self, listener: str, source: str, target: str, security: Security | None, /, **tables: Any
+        self, listener: str, source: str, target: str, security: SecurityConfig | None, /, **tables: Any
     ) -> Config:
         """A route between two topics of this broker, both over one listener."""
         given: dict[str, Any] = {

@@ -15,7 +15,7 @@ from engine_support import needs_kernel
 from reference_engine import Interpreter
 
 from relay.io import kernel
-from relay.io.kernel import INTERFACE, Mode
+from relay.io.kernel import INTERFACE, KernelMode
 from relay.model.errors import ConfigError
 from relay.templates.engine import MOST_PAID, MOST_TRIED, PAID_BY_ONE, TRIED_EVERY
 from relay.templates.ops import MOST_REWRITTEN
@@ -48,10 +48,10 @@ def remove(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_modes() -> None:
-    assert kernel.mode({}) is Mode.AUTO
-    assert kernel.mode({"RELAY_KERNEL": ""}) is Mode.AUTO
-    assert [kernel.mode({"RELAY_KERNEL": name}) for name in ("auto", "off", "shadow")] == list(Mode)
-    assert [mode.is_shadow for mode in Mode] == [False, False, True]
+    assert kernel.mode({}) is KernelMode.AUTO
+    assert kernel.mode({"RELAY_KERNEL": ""}) is KernelMode.AUTO
+    assert [kernel.mode({"RELAY_KERNEL": name}) for name in ("auto", "off", "shadow")] == list(KernelMode)
+    assert [mode.is_shadow for mode in KernelMode] == [False, False, True]
 
 
 def test_a_mode_that_there_is_not() -> None:
@@ -63,25 +63,25 @@ def test_a_mode_that_there_is_not() -> None:
 
 def test_engines_with_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch)
-    engines = {mode: kernel.engine(mode) for mode in Mode}
-    assert engines == {Mode.AUTO: Native, Mode.OFF: None, Mode.SHADOW: Native}
+    engines = {mode: kernel.engine(mode) for mode in KernelMode}
+    assert engines == {KernelMode.AUTO: Native, KernelMode.OFF: None, KernelMode.SHADOW: Native}
     assert kernel.installed().said == "relay-cdc-kernel 9.9"
 
 
 def test_engines_without_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     remove(monkeypatch)
     assert kernel.installed() == (None, None, "")
-    assert [kernel.engine(mode) for mode in (Mode.AUTO, Mode.OFF)] == [None, None]
+    assert [kernel.engine(mode) for mode in (KernelMode.AUTO, KernelMode.OFF)] == [None, None]
     with pytest.raises(
         ConfigError, match=r"RELAY_KERNEL: shadow needs the native kernel: .* is not installed"
     ):
-        kernel.engine(Mode.SHADOW)
+        kernel.engine(KernelMode.SHADOW)
     assert "is not installed" in kernel.installed().said
 
 
 def test_a_kernel_of_another_relay(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, INTERFACE + 1)
-    assert kernel.engine(Mode.AUTO) is None
+    assert kernel.engine(KernelMode.AUTO) is None
     assert kernel.installed().version == "9.9"
     assert kernel.installed().said.startswith(
         f"relay-cdc-kernel 9.9 is not used: it has interface {INTERFACE + 1}, and this relay needs {INTERFACE} ("
@@ -92,7 +92,7 @@ def test_a_kernel_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_pat
     (tmp_path / f"{NAME}.py").write_text("raise ImportError('GLIBC_2.99 is missing')", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, NAME, raising=False)
-    assert kernel.engine(Mode.AUTO) is None
+    assert kernel.engine(KernelMode.AUTO) is None
     assert kernel.installed().said == (
         "relay-cdc-kernel cannot be loaded and is not used: GLIBC_2.99 is missing"
     )
@@ -101,7 +101,7 @@ def test_a_kernel_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_pat
 @needs_kernel
 def test_the_kernel_is_loaded() -> None:
     assert kernel.installed().problem == ""
-    assert kernel.engine(Mode.AUTO) is not None
+    assert kernel.engine(KernelMode.AUTO) is not None
 
 
 def project(folder: str) -> dict[str, Any]:

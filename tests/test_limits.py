@@ -978,7 +978,7 @@ def test_the_policy_of_decode_decides(policy: Policy) -> None:
 
 
 def test_a_limit_cannot_be_nothing() -> None:
-    from relay.config.tables import Limits as Table
+    from relay.config.tables import LimitsConfig as Table
 
     assert Table().of_a_record() == Limits()
     with pytest.raises(ValueError, match="greater than 0"):

@@ -10,7 +10,7 @@ from templates_support import Both
 
 from relay import ConfigError, ConsumerRecord, Loss, NotRepresentable, Translator
 from relay.codecs.losses import LOSSES, refused_losses
-from relay.config.tables import Route
+from relay.config.tables import RouteConfig
 from relay.templates.engine import Engine
 
 FLAGSHIP = captured("ticdc/canal-json.tidb-extension/09_dml")
@@ -112,4 +112,4 @@ def test_templates_refuse_the_same_kinds(engine: type[Engine]) -> None:
 
 def test_a_list_in_the_configuration() -> None:
     table = {"from": TICDC, "to": "canal-json", "to_options": {"strict": ["all", "-commit-ts"]}}
-    assert Route.model_validate(table).to_options == {"strict": "all,-commit-ts"}
+    assert RouteConfig.model_validate(table).to_options == {"strict": "all,-commit-ts"}

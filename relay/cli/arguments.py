@@ -33,7 +33,7 @@ from relay.text.durations import milliseconds_of, parse_duration, parse_moment
 STANDARD = "-"
 
 
-class InputFormat(enum.StrEnum):
+class LineFormat(enum.StrEnum):
     """How input lines are read."""
 
     AUTO = "auto"
@@ -52,7 +52,7 @@ class Input(NamedTuple):
     stream: BinaryIO
     name: str
     size: int | None
-    format: InputFormat = InputFormat.AUTO
+    format: LineFormat = LineFormat.AUTO
     origins: Origins | None = None
 
 

@@ -15,17 +15,17 @@ from relay.cli.requests.route import CheckRequest
 from relay.codecs import codec_named
 from relay.codecs.codec import own_ddl
 from relay.config import Config
-from relay.config.choices import Mode, PartitionBy
+from relay.config.choices import DeliveryMode, PartitionBy
 from relay.config.config_lint import config_advice
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.loading import examine
-from relay.config.tables import Route, Target, TopicRule
+from relay.config.tables import RouteConfig, Target, TopicRuleConfig
 from relay.config.wiring import load_schema_dumps
 from relay.core.summaries import MOST_NAMES
 from relay.io.kafka.clients import Clusters
 from relay.model.errors import ConfigError, ServiceError
 from relay.service.check.files import file_problems
-from relay.service.check.findings import State
+from relay.service.check.findings import CheckState
 from relay.service.check.registries import registry_findings
 from relay.service.check.route import preflight, rows_do_not_wait
 from relay.text.redaction import plural, printable, shown_option
@@ -66,9 +66,9 @@ def check(request: CheckRequest) -> int:
     clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
     findings = asyncio.run(preflight(config, clusters)) + registry_findings(config)
     counts = Counter(finding.state for finding in findings)
-    total = ", ".join(f"{counts[state]} {state}" for state in State)
+    total = ", ".join(f"{counts[state]} {state}" for state in CheckState)
     _write(["", *(printable(str(finding)) for finding in findings), "", f"{total}; {NOT_TESTED}"])
-    return ServiceError.exit_status if counts[State.FAILED] else 0
+    return ServiceError.exit_status if counts[CheckState.FAILED] else 0
 
 
 def _write(lines: Iterable[str]) -> None:
@@ -112,7 +112,7 @@ def _spread(partitions: int, by: PartitionBy) -> str:
     return f"spread over {plural(partitions, 'partition')} by {_GOES_BY.get(by, 'primary key')}"
 
 
-def _rule(rule: TopicRule, target: Target) -> str:
+def _rule(rule: TopicRuleConfig, target: Target) -> str:
     """Describe a rule for the topics of some tables; unset keys take the values of [target]."""
     by = rule.partition_by
     if by is PartitionBy.AUTO:
@@ -125,7 +125,7 @@ def _rule(rule: TopicRule, target: Target) -> str:
     return f"{rule.match} → {rule.topic or 'as above'}{spread}{key}"
 
 
-def _chosen(route: Route) -> Iterator[str]:
+def _chosen(route: RouteConfig) -> Iterator[str]:
     """Yield the chosen tables and events, unless all are."""
     for what, included, excluded in (
         ("tables", route.include_tables, route.exclude_tables),
@@ -148,7 +148,7 @@ def _processes(config: Config) -> Iterator[str]:
     if len(processes) > 1:
         shards = ", ".join(str(each.delivery.shard) for each in processes)
         are = "each a member of the group"
-        if config.delivery.mode is Mode.EXACTLY_ONCE:
+        if config.delivery.mode is DeliveryMode.EXACTLY_ONCE:
             are = f"shards {shards} of {processes[0].delivery.shards}"
         yield f"work    of {len(processes)} processes, {are}"
 

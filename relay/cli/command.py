@@ -21,11 +21,11 @@ from relay.cli.exits import finish
 _PART: Final = "__"
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class CommandOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options that several commands share. A request with a field of such a type gets its options."""
 
 
-class Request(Options, frozen=True, kw_only=True):
+class CommandRequest(CommandOptions, frozen=True, kw_only=True):
     """The arguments and options of a command.
 
     WORK: the function that does the work, as `module:function`. It returns the exit status, None for 0.
@@ -42,7 +42,7 @@ class Request(Options, frozen=True, kw_only=True):
         return status
 
 
-def add_command(app: typer.Typer, name: str, request: type[Request]) -> None:
+def add_command(app: typer.Typer, name: str, request: type[CommandRequest]) -> None:
     """Add the command of a request to a program or to a group of commands."""
     parameters = list(_parameters(request))
 
@@ -62,7 +62,7 @@ def paragraphs(text: str) -> str:
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
-def _parameters(request: type[Options], group: str = "") -> Iterator[inspect.Parameter]:
+def _parameters(request: type[CommandOptions], group: str = "") -> Iterator[inspect.Parameter]:
     """Yield the parameters of a request, with groups of options flattened."""
     for name, hint, default in _fields(request):
         if _is_group(hint):
@@ -95,14 +95,14 @@ def _filled(request: type[Any], given: Mapping[str, Any], group: str = "") -> An
     return request(**values)
 
 
-def _fields(request: type[Options]) -> Iterator[tuple[str, Any, Any]]:
+def _fields(request: type[CommandOptions]) -> Iterator[tuple[str, Any, Any]]:
     hints = get_type_hints(request, include_extras=True)
     for field in msgspec.structs.fields(request):
         yield field.name, hints[field.name], field.default
 
 
 def _is_group(hint: object) -> bool:
-    return isinstance(hint, type) and issubclass(hint, Options)
+    return isinstance(hint, type) and issubclass(hint, CommandOptions)
 
 
 def _is_tuple(hint: object) -> bool:

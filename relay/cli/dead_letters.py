@@ -18,7 +18,7 @@ from relay.cli.event_text import Line, aligned, header_lines, wall_time
 from relay.cli.exits import ProgressReport, say
 from relay.cli.inspect import line_printer
 from relay.cli.record_files import RecordWriter
-from relay.cli.requests.dead_letters import LetterFilter, ListRequest, ReplayRequest, ShowRequest
+from relay.cli.requests.dead_letters import LetterFilter, ListRequest, ReplayRequest, ShowDeadLettersRequest
 from relay.cli.requests.options import ConfigSource
 from relay.config import Config
 from relay.config.kafka import target_cluster
@@ -204,7 +204,7 @@ def _time(milliseconds: int) -> str:
     return wall_time(milliseconds * 1_000_000)
 
 
-def show_dead_letter(request: ShowRequest) -> None:
+def show_dead_letter(request: ShowDeadLettersRequest) -> None:
     """Print one dead letter with key and value. Raises ConfigError, ServiceError."""
     config = _load_config(request.config)
     topic, position = config.dead_letter_topic, request.position

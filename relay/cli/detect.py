@@ -20,7 +20,7 @@ from relay.cli.record_files import RecordReader
 from relay.cli.requests.files import DetectRequest
 from relay.cli.requests.options import AUTO
 from relay.codecs import PROTOCOLS
-from relay.core.detection import Detection, Dialect, FindSchema, detect, reading_settings
+from relay.core.detection import DetectedDialect, Detection, FindSchema, detect, reading_settings
 from relay.model.errors import ConfigError, Malformed, Problem, RelayError
 from relay.model.lookups import RegisteredSchema
 from relay.model.records import ConsumerRecord, RecordPosition
@@ -109,7 +109,7 @@ def _lines(found: Detection, name: str, read_at: Mapping[RecordPosition, str], a
         yield f"{found.empty} without a value (tombstones)"
 
 
-def _dialect_lines(dialect: Dialect, first: str, again: Again) -> Iterator[str]:
+def _dialect_lines(dialect: DetectedDialect, first: str, again: Again) -> Iterator[str]:
     yield f"{' or '.join(dialect.titles)}"
     protocols = (
         " or ".join(dialect.protocols) or f"none: {dialect.refusal or 'relay does not read this format'}"
@@ -125,7 +125,7 @@ def _dialect_lines(dialect: Dialect, first: str, again: Again) -> Iterator[str]:
         yield f"  next      {_next_command(dialect, again)}"
 
 
-def _next_command(dialect: Dialect, again: Again) -> str:
+def _next_command(dialect: DetectedDialect, again: Again) -> str:
     """Return the command that reads the same input."""
     words = ["relay", "inspect", USUAL.protocol, dialect.protocol]
     for name, value in reading_settings(PROTOCOLS[dialect.protocol], dialect.options).items():

@@ -21,8 +21,8 @@ from typing import IO, BinaryIO, Final, NamedTuple, cast
 
 import orjson
 
-from relay.cli.arguments import STANDARD, Input, InputFormat, open_input
-from relay.cli.origins import Origin, Origins
+from relay.cli.arguments import STANDARD, Input, LineFormat, open_input
+from relay.cli.origins import Origins, RecordOrigin
 from relay.cli.record_files import RecordReader, text_of
 from relay.cli.requests.options import SourceTopic
 from relay.io.record_lines import format_record
@@ -45,7 +45,7 @@ _LONG_LIST: Final = (
 
 @contextmanager
 def open_inputs(
-    names: Sequence[str], input_format: InputFormat = InputFormat.AUTO, *, option: str = "INPUT"
+    names: Sequence[str], input_format: LineFormat = LineFormat.AUTO, *, option: str = "INPUT"
 ) -> Iterator[Input]:
     """Open all named inputs, `-` and nothing being stdin.
 
@@ -61,12 +61,12 @@ def open_inputs(
         origins = Origins(name)
         with tempfile.TemporaryFile() as kept:
             _keep(kept, _lines_of_all(files, input_format, origins, option), name, option)
-            yield Input(cast("BinaryIO", kept), name, rewound_size(kept), InputFormat.RECORDS, origins)
+            yield Input(cast("BinaryIO", kept), name, rewound_size(kept), LineFormat.RECORDS, origins)
 
 
 @contextmanager
 def open_files_or_topic(
-    names: Sequence[str], input_format: InputFormat, topic: SourceTopic | None, *, quiet: bool
+    names: Sequence[str], input_format: LineFormat, topic: SourceTopic | None, *, quiet: bool
 ) -> Iterator[Input]:
     """Open the named inputs, or the records of a topic instead. Raises as `open_inputs`."""
     if topic is None:
@@ -102,7 +102,7 @@ def _is_record_file(name: str) -> bool:
     return name.endswith(SUFFIXES) and not name.startswith(".")
 
 
-def _one(name: str, stack: ExitStack, input_format: InputFormat, option: str) -> Input:
+def _one(name: str, stack: ExitStack, input_format: LineFormat, option: str) -> Input:
     """Open one file."""
     opened = stack.enter_context(open_input(name, option))
     origins = Origins(opened.name)
@@ -170,7 +170,7 @@ def _bounded(stream: IO[bytes] | gzip.GzipFile, name: str, option: str) -> Itera
 
 
 def _lines_of_all(
-    files: Sequence[str], input_format: InputFormat, origins: Origins, option: str
+    files: Sequence[str], input_format: LineFormat, origins: Origins, option: str
 ) -> Iterator[bytes]:
     """Yield the records of several files as lines of records; count those without offsets over all."""
     counted: Counter[tuple[str, int]] = Counter()
@@ -267,8 +267,8 @@ def _found_in(begun: Sequence[bytes], before: int, origins: Origins) -> list[byt
         return []
     name = origins.at(1).name
     for number, document in enumerate(documents, before + 1):
-        origins.begin(number, Origin(name, before + document.line))
-    origins.begin(before + len(documents) + 1, Origin(name, before + len(begun) + 1))
+        origins.begin(number, RecordOrigin(name, before + document.line))
+    origins.begin(before + len(documents) + 1, RecordOrigin(name, before + len(begun) + 1))
     return [document.text for document in documents]
 
 
@@ -327,7 +327,7 @@ def kept_lines(write: Callable[[BinaryIO], None], name: str) -> Iterator[Input]:
     """Yield the content that `write` puts into a temporary file as an input."""
     with tempfile.TemporaryFile() as kept:
         write(cast("BinaryIO", kept))
-        yield Input(cast("BinaryIO", kept), name, rewound_size(kept), InputFormat.RECORDS)
+        yield Input(cast("BinaryIO", kept), name, rewound_size(kept), LineFormat.RECORDS)
 
 
 def rewound_size(kept: tempfile._TemporaryFileWrapper[bytes] | BinaryIO) -> int:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 
-class Origin(NamedTuple):
+class RecordOrigin(NamedTuple):
     """The file and the line where a record begins. `is_value`: it was a value alone, without a position."""
 
     name: str
@@ -19,9 +19,9 @@ class Origins:
 
     def __init__(self, name: str) -> None:
         self._first_lines: list[int] = [1]
-        self._runs: list[Origin] = [Origin(name, 1)]
+        self._runs: list[RecordOrigin] = [RecordOrigin(name, 1)]
 
-    def begin(self, line: int, origin: Origin) -> None:
+    def begin(self, line: int, origin: RecordOrigin) -> None:
         """Note the origin of a line, counted from 1; the lines after it follow there, too. In order."""
         if self.at(line) == origin:
             return
@@ -31,7 +31,7 @@ class Origins:
         self._first_lines.append(line)
         self._runs.append(origin)
 
-    def at(self, line: int) -> Origin:
+    def at(self, line: int) -> RecordOrigin:
         """Return the origin of a line."""
         run = max(bisect_right(self._first_lines, line) - 1, 0)
         first = self._runs[run]

@@ -1,7 +1,7 @@
 """Read and write record files, lines of `relay.io.record_lines`, as a stream.
 
 Input may also be plain message values, one a line, or the output of `kcat -J`; the first line decides
-(`InputFormat.AUTO`).
+(`LineFormat.AUTO`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from relay.cli.arguments import Input, InputFormat
-from relay.cli.origins import Origin, Origins
+from relay.cli.arguments import Input, LineFormat
+from relay.cli.origins import Origins, RecordOrigin
 from relay.io.record_lines import DECODE_ERRORS, format_record, parse_record
 from relay.model.errors import Malformed, ServiceError
 from relay.model.records import ConsumerRecord, Header, ProducerRecord
@@ -66,7 +66,7 @@ class RecordReader:
         self,
         stream: Iterable[bytes],
         name: str,
-        input_format: InputFormat = InputFormat.AUTO,
+        input_format: LineFormat = LineFormat.AUTO,
         *,
         placed: bool = False,
         counted: Counter[tuple[str, int]] | None = None,
@@ -94,11 +94,11 @@ class RecordReader:
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         for line in self._lines():
-            if self.format is InputFormat.AUTO:
+            if self.format is LineFormat.AUTO:
                 self.format = detect(line)
-            if self.format is InputFormat.RECORDS:
+            if self.format is LineFormat.RECORDS:
                 yield self._record(line)
-            elif self.format is InputFormat.KCAT:
+            elif self.format is LineFormat.KCAT:
                 yield self._kcat(line)
             else:
                 yield self._value(line)
@@ -146,10 +146,10 @@ class RecordReader:
         return self._read_at() if self.origin.is_value else str(record.place)
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> RecordOrigin:
         """Return the origin of the last record."""
         found = self._origins.at(self.line)
-        return found._replace(is_value=found.is_value or self.format is InputFormat.VALUES)
+        return found._replace(is_value=found.is_value or self.format is LineFormat.VALUES)
 
     def _read_at(self) -> str:
         return f"{self.origin.name} line {self.origin.line}"
@@ -176,15 +176,15 @@ def _kcat_bytes(part: msgspec.Raw) -> bytes | None:
     return msgspec.json.decode(text, type=str).encode() if text.startswith(b'"') else text
 
 
-def detect(line: bytes) -> InputFormat:
+def detect(line: bytes) -> LineFormat:
     """Detect the format of all lines from the first."""
-    for decoder, found in ((_PROBE_DECODER, InputFormat.RECORDS), (_KCAT_DECODER, InputFormat.KCAT)):
+    for decoder, found in ((_PROBE_DECODER, LineFormat.RECORDS), (_KCAT_DECODER, LineFormat.KCAT)):
         try:
             decoder.decode(line)
         except DECODE_ERRORS:
             continue
         return found
-    return InputFormat.VALUES
+    return LineFormat.VALUES
 
 
 class RecordWriter:

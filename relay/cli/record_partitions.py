@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from relay.cli.arguments import Input, InputFormat
+from relay.cli.arguments import Input, LineFormat
 from relay.cli.record_files import DEFAULT_TOPIC, detect, text_of
 from relay.io.record_lines import DECODE_ERRORS
 from relay.model.errors import ServiceError
 
 
-class Known(NamedTuple):
+class InputPartitions(NamedTuple):
     """The lines of an input from its beginning, and its partitions: topic and number."""
 
     lines: Iterable[bytes]
@@ -37,7 +37,7 @@ _DECODER = msgspec.json.Decoder(_Where)
 
 
 @contextmanager
-def with_partitions(source: Input) -> Iterator[Known]:
+def with_partitions(source: Input) -> Iterator[InputPartitions]:
     """Read an input to its end to find its partitions, and yield its lines anew.
 
     An input that cannot be read twice is copied to a temporary file meanwhile. Plain values are all of one
@@ -45,19 +45,19 @@ def with_partitions(source: Input) -> Iterator[Known]:
     """
     stream, begun, input_format = source.stream, list[bytes](), source.format
     start = stream.tell() if stream.seekable() else None
-    if input_format is InputFormat.AUTO:
+    if input_format is LineFormat.AUTO:
         for line in stream:
             begun.append(line)
             if text := text_of(line, is_first=len(begun) == 1):
                 input_format = detect(text)
                 break
     lines = chain(begun, stream)
-    if input_format not in {InputFormat.RECORDS, InputFormat.KCAT}:
-        yield Known(lines, [(DEFAULT_TOPIC, 0)])
+    if input_format not in {LineFormat.RECORDS, LineFormat.KCAT}:
+        yield InputPartitions(lines, [(DEFAULT_TOPIC, 0)])
     elif start is not None:
         partitions = _partitions(lines)
         stream.seek(start)
-        yield Known(stream, partitions)
+        yield InputPartitions(stream, partitions)
     else:
         with TemporaryFile() as kept:
             try:
@@ -68,7 +68,7 @@ def with_partitions(source: Input) -> Iterator[Known]:
                 raise ServiceError(f"cannot keep {source.name} in {gettempdir()}: {reason}") from error
             partitions = _partitions(kept)
             kept.seek(0)
-            yield Known(kept, partitions)
+            yield InputPartitions(kept, partitions)
 
 
 def _partitions(lines: Iterable[bytes]) -> list[tuple[str, int]]:

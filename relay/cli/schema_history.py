@@ -14,7 +14,7 @@ import typer
 
 from relay.catalog import Catalog
 from relay.catalog.definitions import is_definition, is_imported
-from relay.cli.arguments import STANDARD, InputFormat, open_input, open_output
+from relay.cli.arguments import STANDARD, LineFormat, open_input, open_output
 from relay.cli.event_text import Line, aligned, definition_lines, wall_time
 from relay.cli.exits import ProgressReport, describe, say, say_error
 from relay.cli.inspect import definition_object, line_printer
@@ -26,9 +26,9 @@ from relay.cli.requests.schema_history import (
     ImportRequest,
     RepairRequest,
     ResetRequest,
-    ShowRequest,
+    ShowHistoryRequest,
 )
-from relay.config import Config, Mode
+from relay.config import Config, DeliveryMode
 from relay.config.registries import resolver_of
 from relay.config.wiring import translator_with_schema_dumps
 from relay.io.kafka.reading import quiet_client
@@ -90,7 +90,7 @@ def read_history_kept(config: Config, *, quiet: bool) -> list[ConsumerRecord]:
         return asyncio.run(read_kept(config, ProgressReport(f"reading {config.history_topic}", quiet=quiet)))
 
 
-def show(request: ShowRequest) -> None:
+def show(request: ShowHistoryRequest) -> None:
     """Print the tables in the history, or one. Raises ConfigError, ServiceError."""
     config, table, as_json = load_history_config(request.config), request.table, request.as_json
     records, unreadable = entries_of(read_history_kept(config, quiet=request.quiet))
@@ -234,7 +234,7 @@ def import_records(request: ImportRequest) -> int:
         if asyncio.run(ensure_topic(config)) and not quiet:
             say(f"topic {config.history_topic} was created")
         known = read_history_kept(config, quiet=quiet)
-        reader = RecordReader(opened.stream, opened.name, InputFormat.RECORDS, placed=True)
+        reader = RecordReader(opened.stream, opened.name, LineFormat.RECORDS, placed=True)
         with progress_of(opened, quiet=quiet) as progress_bar:
             found = _changing(reader, config, request.topic, known, progress_bar)
         if found.entries:
@@ -386,7 +386,7 @@ def _running(config: Config, members: int | str) -> str:
         return f"relay cannot determine whether instances are running: {members}."
     if members:
         return f"Group {group} has {members} members now."
-    if config.delivery.mode is Mode.EXACTLY_ONCE:
+    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE:
         return (
             "relay cannot determine whether instances are running: with exactly-once they do not join the "
             "group."

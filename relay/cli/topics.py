@@ -16,7 +16,7 @@ from relay.cli.event_text import wall_time
 from relay.cli.exits import ProgressReport, say
 from relay.cli.inputs import kept_lines
 from relay.cli.record_files import RecordWriter
-from relay.cli.requests.options import SourceTopic, Topic
+from relay.cli.requests.options import SourceTopic, TopicOption
 from relay.config import Config, load_config
 from relay.config.addresses import parse_server, split_servers
 from relay.config.kafka import producer_settings, source_cluster, target_cluster
@@ -43,7 +43,7 @@ class Located(msgspec.Struct, frozen=True):
     producer: ProducerSettings
 
 
-def locate(request: Topic) -> Located:
+def locate(request: TopicOption) -> Located:
     """Find the topic and its brokers. Raises ConfigError."""
     if request.config is not None:
         if request.brokers is not None:
@@ -72,7 +72,7 @@ def locate(request: Topic) -> Located:
     return Located(request.topic, Brokers.from_settings(cluster), producer)
 
 
-def _of_config(request: Topic, config: Config) -> Located:
+def _of_config(request: TopicOption, config: Config) -> Located:
     """Return a topic of a configuration: by default its source topic.
 
     A topic that the route writes is at the target's brokers, any other at the source's.

@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.detection import Message, behind_schema_id
+from relay.codecs.detection import DetectionMessage, behind_schema_id
 from relay.codecs.shared.avro import frame_of, has_id_header
-from relay.codecs.shared.large_messages import Compression, Decompression, decompressed
+from relay.codecs.shared.large_messages import Decompression, LargeMessageCompression, decompressed
 from relay.model.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.model.limits import DEFAULT_LIMITS
 from relay.model.records import ConsumerRecord, Header
@@ -21,13 +21,13 @@ _LZ4: Final = b"\x04\x22\x4d\x18"
 
 def message_of(
     key: bytes | None, value: bytes, headers: tuple[Header, ...] = (), schema: str = ""
-) -> Message:
+) -> DetectionMessage:
     """Return a message for detection rules. `schema`: the text of the schema it names, if known."""
     avro = _avro_in(value, headers)
     if len(value) > MOST_BYTES:
-        return Message(key, value[:MOST_BYTES], headers, schema=schema, avro=avro)
+        return DetectionMessage(key, value[:MOST_BYTES], headers, schema=schema, avro=avro)
     try:
-        text = decompressed("", "", value, Compression.AUTO, Decompression(_LIMITS))
+        text = decompressed("", "", value, LargeMessageCompression.AUTO, Decompression(_LIMITS))
     except DecodeError:
         text = value
     compression = ""
@@ -36,7 +36,7 @@ def message_of(
         if not text.lstrip().startswith((b"{", b"\x16")):
             # Many short texts can be read as a block of snappy.
             text, compression = value, ""
-    return Message(key, value, headers, text=text, compression=compression, schema=schema, avro=avro)
+    return DetectionMessage(key, value, headers, text=text, compression=compression, schema=schema, avro=avro)
 
 
 def _avro_in(value: bytes, headers: tuple[Header, ...]) -> bytes | None:

@@ -45,7 +45,7 @@ class Sign(NamedTuple):
     settings: Mapping[str, str] = {}
 
 
-class Message:
+class DetectionMessage:
     """A message for detection rules.
 
     `text`: the value decompressed and without a byte order mark; `compression`: its compression ("" for
@@ -114,9 +114,9 @@ def behind_schema_id(value: bytes) -> bytes | None:
 
 
 #: Examines a message; None if it has nothing of this protocol.
-Signs = Callable[[Message], Sign | None]
+Signs = Callable[[DetectionMessage], Sign | None]
 
 
-def sees_nothing(_: Message) -> Sign | None:
+def sees_nothing(_: DetectionMessage) -> Sign | None:
     """Return None: nothing identifies messages of a protocol."""
     return None

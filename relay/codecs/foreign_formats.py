@@ -15,7 +15,7 @@ import msgspec
 
 from relay.codecs.canal.canal_protobuf.protobuf import fields
 from relay.codecs.debezium import detection as _debezium
-from relay.codecs.detection import REFUSED, Message, Sign, Signs, Strength, word_in
+from relay.codecs.detection import REFUSED, DetectionMessage, Sign, Signs, Strength, word_in
 from relay.codecs.shared.avro import has_id_header
 
 #: A zero byte, and an id of 8 bytes.
@@ -29,7 +29,7 @@ def _by_members(title: str, *names: str) -> Signs:
     """Recognize a format by a combination of members that only it has."""
     wanted, evidence = frozenset(names), f"members {', '.join(names)}"
 
-    def rule(message: Message) -> Sign | None:
+    def rule(message: DetectionMessage) -> Sign | None:
         return Sign(Strength.CERTAIN, title, evidence) if message.members.keys() >= wanted else None
 
     return rule
@@ -38,7 +38,7 @@ def _by_members(title: str, *names: str) -> Signs:
 def _by_words(title: str, name: str, words: frozenset[str], *others: str) -> Signs:
     """Recognize a format by values of one member and the presence of others, with or without a schema."""
 
-    def rule(message: Message) -> Sign | None:
+    def rule(message: DetectionMessage) -> Sign | None:
         found = message.inside("payload") if "schema" in message.members else message.members
         word = word_in(found, name)
         if word not in words or not found.keys() >= set(others):
@@ -51,14 +51,14 @@ def _by_words(title: str, name: str, words: frozenset[str], *others: str) -> Sig
 def _by_prefix(title: str, prefix: str) -> Signs:
     """Recognize a format by the prefix of its own members' names."""
 
-    def rule(message: Message) -> Sign | None:
+    def rule(message: DetectionMessage) -> Sign | None:
         name = next((name for name in message.members if name.startswith(prefix)), "")
         return Sign(Strength.LIKELY, title, f"member {prefix}…") if name else None
 
     return rule
 
 
-def _of_dms(message: Message) -> Sign | None:
+def _of_dms(message: DetectionMessage) -> Sign | None:
     """Recognize AWS DMS by `metadata`, which has the kind of a message: of a row, or a control record without
     `data`.
     """
@@ -71,21 +71,21 @@ def _of_dms(message: Message) -> Sign | None:
     return None
 
 
-def _of_airbyte(message: Message) -> Sign | None:
+def _of_airbyte(message: DetectionMessage) -> Sign | None:
     record = message.inside("record")
     if "type" not in message.members or not record.keys() >= {"stream", "data"}:
         return None
     return Sign(Strength.CERTAIN, "Airbyte", "members record.stream and record.data")
 
 
-def _of_striim(message: Message) -> Sign | None:
+def _of_striim(message: DetectionMessage) -> Sign | None:
     metadata = message.inside("metadata")
     if not {"OperationName", "OPERATION_NAME", "TableName", "TABLE_NAME"}.isdisjoint(metadata):
         return Sign(Strength.CERTAIN, "Striim", "an operation's or a table's name in metadata")
     return None
 
 
-def _of_wal2json(message: Message) -> Sign | None:
+def _of_wal2json(message: DetectionMessage) -> Sign | None:
     """Recognize wal2json: version 2 has an object for each row, and for BEGIN and COMMIT; version 1 one for a
     transaction.
     """
@@ -112,7 +112,7 @@ _SIGNALS: Final = frozenset({
 })  # fmt: skip
 
 
-def _notification(message: Message) -> Sign | None:
+def _notification(message: DetectionMessage) -> Sign | None:
     """Recognize a notification of a Debezium connector, which has a separate topic."""
     found = message.inside("payload") if "schema" in message.members else message.members
     if not found.keys() >= {"id", "aggregate_type", "type"}:
@@ -120,7 +120,7 @@ def _notification(message: Message) -> Sign | None:
     return Sign(Strength.CERTAIN, "a notification of a Debezium connector", "members aggregate_type and type")
 
 
-def _cloud_event(message: Message) -> Sign | None:
+def _cloud_event(message: DetectionMessage) -> Sign | None:
     """Recognize a CloudEvent: all in one object, or the attributes in headers."""
     if message.members.keys() >= {"specversion", "type", "source"}:
         return Sign(Strength.CERTAIN, "CloudEvents", "member specversion")
@@ -129,7 +129,7 @@ def _cloud_event(message: Message) -> Sign | None:
     return None
 
 
-def _ext_json(message: Message) -> Sign | None:
+def _ext_json(message: DetectionMessage) -> Sign | None:
     """Recognize Apicurio's ExtJsonConverter, which puts the schema of a message into the registry."""
     if message.members.keys() == {"schemaId", "payload"}:
         title = "JSON of Apicurio's ExtJsonConverter, whose schema only the registry has"
@@ -137,7 +137,7 @@ def _ext_json(message: Message) -> Sign | None:
     return None
 
 
-def _connect_row(message: Message) -> Sign | None:
+def _connect_row(message: DetectionMessage) -> Sign | None:
     """Recognize a row of Kafka Connect's JsonConverter, as the JDBC source writes it, with its schema."""
     is_row = message.members.keys() == {"schema", "payload"} and "source" not in message.inside("payload")
     if not is_row or word_in(message.inside("schema"), "type") != "struct":
@@ -145,7 +145,7 @@ def _connect_row(message: Message) -> Sign | None:
     return Sign(Strength.POSSIBLE, "JSON of Kafka Connect with a schema", "members schema and payload")
 
 
-def _text_in_json(message: Message) -> Sign | None:
+def _text_in_json(message: DetectionMessage) -> Sign | None:
     """Recognize JSON that is a text, in which there is JSON again: a converter has been used twice."""
     if not message.text.lstrip().startswith(b'"'):
         return None
@@ -167,7 +167,7 @@ def _by_beginning(
 ) -> Signs:
     """Recognize a format by its first bytes."""
 
-    def rule(message: Message) -> Sign | None:
+    def rule(message: DetectionMessage) -> Sign | None:
         return Sign(strength, title, evidence) if message.value.startswith(beginnings) else None
 
     return rule
@@ -176,20 +176,20 @@ def _by_beginning(
 def _by_pattern(title: str, evidence: str, pattern: re.Pattern[bytes]) -> Signs:
     """Recognize a format by a pattern for its first bytes."""
 
-    def rule(message: Message) -> Sign | None:
+    def rule(message: DetectionMessage) -> Sign | None:
         return Sign(Strength.LIKELY, title, evidence) if pattern.match(message.value) else None
 
     return rule
 
 
-def _json_schema(message: Message) -> Sign | None:
+def _json_schema(message: DetectionMessage) -> Sign | None:
     if message.avro is None or message.avro[:1] != b"{":
         return None
     evidence = "JSON after the id of a registry's schema"
     return Sign(Strength.LIKELY, "JSON Schema with the number of a schema registry", evidence)
 
 
-def _protobuf_of_registry(message: Message) -> Sign | None:
+def _protobuf_of_registry(message: DetectionMessage) -> Sign | None:
     """Recognize Protobuf with a registry: after the schema's id come indexes of the message in it (a zero
     byte for the first), and fields.
     """
@@ -216,7 +216,7 @@ _DRAINER_TYPE, _DRAINER_COMMIT_TS, _DRAINER_BODIES = 1, 2, {3, 4}
 _SMALLEST_TSO: Final = 1 << 50
 
 
-def _drainer(message: Message) -> Sign | None:
+def _drainer(message: DetectionMessage) -> Sign | None:
     found = dict[int, int | bytes]()
     try:
         found.update(fields(message.value))
@@ -232,7 +232,7 @@ def _drainer(message: Message) -> Sign | None:
     )
 
 
-def _avro_of_apicurio(message: Message) -> Sign | None:
+def _avro_of_apicurio(message: DetectionMessage) -> Sign | None:
     """Recognize Apicurio's own frame: a zero byte, the id of a schema in 8 bytes, Avro."""
     value = message.value
     if len(value) <= _LONG_PREFIX_BYTES or has_id_header(message.headers, "value"):
@@ -243,7 +243,7 @@ def _avro_of_apicurio(message: Message) -> Sign | None:
     return Sign(Strength.LIKELY, title, "with apicurio.registry.as-confluent=true they write 4")
 
 
-def _id_in_apicurios_header(message: Message) -> Sign | None:
+def _id_in_apicurios_header(message: DetectionMessage) -> Sign | None:
     name = next((name for name, _ in message.headers if name.startswith("apicurio.value.")), "")
     if not name:
         return None
@@ -251,7 +251,7 @@ def _id_in_apicurios_header(message: Message) -> Sign | None:
     return Sign(Strength.CERTAIN, title, f"header {name[:40]}")
 
 
-def _of_glue(message: Message) -> Sign | None:
+def _of_glue(message: DetectionMessage) -> Sign | None:
     """Recognize AWS Glue: a version, whether it is compressed, the id of a schema version in 16 bytes."""
     value = message.value
     if len(value) <= _GLUE_PREFIX_BYTES or value[0] != 3 or value[1] not in {0, 5}:
@@ -262,7 +262,7 @@ def _of_glue(message: Message) -> Sign | None:
 _GLUE_PREFIX_BYTES: Final = 18
 
 
-def _message_pack(message: Message) -> Sign | None:
+def _message_pack(message: DetectionMessage) -> Sign | None:
     if message.value[:1] < b"\x80":
         return None
     try:
@@ -272,7 +272,7 @@ def _message_pack(message: Message) -> Sign | None:
     return Sign(Strength.LIKELY, "MessagePack", "a map with names") if found else None
 
 
-def _cbor(message: Message) -> Sign | None:
+def _cbor(message: DetectionMessage) -> Sign | None:
     """Recognize CBOR: a map (major type 5) whose first name is a short text (major type 3); a tag may mark it
     as CBOR.
     """
@@ -285,7 +285,7 @@ def _cbor(message: Message) -> Sign | None:
     return Sign(Strength.LIKELY, "CBOR", "a map with names")
 
 
-def _csv(message: Message) -> Sign | None:
+def _csv(message: DetectionMessage) -> Sign | None:
     """Recognize a line of several fields, only of text."""
     line = message.value[:_CSV_BYTES].splitlines()[0] if message.value[:1].strip() else b""
     if line.count(b",") < 2 or line[:1] in b"{[" or not line.isascii() or not line.decode().isprintable():

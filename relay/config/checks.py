@@ -9,10 +9,10 @@ from typing import Final
 from pydantic import BaseModel
 
 from relay.config.addresses import is_host, parse_server, same_brokers, split_servers
-from relay.config.choices import Mode, Wait
+from relay.config.choices import DeliveryMode, Wait
 from relay.config.config import Config, partitioning
 from relay.config.registries import config_registry_problems
-from relay.config.tables import Route, Security
+from relay.config.tables import RouteConfig, SecurityConfig
 from relay.config.wiring import translator_of
 from relay.core.selection import chosen_tables, left_out_kinds
 from relay.core.translator import Translator
@@ -65,7 +65,7 @@ def _selection_problems(config: Config) -> Iterator[Problem]:
             yield from (problem._replace(path=route_path(problem.path)) for problem in error.problems)
 
 
-def route_problems(route: Route | None) -> list[Problem]:
+def route_problems(route: RouteConfig | None) -> list[Problem]:
     """Check codec names and options, also if other tables are wrong, so that one run shows all problems."""
     if route is None:
         return []
@@ -87,7 +87,7 @@ def route_path(path: str) -> str:
     return f"route.{side}_options{rest}" if rest else f"route.{side}"
 
 
-def _storage_path_problems(route: Route) -> Iterator[Problem]:
+def _storage_path_problems(route: RouteConfig) -> Iterator[Problem]:
     for side, options in (("from_options", route.from_options), ("to_options", route.to_options)):
         for name, value in options.items():
             if name.endswith("-uri") and "\0" in value:
@@ -229,11 +229,11 @@ def _fixed_topics(config: Config) -> Iterable[str]:
 
 def _mode_problems(config: Config) -> Iterator[Problem]:
     delivery = config.delivery
-    if delivery.mode is not Mode.EXACTLY_ONCE and (delivery.shards > 1 or delivery.transactional_id):
+    if delivery.mode is not DeliveryMode.EXACTLY_ONCE and (delivery.shards > 1 or delivery.transactional_id):
         yield Problem(
             "delivery.mode", "shards and transactional_id are for exactly-once", 'set mode = "exactly-once"'
         )
-    if delivery.mode is Mode.EXACTLY_ONCE and config.source.group_instance_id:
+    if delivery.mode is DeliveryMode.EXACTLY_ONCE and config.source.group_instance_id:
         hint = "leave it out: the shard is the instance"
         yield Problem(
             "source.group_instance_id",
@@ -265,7 +265,7 @@ def _process_problems(config: Config) -> Iterator[Problem]:
 def _transaction_problems(config: Config) -> Iterator[Problem]:
     delivery = config.delivery
     most = delivery.transaction_timeout_seconds - _ROUND_SECONDS
-    if delivery.mode is Mode.EXACTLY_ONCE and delivery.transaction_interval_seconds >= most:
+    if delivery.mode is DeliveryMode.EXACTLY_ONCE and delivery.transaction_interval_seconds >= most:
         interval = f"{delivery.transaction_interval_seconds:g} s"
         message = f"is {interval}, and the brokers abort a transaction of that length"
         yield Problem("delivery.transaction_interval_seconds", message, f"set it to less than {most:g}")
@@ -273,7 +273,7 @@ def _transaction_problems(config: Config) -> Iterator[Problem]:
 
 def _target_problems(config: Config) -> Iterator[Problem]:
     target = config.target
-    if not target.bootstrap_servers and target.security != Security():
+    if not target.bootstrap_servers and target.security != SecurityConfig():
         hint = "leave [target.security] out, or set bootstrap_servers in [target]"
         yield Problem(
             "target.security", "the target is the source's cluster, so [source.security] applies", hint
@@ -295,7 +295,7 @@ def _waiting_problems(config: Config) -> Iterator[Problem]:
         ),
         "delivery.drain_timeout_seconds": delivery.drain_timeout_seconds,
     }
-    if delivery.mode is not Mode.EXACTLY_ONCE:
+    if delivery.mode is not DeliveryMode.EXACTLY_ONCE:
         name = f"source.rebalance_timeout_ms and {_CONNECT_SECONDS} s to connect"
         waits[name] = config.source.rebalance_timeout_ms / 1000 + _CONNECT_SECONDS
     name, longest = max(waits.items(), key=lambda item: item[1])

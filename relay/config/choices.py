@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Mode(StrEnum):
+class DeliveryMode(StrEnum):
     """The delivery guarantee of a target topic after a crash.
 
     Repeats (`at-least-once`), or each record once (`exactly-once`).

@@ -18,18 +18,18 @@ from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Keys
 from relay.codecs.row_keys import keys_of
 from relay.config.addresses import same_brokers
-from relay.config.choices import Mode, PartitionBy, Wait
+from relay.config.choices import DeliveryMode, PartitionBy, Wait
 from relay.config.flags import FlagSource
 from relay.config.tables import (
     Backfill,
     Delivery,
     Errors,
     Http,
-    Limits,
+    LimitsConfig,
     Logging,
-    Route,
+    RouteConfig,
     SchemaHistory,
-    Source,
+    SourceConfig,
     Target,
 )
 from relay.config.variables import BETWEEN, PREFIX, ignored_variables
@@ -68,13 +68,13 @@ class Config(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    route: Route
-    source: Source
+    route: RouteConfig
+    source: SourceConfig
     target: Target
     delivery: Delivery = Delivery()
     errors: Errors = Errors()
     schema: SchemaHistory = SchemaHistory()  # type: ignore[assignment]  # hides a method that pydantic has given up
-    limits: Limits = Limits()
+    limits: LimitsConfig = LimitsConfig()
     http: Http = Http()
     log: Logging = Logging()
     backfill: Backfill = Backfill()
@@ -178,7 +178,7 @@ class Config(BaseSettings):
         delivery, name = self.delivery, self.source.group_instance_id
         source = {"group_instance_id": name and f"{name}-{number}"}
         changes = {"processes": 1}
-        if delivery.mode is Mode.EXACTLY_ONCE:
+        if delivery.mode is DeliveryMode.EXACTLY_ONCE:
             # Together they read the partitions that the instance would read without them.
             shard = delivery.shard + number * delivery.shards
             changes |= {"shard": shard, "shards": delivery.shards * delivery.processes}
@@ -243,7 +243,7 @@ class Config(BaseSettings):
             "errors.dead_letter_topic": self.dead_letter_topic,
             "schema.history_topic": self.history_topic,
         }
-        if self.delivery.mode is Mode.EXACTLY_ONCE and not self.is_one_cluster:
+        if self.delivery.mode is DeliveryMode.EXACTLY_ONCE and not self.is_one_cluster:
             own["delivery.progress_topic"] = self.delivery.progress_topic
         return {key: name for key, name in own.items() if name}
 

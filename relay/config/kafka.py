@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from relay.config.config import Config
-from relay.config.tables import Security, Source
+from relay.config.tables import SecurityConfig, SourceConfig
 from relay.io.kafka import settings
 from relay.io.kafka.settings import (
     ClusterSettings,
@@ -21,7 +21,7 @@ from relay.io.kafka.settings import (
 from relay.model.events import TSO_LOGICAL_BITS
 
 
-def security_settings(table: Security, name: str) -> settings.Security:
+def security_settings(table: SecurityConfig, name: str) -> settings.Security:
     """Convert a table `[….security]`; `name` is its name in messages."""
     values: dict[str, Any] = {
         key: Secret(value.get_secret_value()) if isinstance(value, SecretStr) else value
@@ -47,7 +47,7 @@ def target_cluster(config: Config) -> ClusterSettings:
     return ClusterSettings(target.bootstrap_servers, security_settings(target.security, "target.security"))
 
 
-def start_settings(source: Source) -> StartSettings:
+def start_settings(source: SourceConfig) -> StartSettings:
     """Return where partitions without a committed offset begin."""
     return StartSettings(
         source.start,

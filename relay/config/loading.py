@@ -29,7 +29,7 @@ from relay.config.flags import flag_tables, is_given, tables_of
 from relay.config.keys import is_table, keys_of, new_name, type_at
 from relay.config.repairs import Repairs
 from relay.config.secrets import secrets_in, without_secrets
-from relay.config.tables import Route
+from relay.config.tables import RouteConfig
 from relay.config.variables import BETWEEN, PREFIX, ignored_variables, near, stray_variables, variable_of
 from relay.io.files import read_small
 from relay.io.log_text import LogFormat
@@ -221,8 +221,8 @@ def _keys(table: tuple[str, ...]) -> list[str]:
     return list(keys_of(model)) if is_table(model) else []
 
 
-def _route_alone(data: Mapping[str, Any]) -> Route | None:
+def _route_alone(data: Mapping[str, Any]) -> RouteConfig | None:
     try:
-        return Route.model_validate(data.get("route"))
+        return RouteConfig.model_validate(data.get("route"))
     except ValidationError:
         return None

@@ -24,10 +24,10 @@ from pydantic_settings import NoDecode
 from relay.catalog.definitions import as_of
 from relay.codecs.given_options import option_text
 from relay.config.choices import (
+    DeliveryMode,
     End,
     FileFormat,
     InputFormat,
-    Mode,
     OutputLayout,
     OverBudget,
     PartitionBy,
@@ -131,7 +131,7 @@ class _ConfigTable(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False, hide_input_in_errors=True)
 
 
-class Route(_ConfigTable):
+class RouteConfig(_ConfigTable):
     """The protocols of source and target, the options of both, and the selection of events."""
 
     from_: Text = Field(alias="from")
@@ -144,14 +144,14 @@ class Route(_ConfigTable):
     exclude_events: Names = ()
 
 
-#: Keys of `Security` that have no effect without SASL.
+#: Keys of `SecurityConfig` that have no effect without SASL.
 _CREDENTIALS: Final = (
     *("username", "password", "password_file", "token_file", "token_endpoint"),
     *("client_id", "client_secret", "client_secret_file"),
 )
 
 
-class Security(_ConfigTable):
+class SecurityConfig(_ConfigTable):
     """TLS and SASL of one cluster.
 
     A secret is given directly, best in the environment, or in a separate file.
@@ -212,7 +212,7 @@ class Security(_ConfigTable):
                 raise ValueError(f"token_endpoint {fault}: {hint}")
 
 
-class SchemaRegistry(_ConfigTable):
+class SchemaRegistryConfig(_ConfigTable):
     """The address and credentials of a schema registry with Confluent's API; for protocols that need one.
 
     A secret is given directly, best in the environment, or in a separate file.
@@ -247,13 +247,13 @@ class SchemaRegistry(_ConfigTable):
         return self
 
 
-class TargetSchemaRegistry(SchemaRegistry):
+class TargetSchemaRegistry(SchemaRegistryConfig):
     """The registry for the messages that are written. `register_schemas`: whether it may get new schemas."""
 
     register_schemas: bool = True
 
 
-class Source(_ConfigTable):
+class SourceConfig(_ConfigTable):
     """The topics to read, the consumer group, and the fetch settings."""
 
     bootstrap_servers: Text
@@ -271,8 +271,8 @@ class Source(_ConfigTable):
     fetch_max_wait_ms: Annotated[int, BeforeValidator(_milliseconds), Field(gt=0, le=10_000)] = 50
     session_timeout_ms: WireMilliseconds = 30_000
     rebalance_timeout_ms: WireMilliseconds = 60_000
-    security: Security = Security()
-    schema_registry: SchemaRegistry = SchemaRegistry()
+    security: SecurityConfig = SecurityConfig()
+    schema_registry: SchemaRegistryConfig = SchemaRegistryConfig()
 
     @model_validator(mode="after")
     def _start_is_given(self) -> Self:
@@ -310,7 +310,7 @@ def _milliseconds_of(moment: str) -> int | None:
     return milliseconds_of(parse_moment(moment)) if moment else None
 
 
-class TopicRule(_ConfigTable):
+class TopicRuleConfig(_ConfigTable):
     """The topic of tables that match `database.table`. Unset keys take the values of [target]."""
 
     match: Text
@@ -328,7 +328,7 @@ class Target(_ConfigTable):
     """
 
     topic: Text
-    topics: Annotated[tuple[TopicRule, ...], NoDecode, BeforeValidator(_tables)] = ()
+    topics: Annotated[tuple[TopicRuleConfig, ...], NoDecode, BeforeValidator(_tables)] = ()
     bootstrap_servers: str = ""
     partitions: WireNonNegative = 0
     partition_by: PartitionBy = PartitionBy.AUTO
@@ -338,14 +338,14 @@ class Target(_ConfigTable):
     create_topics: bool = False
     create_replication_factor: int = Field(default=-1, ge=-1, le=32_767)
     create_settings: TopicSettings = {}
-    security: Security = Security()
+    security: SecurityConfig = SecurityConfig()
     schema_registry: TargetSchemaRegistry = TargetSchemaRegistry()
 
 
 class Delivery(_ConfigTable):
     """The delivery guarantee, when offsets are committed, and how long relay waits."""
 
-    mode: Mode = Mode.AT_LEAST_ONCE
+    mode: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
     commit_interval_seconds: Seconds = 1.0
     transaction_interval_seconds: Seconds = 0.1
     transactional_id: str = ""
@@ -420,7 +420,7 @@ class SchemaHistory(_ConfigTable):
     schema_dumps_as_of: Annotated[str, AfterValidator(_as_of), BeforeValidator(option_text)] = "start"
 
 
-class Limits(_ConfigTable):
+class LimitsConfig(_ConfigTable):
     """Limits on the cost of one record, and on the size of caches; see `relay.model.limits.Limits`."""
 
     decompressed_bytes: PositiveInt = DEFAULT_LIMITS.decompressed_bytes

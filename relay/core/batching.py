@@ -40,7 +40,7 @@ class _SourceMark(msgspec.Struct, gc=False):
     number: bytes
 
 
-class _Open(msgspec.Struct, Generic[Tag]):
+class _OpenMessage(msgspec.Struct, Generic[Tag]):
     """An incomplete message: its rows, and the attributes that the next record must share to join it."""
 
     parts: list[ProducerRecord]
@@ -61,7 +61,7 @@ class Joiner(Generic[Tag]):
 
     def __init__(self, joining: Joining, limits: Mapping[str, int] | None = None) -> None:
         self._joining, self._limits = joining, limits or {}
-        self._open: dict[tuple[str, int], _Open[Tag]] = {}
+        self._open: dict[tuple[str, int], _OpenMessage[Tag]] = {}
 
     def add(self, record: ProducerRecord, tag: Tag) -> list[tuple[ProducerRecord, Tag]]:
         """Add a record from the encoder; return the completed records."""
@@ -75,7 +75,7 @@ class Joiner(Generic[Tag]):
         if message is None or not self._takes(message, record, origin, rows, size):
             closed = self._closed(place)
             headers = record.headers[:-1]
-            self._open[place] = _Open([record], tag, origin, origin.offset, headers, rows, size)
+            self._open[place] = _OpenMessage([record], tag, origin, origin.offset, headers, rows, size)
         else:
             message.parts.append(record)
             message.last = origin.offset
@@ -88,7 +88,7 @@ class Joiner(Generic[Tag]):
         return [found for place in list(self._open) for found in self._closed(place)]
 
     def _takes(
-        self, message: _Open[Tag], record: ProducerRecord, origin: _SourceMark, rows: int, size: int
+        self, message: _OpenMessage[Tag], record: ProducerRecord, origin: _SourceMark, rows: int, size: int
     ) -> bool:
         most, first = self._joining.most_rows, message.first
         return (

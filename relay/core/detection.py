@@ -65,7 +65,7 @@ class FormatMatch(NamedTuple):
         return "" if self.refusal else self.protocol
 
 
-class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+class DetectedDialect(msgspec.Struct, frozen=True, kw_only=True):
     """The common properties of a set of records.
 
     protocols: Their possible protocols; empty for a format that relay does not read.
@@ -98,7 +98,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
         titles, evidence = " or ".join(self.titles), "; ".join(self.evidence)
         return f"{titles} ({evidence})"
 
-    def may_be(self, other: Dialect) -> bool:
+    def may_be(self, other: DetectedDialect) -> bool:
         """Return whether records of another dialect may belong to this one, too.
 
         They may if they have a format in common and no differing setting.
@@ -117,7 +117,7 @@ class Detection(msgspec.Struct, frozen=True):
     empty: Number of records without a value.
     """
 
-    dialects: tuple[Dialect, ...]
+    dialects: tuple[DetectedDialect, ...]
     records: int
     unknown: int
     empty: int
@@ -147,7 +147,7 @@ class _Group:
         for each in best:
             self.seen.setdefault(each.name, []).append(each)
 
-    def dialect(self) -> Dialect:
+    def dialect(self) -> DetectedDialect:
         """Return the properties of the protocols that remain possible, from the strongest evidence."""
         seen = [each for name in sorted(self.names) for each in self.seen[name]]
         strength = max(each.sign.strength for each in seen)
@@ -156,7 +156,7 @@ class _Group:
         for each in seen:
             for name, value in each.sign.settings.items():
                 settings.setdefault(name, {})[value] = None
-        return Dialect(
+        return DetectedDialect(
             titles=tuple(dict.fromkeys(sign.title for sign in surest)),
             protocols=tuple(dict.fromkeys(each.readable for each in seen if each.readable)),
             strength=strength,

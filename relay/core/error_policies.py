@@ -47,7 +47,7 @@ def error_class(error: BaseException) -> str | None:
     return "claim_check" if isinstance(error, ClaimCheckMissing) else None
 
 
-class Learns(Protocol):
+class SchemaLearner(Protocol):
     """The interface of a translator that finds the tables of a refused record."""
 
     def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
@@ -85,7 +85,7 @@ class ErrorPolicies(NamedTuple):
         name = error_class(error)
         return Policy.STOP if name is None else self.by_class.get(name, Policy.STOP)
 
-    def apply(self, error: BaseException, record: ConsumerRecord, translator: Learns) -> Refused:
+    def apply(self, error: BaseException, record: ConsumerRecord, translator: SchemaLearner) -> Refused:
         """Apply the policy to a record that cannot be relayed, and return the outcome.
 
         If relay continues after the record, it is decoded once more to apply its table definitions to the
@@ -130,7 +130,7 @@ def tables_in(record: ConsumerRecord, translator: Inspects) -> list[str]:
     return [printable(str(table)) for table in dict.fromkeys(tables)]
 
 
-def _tables_learned(record: ConsumerRecord, translator: Learns) -> tuple[TableId, ...]:
+def _tables_learned(record: ConsumerRecord, translator: SchemaLearner) -> tuple[TableId, ...]:
     try:
         return translator.learn(record)
     except (CodecError, Need):

@@ -32,8 +32,8 @@ from relay.model.limits import uncounted_bytes
 from relay.model.lookups import Need
 from relay.model.records import SOURCE_HEADER, ConsumerRecord, Header, ProducerRecord, check_types
 from relay.templates.engine import Engine, Message, Translation
-from relay.templates.route.deriving import Deriver, Form, TracedLine
-from relay.templates.route.known import FoundRows, Known, TopicOfRows
+from relay.templates.route.deriving import Deriver, MessageFormat, TracedLine
+from relay.templates.route.known import FoundRows, TemplateInfo, TopicOfRows
 from relay.templates.route.route_templates import RouteTemplates
 from relay.templates.route.topic_templates import TopicTemplates
 
@@ -63,7 +63,7 @@ def open_fast_path(
         seal,
     )
     new_engine = partial(engine, source.marker, source.frames)
-    deriver = Deriver(traced, Form(options.unlimited_bytes, target.lengths_at), new_engine())
+    deriver = Deriver(traced, MessageFormat(options.unlimited_bytes, target.lengths_at), new_engine())
     templates = RouteTemplates(new_engine, source.marker, deriver, line.count, line.limits.cache_bytes)
     opener = decoder.opener(engine) if isinstance(decoder, DeserializingDecoder) else None
     if opener is None and seal is None:
@@ -109,7 +109,7 @@ class _RowPath:
         return len(events) == 1 or not self._moves_rows or self._router.has_topics_of_tables_alone
 
     def _by_template(
-        self, record: ConsumerRecord, known: Known, place: tuple[str, int], found: Translation
+        self, record: ConsumerRecord, known: TemplateInfo, place: tuple[str, int], found: Translation
     ) -> list[ProducerRecord] | None:
         """Return the records from an engine's output, for this topic and partition.
 
@@ -127,7 +127,9 @@ class _RowPath:
         known.uses += 1
         return [out]
 
-    def _with_tombstone(self, out: ProducerRecord, known: Known, mark: bytes) -> list[ProducerRecord] | None:
+    def _with_tombstone(
+        self, out: ProducerRecord, known: TemplateInfo, mark: bytes
+    ) -> list[ProducerRecord] | None:
         """Return a row's message from a template, followed by its tombstone.
 
         None if they may exceed the limit. `mark`: the source mark of the message.
@@ -139,7 +141,7 @@ class _RowPath:
         known.uses += 1
         return [out, ProducerRecord(out.topic, out.partition, out.timestamp_ms, key, None, its_headers)]
 
-    def _topic_of_rows(self, record: ConsumerRecord, path: PartitionPath, known: Known) -> str | None:
+    def _topic_of_rows(self, record: ConsumerRecord, path: PartitionPath, known: TemplateInfo) -> str | None:
         """Return the topic of a row that fits a template; None if only the pipeline can determine it."""
         if not self._moves_rows:
             return path.target
@@ -405,7 +407,7 @@ class SealedFastPath(_RowPath):
         return self._slow_path(record) if topic is None else self._learning(record, opened)
 
 
-def _rows(known: Known, messages: Sequence[Message]) -> int:
+def _rows(known: TemplateInfo, messages: Sequence[Message]) -> int:
     """Return the number of rows that became these messages by a template."""
     return len(messages) // (1 + len(known.more))
 

@@ -27,7 +27,7 @@ INTERFACE: Final = 7
 _MODULE: Final = "relay_cdc_kernel"
 
 
-class Mode(Enum):
+class KernelMode(Enum):
     """The engine that fills templates."""
 
     #: The kernel, if it is installed.
@@ -41,7 +41,7 @@ class Mode(Enum):
     @property
     def is_shadow(self) -> bool:
         """Return whether the engine's output is compared with the pipeline's."""
-        return self is Mode.SHADOW
+        return self is KernelMode.SHADOW
 
 
 class Installed(NamedTuple):
@@ -64,24 +64,24 @@ class Installed(NamedTuple):
         return f"relay-cdc-kernel {self.version}"
 
 
-def mode(environment: Mapping[str, str] = os.environ) -> Mode:
+def mode(environment: Mapping[str, str] = os.environ) -> KernelMode:
     """Read `RELAY_KERNEL`; `auto` if it is not set. Raises ConfigError for an unknown mode."""
-    given = environment.get(VARIABLE, "").strip() or Mode.AUTO.value
+    given = environment.get(VARIABLE, "").strip() or KernelMode.AUTO.value
     try:
-        return Mode(given)
+        return KernelMode(given)
     except ValueError:
-        modes = ", ".join(each.value for each in Mode)
+        modes = ", ".join(each.value for each in KernelMode)
         raise ConfigError(
             [Problem(VARIABLE, f"{given!r} is not a mode of the kernel", f"it is one of {modes}")]
         ) from None
 
 
-def engine(chosen: Mode) -> type[Engine] | None:
+def engine(chosen: KernelMode) -> type[Engine] | None:
     """Return the engine of a mode; None where every record takes the slow path.
 
     Raises ConfigError for `shadow` without a kernel: there is nothing to compare.
     """
-    if chosen is Mode.OFF:
+    if chosen is KernelMode.OFF:
         return None
     found = installed()
     if found.engine is None and chosen.is_shadow:

@@ -33,7 +33,7 @@ _TABLES: Final = (
 )
 
 
-class Server(NamedTuple):
+class DatabaseServer(NamedTuple):
     """The address and login of a database server. `database`: the only one that is read; "" for all."""
 
     host: str
@@ -54,7 +54,7 @@ class Live(NamedTuple):
     problems: list[str]
 
 
-def server_at(url: str, password: str, ca_file: str, option: str) -> Server:
+def server_at(url: str, password: str, ca_file: str, option: str) -> DatabaseServer:
     """Parse `mysql://user@host:4000/database`. Raises ConfigError, which shows nothing of the URL."""
     try:
         parts = urlsplit(url)
@@ -69,14 +69,16 @@ def server_at(url: str, password: str, ca_file: str, option: str) -> Server:
         raise ConfigError([Problem(option, message, hint)])
     if parts.query or parts.fragment:
         raise ConfigError([Problem(option, "has parameters, which are not supported", _EXAMPLE)])
-    return Server(host, port, unquote(parts.username), password, unquote(parts.path.strip("/")), ca_file)
+    return DatabaseServer(
+        host, port, unquote(parts.username), password, unquote(parts.path.strip("/")), ca_file
+    )
 
 
 _EXAMPLE: Final = "such as mysql://relay@db.example:3306/shop; without a database all are read"
 
 
 def read_definitions(
-    server: Server,
+    server: DatabaseServer,
     commit_ts: int | None,
     is_chosen: Callable[[TableId], bool],
     *,
@@ -109,7 +111,7 @@ def _client() -> Any:  # noqa: ANN401 - a module without types
     return pymysql
 
 
-def _connect(client: Any, server: Server) -> pymysql.Connection[Any]:  # noqa: ANN401 - a module without types
+def _connect(client: Any, server: DatabaseServer) -> pymysql.Connection[Any]:  # noqa: ANN401 - a module without types
     found: pymysql.Connection[Any] = client.connect(
         host=server.host,
         port=server.port,

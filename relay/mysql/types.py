@@ -109,7 +109,7 @@ _TOKEN: Final = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^\s(),']+)|([(),]))")
 _MOST_TOKENS: Final = 2 * 65_535 + 100
 
 
-class _Words:
+class _TypeTokens:
     """The tokens of a type text, read from left to right: quoted strings, identifiers and punctuation."""
 
     def __init__(self, text: str) -> None:
@@ -185,7 +185,7 @@ def defined_type(text: str) -> ColumnType:
 
 
 def _parsed(text: str) -> ColumnType:
-    words = _Words(text)
+    words = _TypeTokens(text)
     if words.done():
         raise ValueError("empty type")
     unsigned = words.peek() == "unsigned"  # the Go driver's spelling: `unsigned int`
@@ -225,7 +225,7 @@ class _Attributes:
         self.charset: str | None = None
         self.collation: str | None = None
 
-    def read(self, words: _Words) -> None:
+    def read(self, words: _TypeTokens) -> None:
         word = words.peek()
         words.take()
         if word == "unsigned":
@@ -243,7 +243,7 @@ class _Attributes:
                 self.charset = name
 
 
-def _name_after(words: _Words) -> str | None:
+def _name_after(words: _TypeTokens) -> str | None:
     if words.peek() == "=":
         words.take()
     return None if words.done() else words.take().lower()

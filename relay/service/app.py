@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from relay.config import Config, Mode, kafka
+from relay.config import Config, DeliveryMode, kafka
 from relay.config.registries import resolver_of
 from relay.config.wiring import error_policies_of, load_schema_dumps, translator_of
 from relay.core.detection import FormatHints
@@ -247,7 +247,7 @@ async def _assembled(
     source: Callable[..., KafkaSource] = partial(KafkaSource, kafka.consumer_settings(config))
     sink: Callable[..., KafkaSink] = partial(KafkaSink, kafka.producer_settings(config))
     progress = None
-    if config.delivery.mode is Mode.EXACTLY_ONCE:
+    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE:
         source = partial(ShardSource, kafka.consumer_settings(config))
         transactional = kafka.transactional_settings(config)
         sink = partial(TransactionalSink, transactional, identity=ProducerIdentity())
@@ -301,7 +301,7 @@ async def _assembled_dry(
         hints=FormatHints(translator.known_schema if isinstance(translator, Translator) else None),
     )
     progress, reached = None, dict[Partition, int]()
-    if config.delivery.mode is Mode.EXACTLY_ONCE and not config.is_one_cluster:
+    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE and not config.is_one_cluster:
         progress = ProgressTopic(clusters.target, config.delivery.progress_topic, config.source.group_id)
     settings = kafka.consumer_settings(config)
     read = progress.read if progress and config.delivery.progress_topic in topics.target_partitions else None

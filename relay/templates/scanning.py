@@ -46,7 +46,7 @@ _KINDS: Final[dict[int, Kind]] = {
 }
 
 
-class Token:
+class JsonToken:
     """A value of a text. `name_start`: the start of the name of the member with this value.
 
     `members` are those of an object by name, in order; `items` are the values of a list.
@@ -57,12 +57,12 @@ class Token:
     def __init__(self, start: int, name_start: int) -> None:
         self.start, self.end, self.name_start = start, start, name_start
         self.kind: Kind | None = None
-        self.members: dict[str, Token] | None = None
-        self.items: list[Token] | None = None
+        self.members: dict[str, JsonToken] | None = None
+        self.items: list[JsonToken] | None = None
 
-    def at(self, path: Path) -> Token | None:
+    def at(self, path: Path) -> JsonToken | None:
         """Return the value at a path below this one; None if there is none."""
-        found: Token | None = self
+        found: JsonToken | None = self
         for step in path:
             if found is None:
                 return None
@@ -74,7 +74,7 @@ class Token:
         return found
 
 
-def parsed(text: bytes, start: int = 0) -> Token:
+def parsed(text: bytes, start: int = 0) -> JsonToken:
     """Return the value in a text from `start` to its end.
 
     Raises NotTemplatable for a duplicate name in an object, for excessive nesting or too many tokens, and for
@@ -108,13 +108,13 @@ class _Parser:
         self._next: Callable[[], _Placed] = iter(tokens).__next__
         self._end = start
 
-    def value(self) -> Token:
+    def value(self) -> JsonToken:
         placed = self._next()
         return self._value(placed, placed[0])
 
-    def _value(self, placed: _Placed, name_start: int) -> Token:
+    def _value(self, placed: _Placed, name_start: int) -> JsonToken:
         start, end, text, _ = placed
-        token = Token(start, name_start)
+        token = JsonToken(start, name_start)
         if text == b"{":
             token.members = self._members()
             end = self._end
@@ -126,8 +126,8 @@ class _Parser:
         token.end = end
         return token
 
-    def _members(self) -> dict[str, Token]:
-        members: dict[str, Token] = {}
+    def _members(self) -> dict[str, JsonToken]:
+        members: dict[str, JsonToken] = {}
         take, value = self._next, self._value
         start, end, text, behind = take()
         while text != b"}":
@@ -139,8 +139,8 @@ class _Parser:
         self._end = end
         return members
 
-    def _items(self) -> list[Token]:
-        items: list[Token] = []
+    def _items(self) -> list[JsonToken]:
+        items: list[JsonToken] = []
         take, value = self._next, self._value
         placed = take()
         while placed[2] != b"]":
@@ -161,7 +161,7 @@ def _kind_of_number(text: bytes) -> Kind:
 
 def source_ops(
     text: bytes,
-    root: Token,
+    root: JsonToken,
     given: Mapping[Path, Given],
     first_slot: int,
     start: int = 0,
@@ -226,7 +226,7 @@ def _ops_between(
     return ops
 
 
-def _place(root: Token, path: Path) -> tuple[int, int]:
+def _place(root: JsonToken, path: Path) -> tuple[int, int]:
     token = root.at(path)
     if token is None:
         raise NotTemplatable
@@ -251,7 +251,7 @@ def _name(member: bytes) -> str:
     return _name_in(found[1] if found else b"")
 
 
-def scalar_paths(token: Token, path: Path = ()) -> Iterator[Path]:
+def scalar_paths(token: JsonToken, path: Path = ()) -> Iterator[Path]:
     """Yield the paths of all values that are neither objects nor lists, at and below this one."""
     if token.members is None and token.items is None:
         yield path
@@ -261,17 +261,17 @@ def scalar_paths(token: Token, path: Path = ()) -> Iterator[Path]:
         yield from scalar_paths(item, (*path, at))
 
 
-def names_of(text: bytes, token: Token) -> list[bytes]:
+def names_of(text: bytes, token: JsonToken) -> list[bytes]:
     """Return the names of an object's members as written, each with the text up to its value."""
     members = (token.members or {}).values()
     return [text[member.name_start : member.start] for member in members]
 
 
-def members_of(text: bytes, token: Token) -> tuple[bytes, ...]:
+def members_of(text: bytes, token: JsonToken) -> tuple[bytes, ...]:
     """Return the members of an object as written."""
     return tuple([text[member.name_start : member.end] for member in (token.members or {}).values()])
 
 
-def optional_members(text: bytes, token: Token, kinds: Kinds) -> Members:
+def optional_members(text: bytes, token: JsonToken, kinds: Kinds) -> Members:
     """Return an op for any subset of an object's members, each with a value of these kinds."""
     return Members(tuple([(name, kinds) for name in names_of(text, token)]))

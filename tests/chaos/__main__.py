@@ -43,7 +43,7 @@ from chaos.campaign import campaign
 from chaos.faults import MODES, SCENARIOS
 from chaos.report import Report
 from chaos.trial import Job
-from relay.io.kernel import Mode, mode
+from relay.io.kernel import KernelMode, mode
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,7 +57,7 @@ def main() -> int:
     # The measurements come first, while the machine is quiet.
     is_some = given.only or given.mode or given.seed is not None
     # Where each record goes both ways, throughput says nothing.
-    everything = ["soak", "faults"] if mode() is Mode.SHADOW else ["throughput", "soak", "faults"]
+    everything = ["soak", "faults"] if mode() is KernelMode.SHADOW else ["throughput", "soak", "faults"]
     what = [given.what] if given.what else ["faults"] if is_some else everything
     try:
         return max([_PARTS[each](given, report) for each in what])

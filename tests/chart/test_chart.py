@@ -13,7 +13,7 @@ import kubernetes_validate
 import pytest
 from chart.rendering import CHART, NAMESPACE, RELEASE, ROOT, Rendered, chart, example, examples, values_of
 
-from relay.config import Mode, load_config
+from relay.config import DeliveryMode, load_config
 from relay.config.tables import Delivery
 
 #: The oldest release of Kubernetes that Chart.yaml allows, and the newest that is known here.
@@ -179,7 +179,7 @@ def test_examples_are_valid_for_relay(name: str, tmp_path: Path, monkeypatch: py
     config = load_config(path)
     assert (config.http.host, config.http.port) == ("0.0.0.0", release.container["ports"][0]["containerPort"])  # noqa: S104 - nothing is bound
     is_exact = release.workload["kind"] == "StatefulSet"
-    assert config.delivery.mode is (Mode.EXACTLY_ONCE if is_exact else Mode.AT_LEAST_ONCE)
+    assert config.delivery.mode is (DeliveryMode.EXACTLY_ONCE if is_exact else DeliveryMode.AT_LEAST_ONCE)
     assert (
         release.pod["terminationGracePeriodSeconds"] >= config.delivery.drain_timeout_seconds + MARGIN_SECONDS
     )

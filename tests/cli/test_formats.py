@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import pytest
 from typer.testing import Result
 
-from relay.cli.arguments import InputFormat
+from relay.cli.arguments import LineFormat
 from relay.cli.formats import _type_name
 from relay.cli.requests.options import sources, targets
 from relay.codecs.losses import Capabilities
@@ -240,5 +240,5 @@ def test_the_profiles_of_a_protocol(relay: Run) -> None:
 def test_type_names() -> None:
     assert _type_name(Annotated[int | None, "x"]) == "integer"
     assert _type_name(Literal["a", 1]) == "a | 1"
-    assert _type_name(InputFormat) == "auto | records | values | kcat"
+    assert _type_name(LineFormat) == "auto | records | values | kcat"
     assert _type_name(bytes) == "bytes"

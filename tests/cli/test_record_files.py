@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.cli.arguments import InputFormat
+from relay.cli.arguments import LineFormat
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.io.record_lines import format_record
 from relay.model.errors import Malformed, ServiceError
@@ -33,7 +33,7 @@ _RECORDS = st.builds(
 )
 
 
-def read(data: bytes, input_format: InputFormat = InputFormat.AUTO) -> list[ConsumerRecord]:
+def read(data: bytes, input_format: LineFormat = LineFormat.AUTO) -> list[ConsumerRecord]:
     return list(RecordReader(io.BytesIO(data), "in.jsonl", input_format))
 
 
@@ -55,7 +55,7 @@ def test_bytes_are_text_exactly_where_they_are_utf8(value: bytes) -> None:
 
 @given(st.binary())
 def test_any_input_is_read_or_refused_as_malformed(data: bytes) -> None:
-    for input_format in InputFormat:
+    for input_format in LineFormat:
         with contextlib.suppress(Malformed):
             read(data, input_format)
 
@@ -95,9 +95,9 @@ def test_the_first_line_decides_and_the_option_overrides() -> None:
     record = b'{"partition":0,"value":"v"}'
     assert [found.value for found in read(record + b"\n")] == [b"v"]
     assert [found.value for found in read(b"x\n" + record)] == [b"x", record]
-    assert [found.value for found in read(record, InputFormat.VALUES)] == [record]
+    assert [found.value for found in read(record, LineFormat.VALUES)] == [record]
     with pytest.raises(Malformed, match="not valid JSON"):
-        read(b"x", InputFormat.RECORDS)
+        read(b"x", LineFormat.RECORDS)
 
 
 def test_the_reader_tells_line_and_bytes() -> None:

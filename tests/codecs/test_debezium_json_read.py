@@ -40,7 +40,7 @@ from relay import (
     UnsupportedMessage,
 )
 from relay.catalog import Catalog
-from relay.codecs.debezium.native.decoder import Decoder
+from relay.codecs.debezium.native.decoder import DebeziumJsonDecoder
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.model.events import ABSENT, DdlKind, Source
 from relay.model.lookups import LookupCache
@@ -560,7 +560,7 @@ def test_bytes_that_are_no_text_are_counted() -> None:
 
 def test_limits_hold() -> None:
     limits = Limits(columns=3, values=40, ddl_bytes=50)
-    decoder = Decoder(DebeziumOptions(), LookupCache(limits))
+    decoder = DebeziumJsonDecoder(DebeziumOptions(), LookupCache(limits))
     wide = row(after={f"c{at}": at for at in range(4)})
     for message in (wide, ddl("CREATE TABLE t (" + "a INT, " * 20), row(after={"a": list(range(90))})):
         with pytest.raises(LimitExceeded):

@@ -10,7 +10,7 @@ import pytest
 
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.native.protocol import CODEC
-from relay.codecs.debezium.native.value_writing import ValueWriter
+from relay.codecs.debezium.native.value_writing import NativeValueWriter
 from relay.codecs.given_options import parse_options
 from relay.model.events import Column, ColumnType
 from relay.mysql.numbers import read_decimal, read_double
@@ -83,17 +83,17 @@ OF_TEXT = (read_date, read_datetime, read_time, read_decimal, read_double)
 MODES = ["adaptive_time_microseconds", "microseconds", "connect", "nanoseconds", "isostring"]
 
 
-def writers(mode: str) -> Iterator[ValueWriter]:
+def writers(mode: str) -> Iterator[NativeValueWriter]:
     for nullable in (True, False):
         options = parse_options(CODEC, {"time.precision.mode": mode}, "to.option", "target")
         assert isinstance(options, DebeziumOptions)
-        writer = ValueWriter(options)
+        writer = NativeValueWriter(options)
         for column_type in COLUMNS:
             writer.of(Column("c", column_type, nullable=nullable))
         yield writer
 
 
-def outcome(writer: ValueWriter, value: object, *steps: Callable[[Any], Any]) -> Any:
+def outcome(writer: NativeValueWriter, value: object, *steps: Callable[[Any], Any]) -> Any:
     """What is written, and what was lost of it; that it was refused."""
     writer.lost.clear()
     try:

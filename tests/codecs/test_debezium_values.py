@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from relay import Loss
 from relay.codecs.debezium.shared.defaults import null_default, schema_default, shown_default
 from relay.codecs.debezium.shared.schemas import escaped_members, split_members
-from relay.codecs.debezium.shared.value_writing import ValueWriter
+from relay.codecs.debezium.shared.value_writing import DebeziumValueWriter
 from relay.codecs.debezium.ticdc.columns import read_of
 from relay.codecs.shared import debezium_temporal
 from relay.model.events import ABSENT, Column, ColumnType, Default
@@ -29,7 +29,7 @@ def column(text: str, *, nullable: bool = True, default: Default | None = None) 
 
 def written(text: str, value: Any, *, nullable: bool = True) -> tuple[str, list[Loss]]:
     """The JSON that a value becomes, and what it has lost."""
-    writer = ValueWriter()
+    writer = DebeziumValueWriter()
     write = writer.of(column(text, nullable=nullable))
     return msgspec.json.encode(value if write is None else write(value)).decode(), writer.lost
 
@@ -159,7 +159,7 @@ def test_values_that_cannot_be_distinguished_afterwards_are_counted(
     "value", ["1E2", "-1", "12345678901234567.89", "0.1", "-0.00", "100.50", "1E-7", "123456789012345"]
 )
 def test_the_text_of_a_decimal_is_written_like_the_decimal(value: str) -> None:
-    texts, decimals = ValueWriter(), ValueWriter()
+    texts, decimals = DebeziumValueWriter(), DebeziumValueWriter()
     write = decimals.of(column("decimal(20,7)"))
     assert write is not None
     short = texts.shortcuts[read_decimal, texts.of(column("decimal(20,7)")) or str]
@@ -169,7 +169,7 @@ def test_the_text_of_a_decimal_is_written_like_the_decimal(value: str) -> None:
 
 @pytest.mark.parametrize("text", ["nan", "inf", "1_0", "", "a", "1.5.2", "0x1"])
 def test_text_that_is_no_decimal_is_refused(text: str) -> None:
-    writer = ValueWriter()
+    writer = DebeziumValueWriter()
     with pytest.raises(ValueError, match=r"decimal|number|convert"):
         writer._write_decimal_text(text)
 
@@ -182,7 +182,7 @@ MALFORMED = ["2026-01-15T10:20:30", "2026-01-15 10:20", "2026-01-15 24:00:00", "
 @pytest.mark.parametrize("text", MALFORMED)
 @pytest.mark.parametrize("kind", ["datetime", "datetime(6)", "timestamp", "timestamp(3)"])
 def test_text_that_is_no_datetime_is_refused(kind: str, text: str) -> None:
-    write = ValueWriter().of(column(kind))
+    write = DebeziumValueWriter().of(column(kind))
     assert write is not None
     with pytest.raises((ValueError, TypeError)):
         write(text)
@@ -209,7 +209,7 @@ def test_text_that_is_no_time_is_refused(text: str) -> None:
 def test_numbers_of_unknown_members_are_digits_and_counted(
     base: str, value: int | str, text: str, is_lost: bool
 ) -> None:
-    writer = ValueWriter()
+    writer = DebeziumValueWriter()
     write = writer.of(Column("state", ColumnType(base)))
     assert write is not None
     assert write(value) == text
@@ -330,4 +330,6 @@ def test_defaults(
     one = column(text, nullable=nullable, default=default)
     assert msgspec.json.encode(schema_default(one)) == msgspec.json.encode(in_schema)
     assert shown_default(one, "d") == in_ddl
-    assert msgspec.json.encode(null_default(one, ValueWriter().of(one))) == msgspec.json.encode(for_null)
+    assert msgspec.json.encode(null_default(one, DebeziumValueWriter().of(one))) == msgspec.json.encode(
+        for_null
+    )

@@ -25,8 +25,8 @@ from relay import (
 from relay.codecs.canal.ticdc.protocol import CODEC
 from relay.codecs.given_options import parse_options
 from relay.codecs.shared.large_messages import (
-    Compression,
     Decompression,
+    LargeMessageCompression,
     LargeMessageOptions,
     SizeLimit,
     claim_check_document,
@@ -47,7 +47,12 @@ NAME = "d55ba54b-8b70-4055-9b1a-5a0a902e71b8.json"
 EXTENSION = {"enable-tidb-extension": "true"}
 SMALL = EXTENSION | {"max-message-bytes": "2000"}
 PLAIN = b'{"id":1}'
-LZ4, SNAPPY, NONE, AUTO = Compression.LZ4, Compression.SNAPPY, Compression.NONE, Compression.AUTO
+LZ4, SNAPPY, NONE, AUTO = (
+    LargeMessageCompression.LZ4,
+    LargeMessageCompression.SNAPPY,
+    LargeMessageCompression.NONE,
+    LargeMessageCompression.AUTO,
+)
 #: The same DDL message as two writers compressed it: github.com/pierrec/lz4 (no content size, with a
 #: checksum) and golang/snappy.
 DDL_VALUE = b'{"q":"ALTER TABLE `t1` ADD COLUMN `c` INT","t":5}'
@@ -60,7 +65,7 @@ GO_SNAPPY = bytes.fromhex(
 )
 
 
-def read(data: bytes, setting: Compression) -> bytes:
+def read(data: bytes, setting: LargeMessageCompression) -> bytes:
     return decompressed("p", "part", data, setting, Decompression(Limits()))
 
 
@@ -91,9 +96,9 @@ def parsed(path: str) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------- compression
 
 
-@pytest.mark.parametrize("setting", list(Compression))
+@pytest.mark.parametrize("setting", list(LargeMessageCompression))
 @pytest.mark.parametrize("size", [1, 1000, 100_000])
-def test_what_is_compressed_comes_back(setting: Compression, size: int) -> None:
+def test_what_is_compressed_comes_back(setting: LargeMessageCompression, size: int) -> None:
     data = PLAIN * size
     assert read(compressed(data, setting), setting) == data
     assert read(compressed(data, setting), AUTO) == data
@@ -103,7 +108,7 @@ def test_what_is_compressed_comes_back(setting: Compression, size: int) -> None:
 @pytest.mark.parametrize(
     ("data", "setting"), [(GO_LZ4, LZ4), (GO_LZ4, AUTO), (GO_SNAPPY, SNAPPY), (GO_SNAPPY, AUTO)]
 )
-def test_what_go_compressed_is_read(data: bytes, setting: Compression) -> None:
+def test_what_go_compressed_is_read(data: bytes, setting: LargeMessageCompression) -> None:
     assert read(data, setting) == DDL_VALUE
 
 
@@ -118,7 +123,9 @@ def test_what_go_compressed_is_read(data: bytes, setting: Compression) -> None:
         b"\x05",
     ],
 )
-def test_what_is_not_compressed_as_the_setting_says_is_refused(data: bytes, setting: Compression) -> None:
+def test_what_is_not_compressed_as_the_setting_says_is_refused(
+    data: bytes, setting: LargeMessageCompression
+) -> None:
     with pytest.raises(Malformed, match="p: part: "):
         read(data, setting)
 
@@ -150,7 +157,7 @@ def test_a_block_that_says_it_is_huge_is_refused_before_there_is_memory_for_it()
 
 
 @pytest.mark.parametrize("setting", [LZ4, SNAPPY, AUTO])
-def test_what_grows_too_much_is_refused(setting: Compression) -> None:
+def test_what_grows_too_much_is_refused(setting: LargeMessageCompression) -> None:
     bomb = compressed(bytes(1 << 20), LZ4 if setting is AUTO else setting)
     assert (
         len(decompressed("p", "", bomb, setting, Decompression(Limits(decompressed_bytes=1 << 20))))
@@ -192,9 +199,9 @@ def test_every_message_is_written_compressed(variant: str) -> None:
     records = captured("ticdc/canal-json.tidb-extension/09_dml")
     translator = Translator(TICDC, TICDC, None, EXTENSION | {"large-message-handle-compression": variant})
     out = [produced.value or b"" for message in records for produced in translator.translate(message)]
-    assert without_time([json.loads(read(value, Compression(variant))) for value in out]) == without_time(
-        parsed("ticdc/canal-json.tidb-extension/09_dml")
-    )
+    assert without_time(
+        [json.loads(read(value, LargeMessageCompression(variant))) for value in out]
+    ) == without_time(parsed("ticdc/canal-json.tidb-extension/09_dml"))
 
 
 # ---------------------------------------------------------------- claim check, read
@@ -261,10 +268,12 @@ FULL = row_message({"id": "int", "a": "text"}, {"id": "1", "a": "x"}, _tidb={"co
 @pytest.mark.parametrize("setting", ["auto", "none", "lz4", "snappy"])
 @pytest.mark.parametrize("is_raw", [False, True])
 def test_objects_of_every_kind_are_opened(setting: str, is_raw: bool) -> None:
-    value = compressed(json.dumps(FULL).encode(), Compression(setting))
+    value = compressed(json.dumps(FULL).encode(), LargeMessageCompression(setting))
     data = value if is_raw else claim_check_document(None, value)
     stub = claim(NAME)
-    stub = ConsumerRecord("topic", 0, 0, 0, None, compressed(stub.value or b"", Compression(setting)))
+    stub = ConsumerRecord(
+        "topic", 0, 0, 0, None, compressed(stub.value or b"", LargeMessageCompression(setting))
+    )
     translator = Translator(
         TICDC, CANAL, {"claim-check-storage-uri": "/x", "large-message-handle-compression": setting}
     )

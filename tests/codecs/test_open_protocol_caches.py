@@ -13,7 +13,7 @@ from support import OPEN
 from relay import Translator
 from relay.catalog import Catalog
 from relay.codecs.given_options import parse_options
-from relay.codecs.open_protocol.decoder import Decoder
+from relay.codecs.open_protocol.decoder import OpenProtocolDecoder
 from relay.codecs.open_protocol.protocol import CODEC
 from relay.model.limits import Limits
 from relay.model.lookups import LookupCache
@@ -32,12 +32,12 @@ def wide(columns: int, table: str = "t", first: int = 0) -> Message:
     return row({"u": {"id": cell(3, 1, 11, h=True)} | cells}, tbl=table, ts=10)
 
 
-def decoder(cache_bytes: int) -> Decoder:
+def decoder(cache_bytes: int) -> OpenProtocolDecoder:
     options: Any = parse_options(CODEC, {}, "from.option")
-    return Decoder(options, LookupCache(Limits(cache_bytes=cache_bytes)))
+    return OpenProtocolDecoder(options, LookupCache(Limits(cache_bytes=cache_bytes)))
 
 
-def kept(of: Decoder) -> int:
+def kept(of: OpenProtocolDecoder) -> int:
     """About how many bytes are kept, by the number of columns."""
     return sum(1_900 * len(layout.declared) for table in of._rows._tables.values() for layout in table.kept)
 

@@ -27,7 +27,7 @@ from simple_support import (
 from support import CANAL, TICDC, record, row_message
 
 from relay import NotRepresentable, RowChange, SchemaChange, Translator
-from relay.codecs.simple.avro_bytes import AvroReader
+from relay.codecs.simple.avro_bytes import SimpleAvroReader
 from relay.codecs.simple.avro_values import read_of, read_value, write_of
 from relay.model.errors import Malformed
 from relay.model.events import ColumnType, TableId
@@ -79,7 +79,7 @@ def test_avro_has_no_bits_for_numbers_beyond_their_type(column_type: ColumnType,
 )
 def test_avro_has_the_extremes_of_every_type(column_type: ColumnType, number: int) -> None:
     data = write_of(column_type, UTC, "UTC", lambda: None)(number)
-    assert read_of(column_type, UTC)(read_value(AvroReader(data))) == number
+    assert read_of(column_type, UTC)(read_value(SimpleAvroReader(data))) == number
 
 
 @pytest.mark.parametrize("base", ["float", "double"])

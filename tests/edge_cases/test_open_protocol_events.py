@@ -36,7 +36,7 @@ from relay import (
     TableId,
     Translator,
 )
-from relay.codecs.shared.large_messages import Compression, compressed
+from relay.codecs.shared.large_messages import LargeMessageCompression, compressed
 from relay.model.errors import MessageTooLarge
 from relay.model.lookups import ClaimCheck
 
@@ -169,7 +169,10 @@ def test_a_block_that_says_it_is_huge() -> None:
 @CASES.covers("L04")
 @pytest.mark.parametrize("setting", ["lz4", "snappy"])
 def test_every_value_of_a_batch_is_compressed_by_itself(setting: str) -> None:
-    small = [(key, compressed(json.dumps(given).encode(), Compression(setting))) for key, given in BATCH]
+    small = [
+        (key, compressed(json.dumps(given).encode(), LargeMessageCompression(setting)))
+        for key, given in BATCH
+    ]
     assert written([framed(*small)], reading={}) == written([framed(*BATCH)])
     assert written([framed(*small)], reading=reading(setting)) == written([framed(*BATCH)])
     (out,) = Translator(OPEN, OPEN, None, reading(setting) | {"max-batch-size": "3"}).translate(

@@ -41,7 +41,7 @@ from relay import (
     TableId,
     Translator,
 )
-from relay.codecs.simple.avro_bytes import AvroReader, avro_long, avro_text
+from relay.codecs.simple.avro_bytes import SimpleAvroReader, avro_long, avro_text
 from relay.codecs.simple.avro_wire import AvroWire
 from relay.model.errors import DefinitionMissing, Malformed, UnsupportedMessage
 from relay.model.events import ColumnType, DdlKind
@@ -479,7 +479,7 @@ def test_columns_may_have_the_names_of_members(target: str) -> None:
 def test_a_long_that_is_cut_off_is_refused() -> None:
     for data in (b"", b"\x80", b"\xff" * 10 + b"\x01"):
         with pytest.raises(ValueError, match=r"cut off|beyond 64 bits"):
-            AvroReader(data).long()
+            SimpleAvroReader(data).long()
 
 
 def test_rows_before_a_truncate_have_the_id_before_it() -> None:

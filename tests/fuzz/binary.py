@@ -22,7 +22,7 @@ from fuzz.statements import is_statement, mutated_statement
 from fuzz.words import DATES, NUMBERS, TEXTS, canary, type_word
 from relay import ConsumerRecord
 from relay.codecs.canal.canal_protobuf.protobuf import fields
-from relay.codecs.simple.avro_bytes import AvroReader
+from relay.codecs.simple.avro_bytes import SimpleAvroReader
 from relay.model.avro_types import AvroType, parse_types
 from relay.model.errors import ServiceError
 from relay.model.lookups import SchemaById
@@ -103,7 +103,7 @@ def decoded(data: bytes, chance: random.Random | None = None) -> Decoded | None:
         return Decoded(b"", _packet(data, chance), _as_protobuf)
     head = data[:_HEAD] if data[:1] == b"\0" else b""
     for size, avro in ((len(head), _registered(int.from_bytes(head[1:], "big"))), (0, _simple())):
-        root = None if avro is None else _whole(avro, AvroReader(data, size))
+        root = None if avro is None else _whole(avro, SimpleAvroReader(data, size))
         if root is not None:
             return Decoded(data[:size], root, _as_avro)
     return None
@@ -113,7 +113,7 @@ def decoded(data: bytes, chance: random.Random | None = None) -> Decoded | None:
 _HEAD, _PACKET = 5, b"\x18\x07"
 
 
-def _whole(avro: AvroType, reader: AvroReader) -> Node | None:
+def _whole(avro: AvroType, reader: SimpleAvroReader) -> Node | None:
     try:
         root = _avro(avro, reader, "")
     except (ValueError, RecursionError):
@@ -141,7 +141,7 @@ def _simple() -> AvroType:
 # ---------------------------------------------------------------- Avro
 
 
-def _avro(avro: AvroType, reader: AvroReader, name: str) -> Node:
+def _avro(avro: AvroType, reader: SimpleAvroReader, name: str) -> Node:
     """A value of a type. Raises ValueError."""
     kind, found = avro.kind, Node(avro.kind, name=name, type=avro)
     if kind in {"int", "long", "enum"}:
@@ -167,7 +167,7 @@ _SIZES: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _STRING: Final = AvroType("string")
 
 
-def _item(items: AvroType, reader: AvroReader, *, has_names: bool) -> Node:
+def _item(items: AvroType, reader: SimpleAvroReader, *, has_names: bool) -> Node:
     if not has_names:
         return _avro(items, reader, "")
     name = _avro(_STRING, reader, "name")

@@ -42,7 +42,7 @@ from relay import ConsumerRecord
 from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import AvroReader, AvroWriter, Engine, Message, Run, Translation
 from relay.templates.ops import LOSS, Frames, Marker, Template
-from relay.templates.scanning import Token, parsed
+from relay.templates.scanning import JsonToken, parsed
 from relay.templates.tracing import NotTemplatable
 
 ROOT = Path(__file__).parents[2]
@@ -88,7 +88,7 @@ class Parts:
         for part, text in (("key", record.key), ("value", record.value)):
             self._documents += _documents(part, text or b"")
         self.places: list[RecordPosition] = []
-        self._objects: list[tuple[int, list[Token]]] = []
+        self._objects: list[tuple[int, list[JsonToken]]] = []
         for number, (_, _, text, _) in enumerate(self._documents):
             self._find(number, text)
 
@@ -166,7 +166,7 @@ def _edited(text: bytes, edits: Sequence[Edit]) -> bytes:
     return b"".join([*pieces, text[at:]])
 
 
-def _with_other_members(text: bytes, members: list[Token], chance: random.Random) -> bytes:
+def _with_other_members(text: bytes, members: list[JsonToken], chance: random.Random) -> bytes:
     """The text with an object's members changed: gone, twice, in another order, with white space."""
     texts = [text[member.name_start : member.end] for member in members]
     roll, at = chance.random(), chance.randrange(len(texts))

@@ -26,7 +26,7 @@ from relay.cli.playground import server as command
 from relay.cli.playground import server as module
 from relay.cli.playground.catalog import catalog, examples
 from relay.cli.playground.server import MOST_BYTES, PlaygroundServer, address
-from relay.cli.playground.translation import Request, answer
+from relay.cli.playground.translation import TranslationRequest, answer
 from relay.model.errors import AddressUnavailable
 from relay.service.observe.pages import Page
 
@@ -189,7 +189,7 @@ async def test_a_body_that_does_not_end_is_not_waited_for(
 
 
 async def test_a_bug_is_an_answer_without_values(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: Request) -> dict[str, Any]:
+    def broken(_: TranslationRequest) -> dict[str, Any]:
         raise RuntimeError("secret value of a row")
 
     monkeypatch.setattr(module, "answer", broken)
@@ -278,7 +278,7 @@ def test_every_field_of_the_page_has_a_label() -> None:
 
 def test_the_page_asks_for_what_the_answer_has() -> None:
     """A member that is renamed on one side only would show as nothing."""
-    found = answer(Request(source=TICDC, target=CANAL, message=REQUEST["message"]))
+    found = answer(TranslationRequest(source=TICDC, target=CANAL, message=REQUEST["message"]))
     record = found["records"][0]
     used = {
         name: set(re.findall(rf"\b{name}\.([a-z_]+)", PAGE)) for name in ("found", "record", "out", "loss")

@@ -17,7 +17,7 @@ from relay.cli.commands import app
 from relay.cli.playground import translation
 from relay.cli.playground.catalog import Example, catalog, examples
 from relay.cli.playground.pasted import records_in
-from relay.cli.playground.translation import MOST_RECORDS, Request, answer, encoded, part
+from relay.cli.playground.translation import MOST_RECORDS, TranslationRequest, answer, encoded, part
 from relay.codecs import BUILT_IN
 from relay.io.record_lines import format_record
 
@@ -38,7 +38,7 @@ def schemas(protocol: str) -> str:
 def asked(source: str, target: str, message: str, **more: Any) -> dict[str, Any]:
     """The answer as the page gets it."""
     found: dict[str, Any] = json.loads(encoded(answer(msgspec.convert(
-        {"from": source, "to": target, "message": message, **more}, Request
+        {"from": source, "to": target, "message": message, **more}, TranslationRequest
     ))))  # fmt: skip
     return found
 

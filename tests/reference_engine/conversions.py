@@ -339,12 +339,12 @@ def _rounded(write: Write, lost: list[Any]) -> Write:
 
 
 def _ticdc_rounded() -> Write:
-    writer = ticdc.ValueWriter()
+    writer = ticdc.DebeziumValueWriter()
     return _rounded(_some(writer.of(Column("", ColumnType("decimal")))), writer.lost)
 
 
 def _debezium_rounded() -> Write:
-    writer = debezium.ValueWriter(DebeziumOptions(decimal_handling_mode="double"))
+    writer = debezium.NativeValueWriter(DebeziumOptions(decimal_handling_mode="double"))
     return _rounded(_some(writer.of(Column("", ColumnType("decimal")))), writer.lost)
 
 
@@ -363,7 +363,7 @@ def _no_date(token: bytes, shortest: int, longest: int) -> Write:
 
 
 def _ticdc(base: str, length: int | None = None) -> Write:
-    writer = ticdc.ValueWriter()
+    writer = ticdc.DebeziumValueWriter()
     write = writer.of(Column("", ColumnType(base, length=length)))
     return _lossless(write, writer.lost, writer.too_fine)
 
@@ -393,7 +393,7 @@ def _label_writer(base: str) -> Callable[..., Write]:
 
 
 def _debezium(column_type: ColumnType, **options: Any) -> Write:
-    writer = debezium.ValueWriter(DebeziumOptions(**options))
+    writer = debezium.NativeValueWriter(DebeziumOptions(**options))
     return _lossless(writer.of(Column("", column_type)), writer.lost)
 
 
@@ -411,7 +411,7 @@ def _datetime_units(up: int, down: int) -> Write:
 
 
 def _flat(base: str, *, is_iso: bool, has_calendar: int) -> Write:
-    writer = flat.ValueWriter(
+    writer = flat.FlatValueWriter(
         flat.Forms(
             text_decimals=False,
             base64=False,
@@ -442,7 +442,7 @@ def _calendar() -> Write:
 
 
 def _maxwell(base: str, *, has_nulls: bool = True) -> Write:
-    writer = maxwell.ValueWriter(has_null_dates=False, has_nulls=has_nulls)
+    writer = maxwell.MaxwellValueWriter(has_null_dates=False, has_nulls=has_nulls)
     return _lossless(writer.of(Column("", ColumnType(base))), writer.lost)
 
 
@@ -455,7 +455,7 @@ def _null_document(text: str) -> msgspec.Raw:
 
 
 def _set_list(members: tuple[str, ...]) -> Write:
-    writer = maxwell.ValueWriter(has_null_dates=False, has_nulls=True)
+    writer = maxwell.MaxwellValueWriter(has_null_dates=False, has_nulls=True)
     write = writer.of(Column("", ColumnType("set", members=members)))
     return functools.partial(_of_type, int, _lossless(write, writer.lost))
 

@@ -9,7 +9,7 @@ import pytest
 from fake_registry import FakeRegistry, serving
 
 from relay.config import Config
-from relay.service.check.findings import State
+from relay.service.check.findings import CheckState
 from relay.service.check.registries import registry_findings
 
 TEXT = '{"type":"record","name":"R","fields":[]}'
@@ -44,7 +44,7 @@ def config(
     )
 
 
-def said(given: Config) -> list[tuple[State, str]]:
+def said(given: Config) -> list[tuple[CheckState, str]]:
     return [(each.state, each.said) for each in registry_findings(given)]
 
 
@@ -52,9 +52,9 @@ def test_a_registry_in_which_schemas_may_be_registered(fake: FakeRegistry) -> No
     fake.add("out-value", TEXT)
     fake.compatibility["out-value"] = "NONE"
     assert said(config(fake.url)) == [
-        (State.OK, "answers, 1 subject"),
-        (State.OK, "answers, 1 subject"),
-        (State.OK, "registering allowed"),
+        (CheckState.OK, "answers, 1 subject"),
+        (CheckState.OK, "answers, 1 subject"),
+        (CheckState.OK, "registering allowed"),
     ]
     assert fake.subjects == {"out-value": [1]}
 
@@ -89,10 +89,10 @@ def test_subjects_are_those_that_rows_would_have(
     given = config(fake.url, to, options, topic)
     fake.add(other, TEXT)
     *_, last = said(given)
-    assert (last[0], fake.registrations()) == (State.UNTESTED, [])
+    assert (last[0], fake.registrations()) == (CheckState.UNTESTED, [])
     fake.add(subject, TEXT)
     *_, allowed, rule = said(given)
-    assert allowed == (State.OK, "registering allowed")
+    assert allowed == (CheckState.OK, "registering allowed")
     assert rule[1].startswith(f"compatibility of {subject} is BACKWARD")
 
 
@@ -103,26 +103,26 @@ def test_subjects_of_others_are_left_alone_where_all_look_like_those_of_tables(
     fake.add("billing_x-value", TEXT)
     fake.add("billing.x-value", TEXT)
     *_, last = said(config(fake.url, "debezium-avro", {}, topic))
-    assert (last[0], fake.registrations()) == (State.UNTESTED, [])
+    assert (last[0], fake.registrations()) == (CheckState.UNTESTED, [])
 
 
 def test_topics_of_rules_have_subjects_too(fake: FakeRegistry) -> None:
     given = config(fake.url, "ticdc-avro", topics=[{"match": "shop.*", "topic": "big.{table}"}])
     fake.add("big_orders-value", TEXT)
     *_, allowed, _ = said(given)
-    assert allowed == (State.OK, "registering allowed")
+    assert allowed == (CheckState.OK, "registering allowed")
 
 
 def test_rules_that_stop_relay_are_noted(fake: FakeRegistry) -> None:
     fake.add("out-value", TEXT)
     (*_, note) = said(config(fake.url))
-    assert note[0] is State.NOTE
+    assert note[0] is CheckState.NOTE
     assert note[1].startswith("compatibility of out-value is BACKWARD: some changes of tables")
 
 
 def test_a_registry_without_subjects_of_the_route_leaves_it_open(fake: FakeRegistry) -> None:
     (*_, last) = said(config(fake.url))
-    assert last[0] is State.UNTESTED
+    assert last[0] is CheckState.UNTESTED
     assert fake.registrations() == []
 
 
@@ -134,7 +134,7 @@ def test_what_may_not_be_registered_fails(fake: FakeRegistry) -> None:
         (403, {"error_code": 40301, "message": "no"}),
     ]
     found = said(config(fake.url))
-    assert [state for state, _ in found[:3]] == [State.OK, State.OK, State.FAILED]
+    assert [state for state, _ in found[:3]] == [CheckState.OK, CheckState.OK, CheckState.FAILED]
     assert "registering is not allowed" in found[2][1]
 
 
@@ -142,11 +142,11 @@ def test_without_registering_nothing_is_tried(fake: FakeRegistry) -> None:
     fake.add("out-value", TEXT)
     fake.compatibility["out-value"] = "NONE"
     found = said(config(fake.url, register_schemas=False))
-    assert found[-1][0] is State.NOTE
+    assert found[-1][0] is CheckState.NOTE
     assert fake.registrations() == []
 
 
 def test_a_registry_that_is_away_fails() -> None:
     found = said(config("http://127.0.0.1:9"))
-    assert [state for state, _ in found] == [State.FAILED, State.FAILED]
+    assert [state for state, _ in found] == [CheckState.FAILED, CheckState.FAILED]
     assert "Connection refused" in found[0][1]

@@ -10,7 +10,7 @@ from aiokafka.conn import AIOKafkaConnection
 from secured_support import PASSWORD, SECRETS, USER, Secured, brokers_of, security_of, token
 from servers_support import talking
 
-from relay.config import Security
+from relay.config import SecurityConfig
 from relay.config.addresses import parse_server
 from relay.demo.kafka import free_ports
 from relay.service.check import connectivity
@@ -20,7 +20,7 @@ from relay.service.check.route import diagnosis
 pytestmark = pytest.mark.kafka
 
 
-async def unreachable(servers: str, security: Security) -> Unreachable:
+async def unreachable(servers: str, security: SecurityConfig) -> Unreachable:
     """Why the only address cannot be used."""
     address = parse_server(servers)
     with pytest.raises(Unreachable) as raised:
@@ -30,7 +30,7 @@ async def unreachable(servers: str, security: Security) -> Unreachable:
     return raised.value
 
 
-def tls(secured: Secured, **settings: str) -> Security:
+def tls(secured: Secured, **settings: str) -> SecurityConfig:
     return security_of(**({"protocol": "SSL", "ca_file": str(secured.folder / "ca.pem")} | settings))
 
 
@@ -43,7 +43,7 @@ async def test_an_unknown_host(protocol: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_no_broker(host: str) -> None:
     (port,) = free_ports(1)
-    problem = await unreachable(f"{host}:{port}", Security())
+    problem = await unreachable(f"{host}:{port}", SecurityConfig())
     assert problem.what == "nothing listens there (connection refused)"
 
 
@@ -66,7 +66,7 @@ async def test_plain_text_and_tls_are_distinguished(secured: Secured) -> None:
     problem = await unreachable(secured.address("SASL_PLAIN"), secured.security(mechanism="PLAIN"))
     assert 'protocol = "SASL_PLAINTEXT"' in problem.hint
     for listener in ("MUTUAL", "SASL_SSL"):
-        problem = await unreachable(secured.address(listener), Security())
+        problem = await unreachable(secured.address(listener), SecurityConfig())
         assert problem.what == "the broker speaks TLS, but protocol is PLAINTEXT"
         assert 'protocol = "SSL"' in problem.hint
 
@@ -142,7 +142,7 @@ async def test_sasl_where_there_is_none_and_none_where_there_is(secured: Secured
         == "the broker requires SASL (OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), but protocol is SSL"
     )
     assert 'set protocol = "SASL_SSL"' in problem.hint
-    problem = await unreachable(secured.address("SASL_PLAIN"), Security())
+    problem = await unreachable(secured.address("SASL_PLAIN"), SecurityConfig())
     assert problem.what == "the broker requires SASL (PLAIN), but protocol is PLAINTEXT"
 
 

@@ -18,7 +18,7 @@ from service.resilience_support import MODES, Echo, committed, has_logged, logge
 from relay.demo.kafka import Cluster
 from relay.io.kafka.fetched import relay_records
 from relay.io.kafka.requests import StableOffsetsRequest
-from relay.service.check.findings import State
+from relay.service.check.findings import CheckState
 from relay.service.check.route import preflight
 
 pytestmark = pytest.mark.kafka
@@ -183,6 +183,6 @@ async def test_transactions_longer_than_brokers_allow_fail_the_check(
         source, target = await kafka.topic(2), await kafka.topic(2)
         config = make_config(source, target, source_bootstrap_servers=servers, **MODES["exactly-once"])
         found = await preflight(config, clusters_of(config))
-    (problem,) = [each for each in found if each.state is State.FAILED]
+    (problem,) = [each for each in found if each.state is CheckState.FAILED]
     assert "transaction.max.timeout.ms of the brokers is 20000" in problem.said
     assert "lower delivery_timeout_seconds in [delivery]" in problem.said

@@ -26,7 +26,7 @@ from relay.io.kafka.sink import KafkaSink
 from relay.io.kafka.source import KafkaSource
 from relay.io.kafka.whole_topic import WholeTopic
 from relay.model.records import ConsumerRecord, ProducerRecord
-from relay.service.check.findings import State
+from relay.service.check.findings import CheckState
 from relay.service.check.route import preflight
 
 pytestmark = pytest.mark.kafka
@@ -200,7 +200,7 @@ async def test_such_a_loop_is_seen_before_the_start(kafka: Any, make_config: Any
     topic = await kafka.topic(1)
     other = kafka.bootstrap_servers.replace("127.0.0.1", "localhost")
     config = make_config(topic, topic, target_bootstrap_servers=other, schema_history_topic="")
-    wrong = [each for each in await preflight(config, clusters_of(config)) if each.state is State.FAILED]
+    wrong = [each for each in await preflight(config, clusters_of(config)) if each.state is CheckState.FAILED]
     assert [each.subject for each in wrong] == [f"target topic {topic}"]
     assert "relay would read what it writes" in wrong[0].said
 

@@ -9,7 +9,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from relay.config.kafka import start_settings
-from relay.config.tables import Source
+from relay.config.tables import SourceConfig
 from relay.io.kafka.positions import COMMIT_TS_MARGIN_MS as MARGIN_MS
 from relay.io.kafka.positions import start_offsets
 from relay.io.kafka.settings import StartSettings
@@ -30,7 +30,7 @@ async def consumer(broker: str) -> AsyncIterator[Any]:
 
 
 def start_of(broker: str, topic: str, **settings: Any) -> StartSettings:
-    return start_settings(Source(bootstrap_servers=broker, topics=(topic,), group_id="g", **settings))
+    return start_settings(SourceConfig(bootstrap_servers=broker, topics=(topic,), group_id="g", **settings))
 
 
 async def filled(kafka: Any, *partitions: list[int]) -> str:

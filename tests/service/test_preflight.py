@@ -18,7 +18,7 @@ from relay.config import Config
 from relay.demo.kafka import free_ports
 from relay.io.kafka.requests import Operation
 from relay.service.check import connectivity
-from relay.service.check.findings import Finding, State
+from relay.service.check.findings import CheckState, Finding
 from relay.service.check.route import preflight
 
 pytestmark = pytest.mark.kafka
@@ -34,11 +34,11 @@ async def probed(config: Config) -> list[Finding]:
 
 
 def failed(found: Sequence[Finding]) -> list[str]:
-    return [f"{each.subject}: {each.said}" for each in found if each.state is State.FAILED]
+    return [f"{each.subject}: {each.said}" for each in found if each.state is CheckState.FAILED]
 
 
 def ok(found: Sequence[Finding]) -> list[str]:
-    return [f"{each.subject}: {each.said}" for each in found if each.state is State.OK]
+    return [f"{each.subject}: {each.said}" for each in found if each.state is CheckState.OK]
 
 
 async def until_probed(config: Config, good: Callable[[list[Finding]], bool]) -> list[Finding]:
@@ -62,8 +62,10 @@ async def test_a_route_that_can_run(secured: Secured) -> None:
     # A source whose DDL is in every partition, since without a history there would be a note about waiting.
     route = {"from": "ticdc-open-protocol", "to": "canal-json"}
     config = secured.config("SASL_SSL", source, target, secured.security(), route=route)
-    found = await until_probed(config, lambda found: sum(each.state is not State.OK for each in found) == 1)
-    (untested,) = [str(each) for each in found if each.state is not State.OK]
+    found = await until_probed(
+        config, lambda found: sum(each.state is not CheckState.OK for each in found) == 1
+    )
+    (untested,) = [str(each) for each in found if each.state is not CheckState.OK]
     assert untested == f"untested  source messages of {source}: there is none yet, so the format is unknown"
     assert ok(found) == [
         f"source and target {secured.address('SASL_SSL')}: answers with SASL_SSL, logged in with SCRAM-SHA-512 as {USER}",
@@ -167,13 +169,13 @@ async def test_a_topic_whose_settings_may_not_be_read_is_noted(secured: Secured)
     config = secured.config("SASL_SSL", source, target, secured.security())
     found = await until_probed(config, lambda found: any("DESCRIBE_CONFIGS" in each.said for each in found))
     (note,) = [each for each in found if "DESCRIBE_CONFIGS" in each.said]
-    assert note.state is State.UNTESTED
+    assert note.state is CheckState.UNTESTED
 
 
 async def test_oddities_of_a_topic_are_noted(secured: Secured) -> None:
     source, target = await secured.topic(), await secured.topic(max_message_bytes="1000")
     found = await probed(secured.config("PLAINTEXT", source, target, None))
-    (note,) = [each for each in found if each.state is State.NOTE]
+    (note,) = [each for each in found if each.state is CheckState.NOTE]
     assert note.subject == f"target topic {target}"
     assert "takes 1000 bytes, less than max_batch_bytes" in note.said
 
@@ -194,7 +196,7 @@ async def test_rows_that_may_overtake_their_ddl_are_noted(
     topic, target = await secured.topic(partitions), await secured.topic(partitions)
     tables = {"route": {"from": source, "to": "ticdc-canal-json"}, "schema": schema}
     found = await probed(secured.config("PLAINTEXT", topic, target, None, **tables))
-    notes = [each.said for each in found if each.state is State.NOTE and topic in each.subject]
+    notes = [each.said for each in found if each.state is CheckState.NOTE and topic in each.subject]
     assert [note.startswith("DDL is in partition 0 alone") for note in notes] == [True] * is_noted
 
 
@@ -204,7 +206,7 @@ async def test_rows_that_may_overtake_the_ddl_of_another_topic_are_noted(secured
     config = secured.config("PLAINTEXT", rows, target, None, route=route)
     topics = config.source.model_copy(update={"topics": (rows, first)})
     found = await probed(config.model_copy(update={"source": topics}))
-    (note,) = [each for each in found if each.state is State.NOTE and "DDL" in each.said]
+    (note,) = [each for each in found if each.state is CheckState.NOTE and "DDL" in each.said]
     assert note.subject == f"source topic {rows}"
     assert note.said.startswith(f"DDL is in {first}, and rows do not wait for it (wait_for_ddl = ")
 
@@ -250,7 +252,7 @@ async def test_an_unreachable_advertised_address_is_reported_precisely(secured: 
     assert others == []
     # Results from the first broker are reported nevertheless.
     assert f"source topic {source}: 1 partition, READ allowed" in ok(found)
-    untested = [each for each in found if each.state is State.UNTESTED]
+    untested = [each for each in found if each.state is CheckState.UNTESTED]
     assert [each.subject for each in untested] == [f"source group g-{source}"]
     assert f"{lost}, cannot be reached" in untested[0].said
 
@@ -308,7 +310,7 @@ async def test_a_broker_older_than_the_question_leaves_permissions_untested(
     source, target = await secured.topic(), await secured.topic()
     found = await probed(secured.config("PLAINTEXT", source, target, None))
     assert failed(found) == []
-    untested = [f"{each.subject}: {each.said}" for each in found if each.state is State.UNTESTED]
+    untested = [f"{each.subject}: {each.said}" for each in found if each.state is CheckState.UNTESTED]
     assert untested == [
         f"source topic {source}: 1 partition; the broker, unlike Kafka since 2.3, does not report whether READ is allowed",
         f"source group g-{source}: the broker, unlike Kafka since 2.3, does not report whether READ is allowed",

@@ -24,7 +24,7 @@ from service.resilience_support import (
     slow_polls,
 )
 
-from relay.config import Security
+from relay.config import SecurityConfig
 from relay.demo.kafka import Cluster
 from relay.service.check.route import diagnosis
 
@@ -169,7 +169,7 @@ async def awake(servers: str) -> None:
 
     At first they answer from what they knew; then the controller finds that no broker has reported for long.
     """
-    brokers = brokers_of(Security(), servers)
+    brokers = brokers_of(SecurityConfig(), servers)
     good_since = time.monotonic()
     async with asyncio.timeout(60):
         while time.monotonic() - good_since < SETTLED_SECONDS:

@@ -17,7 +17,7 @@ from relay.io.kafka.ports import Undelivered
 from relay.io.kafka.requests import Operation
 from relay.model.errors import BrokerUnavailable
 from relay.service import app
-from relay.service.check.findings import State
+from relay.service.check.findings import CheckState
 from relay.service.check.reasons import with_reasons
 from relay.service.check.route import preflight
 
@@ -47,7 +47,7 @@ class Login:
         async def is_granted() -> bool:
             found = await preflight(config, clusters_of(config))
             # The contents of an empty topic cannot be checked.
-            return all(each.state in {State.OK, State.UNTESTED} for each in found)
+            return all(each.state in {CheckState.OK, CheckState.UNTESTED} for each in found)
 
         await self.kafka.until(is_granted)
         return config

@@ -35,7 +35,7 @@ from secured_support import (
 )
 from servers_support import Idp, serving
 
-from relay.config import Config, Security
+from relay.config import Config, SecurityConfig
 from relay.io.kafka.requests import Operation
 from relay.model.errors import ConfigError
 
@@ -43,7 +43,7 @@ SECRET = "client-battery"
 KEY_PASSWORD = "key-battery"
 
 
-def problems(security: Security) -> list[str]:
+def problems(security: SecurityConfig) -> list[str]:
     with pytest.raises(ConfigError) as raised:
         arguments_of(security)
     assert not any(secret in str(raised.value) for secret in SECRETS)
@@ -77,7 +77,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_plain_text_needs_nothing_else() -> None:
-    assert arguments_of(Security()) == {"security_protocol": "PLAINTEXT"}
+    assert arguments_of(SecurityConfig()) == {"security_protocol": "PLAINTEXT"}
 
 
 def test_tls_alone_has_a_context_and_no_login(own: Path) -> None:
@@ -125,7 +125,7 @@ def test_settings_do_not_show_their_secrets(tmp_path: Path) -> None:
 
 
 def test_own_certificate_is_loaded(own: Path) -> None:
-    def given(**settings: str) -> Security:
+    def given(**settings: str) -> SecurityConfig:
         return security_of(protocol="SSL", certificate_file=str(own / "certificate.pem"), **settings)
 
     assert arguments_of(given(key_file=str(own / "key.pem")))

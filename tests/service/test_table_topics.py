@@ -22,7 +22,7 @@ from relay.config.kafka import source_cluster, target_cluster
 from relay.config.wiring import translator_of
 from relay.core.batching import Joiner
 from relay.io.kafka.clients import Clusters
-from relay.service.check.findings import State
+from relay.service.check.findings import CheckState
 from relay.service.check.route import preflight
 from relay.service.observe.report import summary
 from relay.topics.startup import check_topics
@@ -239,7 +239,7 @@ async def test_check_says_what_becomes_of_them(
     config = make_config(source, "{topic}.{table}", target_create_topics=creates)
     clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
     found = await preflight(config, clusters)
-    assert [str(each) for each in found if each.state is State.FAILED] == []
+    assert [str(each) for each in found if each.state is CheckState.FAILED] == []
     (finding,) = [each for each in found if each.subject == "target topics {topic}.{table}"]
     assert finding.said.startswith(said)
 

@@ -22,7 +22,7 @@ from wrong_kernel_support import wrong_kernel
 from relay.demo.kafka import java_binary
 from relay.model.errors import Malformed, RelayError, ServiceError
 from spark_backfill.command import main
-from spark_backfill.counts import Counts
+from spark_backfill.counts import BackfillCounts
 from spark_backfill.spark_errors import explained
 from spark_backfill.spark_log import INHERITED
 from spark_backfill.task_errors import STOP_MARK, RecordStopped, Stopped
@@ -472,7 +472,7 @@ def test_a_summary_that_cannot_be_written_hides_no_error(
     file = tmp_path / "later"
 
     class Failing:
-        counts = Counts()
+        counts = BackfillCounts()
 
         def __init__(self, *_: Any) -> None:
             pass

@@ -11,7 +11,7 @@ from spark.backfills import config_for, lines_in
 from support import DATA
 
 from relay.model.errors import TooManyFailures
-from spark_backfill.counts import Counts, as_document
+from spark_backfill.counts import BackfillCounts, as_document
 from spark_backfill.first_records import ratio_exceeded
 from spark_backfill.job import from_files
 
@@ -69,7 +69,7 @@ def test_a_statement_about_a_database_is_counted_by_its_name(spark: Any, tmp_pat
 
 
 def test_few_failures_are_no_share() -> None:
-    counts = Counts()
+    counts = BackfillCounts()
     for _ in range(19):
         counts.count_failed("skipped", "decode.malformed")
     assert ratio_exceeded(config_for("in", "out", errors=SKIP), counts) == ""

@@ -21,7 +21,7 @@ from relay.config import Config
 from relay.config.choices import InputFormat
 from relay.config.wiring import translator_of
 from relay.io.record_lines import format_record
-from spark_backfill.counts import Counts
+from spark_backfill.counts import BackfillCounts
 from spark_backfill.files import read_files
 from spark_backfill.job import from_files
 from spark_backfill.schema_pass import _matches_in_line, find_ddl
@@ -181,7 +181,7 @@ def test_one_partition_is_split_over_many_tasks(spark: Any, tmp_path: Path) -> N
         for record in map(_parsed, expected[place])
     ]
     assert lines_in(tmp_path / "back") == relayed(again, back)
-    assert isinstance(counts, Counts)
+    assert isinstance(counts, BackfillCounts)
 
 
 def test_offsets_are_counted_as_longs(spark: Any) -> None:

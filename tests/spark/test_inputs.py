@@ -24,7 +24,7 @@ from relay import ConsumerRecord, Translator
 from relay.config.choices import InputFormat
 from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError, Malformed
-from spark_backfill.counts import Counts, Parts
+from spark_backfill.counts import BackfillCounts, Parts
 from spark_backfill.files import as_records, input_problems, read_files
 from spark_backfill.frames import RECORDS, Columns, record_batch
 from spark_backfill.job import empty_catalog, from_files
@@ -321,7 +321,9 @@ def test_inputs_that_are_missing_are_seen_without_spark(path: str, is_missing: b
     assert found == [("backfill.input", f"there is no file to read in {named}")] * is_missing
 
 
-def run(config: Any, records: list[ConsumerRecord], bounds: Bounds | None = None) -> tuple[list[Any], Counts]:
+def run(
+    config: Any, records: list[ConsumerRecord], bounds: Bounds | None = None
+) -> tuple[list[Any], BackfillCounts]:
     """One task, without Spark."""
     counted: list[Parts] = []
     catalog: Any = SimpleNamespace(value=empty_catalog())

@@ -13,13 +13,13 @@ from spark.backfills import config_for
 from support import TICDC, captured, record, row_message
 
 from relay import ConsumerRecord, Translator
-from relay.config import Security
+from relay.config import SecurityConfig
 from relay.config.kafka import security_settings
 from relay.config.wiring import translator_of
 from relay.io.kafka.settings import ClusterSettings
 from relay.model.errors import ConfigError
 from spark_backfill.brokers import client_options
-from spark_backfill.counts import Counts, CountsParam, total
+from spark_backfill.counts import BackfillCounts, CountsParam, total
 from spark_backfill.frames import Columns, record_batch
 from spark_backfill.job import empty_catalog
 from spark_backfill.schema_pass import learn_ddl, with_times
@@ -36,7 +36,7 @@ def test_records_go_through_columns_unchanged() -> None:
 
 
 def test_a_task_that_ran_twice_counts_once() -> None:
-    first, again, other = Counts(), Counts(), Counts()
+    first, again, other = BackfillCounts(), BackfillCounts(), BackfillCounts()
     first.count_read([record(b"x", 3), record(b"y", 4)])
     again.count_read([record(b"x", 3), record(b"y", 4)])
     other.count_read([record(b"z", 9), record(b"z", 0, partition=1)])
@@ -136,7 +136,9 @@ def test_tls_and_sasl_are_the_java_clients(tmp_path: Path) -> None:
         "password": 'a"b\\',
         "ca_file": str(ca),
     }
-    cluster = ClusterSettings("b:1", security_settings(Security.model_validate(keys), "source.security"))
+    cluster = ClusterSettings(
+        "b:1", security_settings(SecurityConfig.model_validate(keys), "source.security")
+    )
     assert client_options(cluster) == {
         "bootstrap.servers": "b:1",
         "security.protocol": "SASL_SSL",

@@ -19,7 +19,7 @@ from relay.config import Config
 from relay.config.wiring import translator_of
 from relay.model.errors import ConfigError, Malformed, RecordsGone
 from relay.model.events import SchemaChange
-from spark_backfill.counts import Counts, as_document, as_text
+from spark_backfill.counts import BackfillCounts, as_document, as_text
 from spark_backfill.job import from_files
 from spark_backfill.ticdc_layout import (
     RecordPosition,
@@ -294,7 +294,7 @@ def test_the_newest_file_of_each_table_says_how_far_a_folder_was_read() -> None:
     ]
     assert newest(in_order(paths)) == [paths[-1]]
     assert newest(in_order([*paths, *others])) == others[:3]
-    counts = Counts(last_files=[f"d/t{number}/5/CDC000001.json" for number in range(25)])
+    counts = BackfillCounts(last_files=[f"d/t{number}/5/CDC000001.json" for number in range(25)])
     assert as_text(counts, 1.0)[-2:] == ["  up to  d/t19/5/CDC000001.json", "  and 5 more files"]
 
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from spark.test_topics import contents, expected_of, of_topic, topics_config
 
-from relay.config import Security
+from relay.config import SecurityConfig
 from relay.config.kafka import security_settings, source_cluster
 from relay.demo.kafka import JAVA_OPTIONS, Node, NodeOptions, Ports, free_ports, kafka_jars
 from relay.io.kafka.settings import ClusterSettings
@@ -173,7 +173,7 @@ def _plain(given: str) -> str:
 def test_a_token_of_a_file_is_taken(spark: Any, bearer: RecordPosition, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(bearer.issuer.token())
-    security = Security.model_validate(
+    security = SecurityConfig.model_validate(
         {"protocol": "SASL_PLAINTEXT", "mechanism": "OAUTHBEARER", "token_file": str(file)}
     )
     cluster = ClusterSettings(bearer.bearer, security_settings(security, "source.security"))

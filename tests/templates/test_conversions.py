@@ -198,19 +198,19 @@ _DEBEZIUM: Final[list[dict[str, Any]]] = [
 ]
 
 
-def _debezium_writers() -> Iterator[debezium.ValueWriter]:
+def _debezium_writers() -> Iterator[debezium.NativeValueWriter]:
     for options in _DEBEZIUM:
-        yield debezium.ValueWriter(DebeziumOptions(**options))
+        yield debezium.NativeValueWriter(DebeziumOptions(**options))
 
 
-def _flat_writers() -> Iterator[flat.ValueWriter]:
+def _flat_writers() -> Iterator[flat.FlatValueWriter]:
     for *chosen, zone in itertools.product(*[(True, False)] * 6, (UTC, _TOKYO)):
-        yield flat.ValueWriter(flat.Forms(*chosen, zone))  # type: ignore[arg-type, call-arg]  # six booleans
+        yield flat.FlatValueWriter(flat.Forms(*chosen, zone))  # type: ignore[arg-type, call-arg]  # six booleans
 
 
-def _maxwell_writers() -> Iterator[maxwell.ValueWriter]:
+def _maxwell_writers() -> Iterator[maxwell.MaxwellValueWriter]:
     for has_null_dates, has_nulls in itertools.product((True, False), repeat=2):
-        yield maxwell.ValueWriter(has_null_dates=has_null_dates, has_nulls=has_nulls)
+        yield maxwell.MaxwellValueWriter(has_null_dates=has_null_dates, has_nulls=has_nulls)
 
 
 def _writes(column_type: ColumnType) -> Iterator[tuple[Any, list[Any]]]:
@@ -221,12 +221,12 @@ def _writes(column_type: ColumnType) -> Iterator[tuple[Any, list[Any]]]:
     for zone in (UTC, _TOKYO):
         yield open_protocol.write_of(column_type, zone), lost
     writers: list[Any] = [
-        ticdc.ValueWriter(), *_debezium_writers(), *_flat_writers(), *_maxwell_writers()
+        ticdc.DebeziumValueWriter(), *_debezium_writers(), *_flat_writers(), *_maxwell_writers()
     ]  # fmt: skip
     for writer, nullable in itertools.product(writers, (True, False)):
         column = Column("c", column_type, nullable=nullable)
         yield writer.of(column), writer.lost
-        if isinstance(writer, ticdc.ValueWriter):
+        if isinstance(writer, ticdc.DebeziumValueWriter):
             yield writer.of(column), writer.too_fine
     yield JsonWire("").write_of(column_type, UTC, "UTC", functools.partial(lost.append, 1)), lost
     yield JsonWire("").write_of(column_type, _TOKYO, "Asia/Tokyo", functools.partial(lost.append, 1)), lost

@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from relay.catalog import Catalog, define
 from relay.codecs.codec import Codec, EncodedRecord, Options
-from relay.codecs.detection import Message, Sign, Strength
+from relay.codecs.detection import DetectionMessage, Sign, Strength
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Capabilities, Loss, source_losses
 from relay.model.errors import Malformed, NotRepresentable
 from relay.model.events import (
@@ -219,9 +219,9 @@ def _kind_of(column: Column) -> Any:
 # ---------------------------------------------------------------- detection
 
 
-def signs(message: Message) -> Sign | None:
+def signs(message: DetectionMessage) -> Sign | None:
     """Know a line by its time and its type."""
-    line = Message(None, message.text.split(b"\n", 1)[0])
+    line = DetectionMessage(None, message.text.split(b"\n", 1)[0])
     if "at" in line.members and line.word("type") in {"row", "definition", "mark", "heartbeat"}:
         return Sign(Strength.CERTAIN, "Toy lines", "members at and type")
     return None

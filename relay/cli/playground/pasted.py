@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from relay.cli.arguments import InputFormat
+from relay.cli.arguments import LineFormat
 from relay.cli.record_files import DEFAULT_TOPIC, detect
 from relay.io.record_lines import DECODE_ERRORS, parse_record
 from relay.model.errors import ConfigError, DdlNotUnderstood, Problem
@@ -46,7 +46,7 @@ def records_in(text: str, path: str, key: str = "") -> list[Pasted]:
     parts = list(_parts(text.removeprefix("\ufeff")))
     if not parts:
         return []
-    if detect(parts[0].text.encode()) is InputFormat.RECORDS:
+    if detect(parts[0].text.encode()) is LineFormat.RECORDS:
         return _records(parts, path)
     data = _bytes(key.strip()) if key.strip() else None
     return [
@@ -119,7 +119,7 @@ def _records(parts: Sequence[_Part], path: str) -> list[Pasted]:
     return found
 
 
-class Statement(NamedTuple):
+class PastedStatement(NamedTuple):
     """A statement, the database that `USE` has named before it ("" if none has), and its line, from 1."""
 
     text: str
@@ -133,7 +133,7 @@ def is_sql(text: str) -> bool:
     return not begin.startswith(("{", "[")) and not _BASE64(begin.split("\n")[0].strip())
 
 
-def statements_in(text: str, path: str) -> list[Statement]:
+def statements_in(text: str, path: str) -> list[PastedStatement]:
     """Return the statements of a text separated by `;`, without `USE` and a dump's statements other than DDL.
 
     Raises ConfigError.
@@ -143,7 +143,7 @@ def statements_in(text: str, path: str) -> list[Statement]:
     except DdlNotUnderstood as error:
         raise ConfigError([Problem(path, str(error))]) from error
     database = ""
-    found: list[Statement] = []
+    found: list[PastedStatement] = []
     line = place = 0
     for group in _groups(tokens):
         start = group[0].start
@@ -153,7 +153,7 @@ def statements_in(text: str, path: str) -> list[Statement]:
             continue
         if group[0].text.upper() in _NO_DDL:
             continue
-        found.append(Statement(text[start : group[-1].end], database, line + 1))
+        found.append(PastedStatement(text[start : group[-1].end], database, line + 1))
     return found
 
 

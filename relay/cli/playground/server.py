@@ -18,21 +18,21 @@ from aiohttp import web
 
 from relay.cli.exits import say
 from relay.cli.playground.catalog import catalog
-from relay.cli.playground.translation import Request, answer, encoded
+from relay.cli.playground.translation import TranslationRequest, answer, encoded
 from relay.cli.requests.route import PlaygroundRequest
 from relay.io.record_lines import DECODE_ERRORS
 from relay.service.observe.pages import Page
-from relay.service.observe.server import HEADER_BYTES, Server, Settings, json_answer
+from relay.service.observe.server import HEADER_BYTES, SettingNames, WebServer, json_answer
 
 #: Maximum bytes of a request to translate.
 MOST_BYTES: Final = 1 << 20
 #: Time limit for receiving a request.
 _REQUEST_SECONDS: Final = 10.0
 _JSON: Final = "application/json"
-_REQUEST: Final = msgspec.json.Decoder(Request)
+_REQUEST: Final = msgspec.json.Decoder(TranslationRequest)
 
 
-class PlaygroundServer(Server):
+class PlaygroundServer(WebServer):
     """Serve the playground while the `async with` block runs."""
 
     paths: ClassVar[Mapping[str, str]] = {
@@ -40,7 +40,7 @@ class PlaygroundServer(Server):
         "/catalog": "protocols, options and examples",
         "/translate": "POST: translate the pasted input",
     }
-    settings: ClassVar = Settings("--host", "another --port, or 0 for any free port", "a higher --port")
+    settings: ClassVar = SettingNames("--host", "another --port, or 0 for any free port", "a higher --port")
     not_ours: ClassVar = "the Host of this request is not allowed; use this server's IP address, or localhost"
     request_bytes: ClassVar = MOST_BYTES + HEADER_BYTES
     takes_bodies: ClassVar = True

@@ -16,7 +16,7 @@ import orjson
 from relay.catalog import DdlMessage, learn
 from relay.cli.event_text import Line, event_lines
 from relay.cli.inspect import event_object, exact
-from relay.cli.playground.pasted import Pasted, Statement, is_sql, records_in, statements_in
+from relay.cli.playground.pasted import Pasted, PastedStatement, is_sql, records_in, statements_in
 from relay.codecs.detection import Strength
 from relay.codecs.losses import INFORMATIONAL, Loss
 from relay.core.config_lint import advice
@@ -64,7 +64,7 @@ _DUMP_BYTES: Final = 8
 _LONGEST_FRAME: Final = 16
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TranslationRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The page's request: protocols and their options as texts, and the pasted texts.
 
     `before`: statements, or records of the source protocol, that come first and are not shown; `key`: of
@@ -81,7 +81,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     schemas: str = ""
 
 
-def answer(request: Request) -> dict[str, Any]:
+def answer(request: TranslationRequest) -> dict[str, Any]:
     """Return the page's content, as JSON: `problems` alone, or `records` with `lost` and `notes`."""
     try:
         return _answered(request)
@@ -89,7 +89,7 @@ def answer(request: Request) -> dict[str, Any]:
         return {"problems": [_problem(each) for each in error.problems]}
 
 
-def _answered(request: Request) -> dict[str, Any]:
+def _answered(request: TranslationRequest) -> dict[str, Any]:
     translator = Translator(
         request.source, request.target, request.from_options, request.to_options, limits=_LIMITS
     )
@@ -179,7 +179,7 @@ class _Playing:
         if problems:
             raise ConfigError(problems)
 
-    def _learn(self, statements: Sequence[Statement], pasted: Sequence[Pasted]) -> None:
+    def _learn(self, statements: Sequence[PastedStatement], pasted: Sequence[Pasted]) -> None:
         """Add these statements to the catalog, in the database of the pasted rows if they name none."""
         session = self._database_of(pasted)
         problems = []

@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from relay.cli.command import Options, Request
+from relay.cli.command import CommandOptions, CommandRequest
 from relay.cli.requests.options import ConfigSource, Json, Quiet, Since, Until
 
 
-class LetterFilter(Options, frozen=True, kw_only=True):
+class LetterFilter(CommandOptions, frozen=True, kw_only=True):
     """The selection of dead letters."""
 
     codes: Annotated[
@@ -50,7 +50,7 @@ class LetterFilter(Options, frozen=True, kw_only=True):
     replayed: Annotated[bool, typer.Option("--all", help="Include dead letters that were replayed.")] = False
 
 
-class ListRequest(Request, frozen=True, kw_only=True):
+class ListRequest(CommandRequest, frozen=True, kw_only=True):
     """List dead letters, newest last: position, original position, time, error and tables, but never keys and
     values.
 
@@ -74,7 +74,7 @@ class ListRequest(Request, frozen=True, kw_only=True):
     quiet: Quiet = False
 
 
-class ShowRequest(Request, frozen=True, kw_only=True):
+class ShowDeadLettersRequest(CommandRequest, frozen=True, kw_only=True):
     """Show one dead letter: its error, its headers, and the original with key and value, as a line of a
     record file.
     """
@@ -91,7 +91,7 @@ class ShowRequest(Request, frozen=True, kw_only=True):
     quiet: Quiet = False
 
 
-class ReplayRequest(Request, frozen=True, kw_only=True):
+class ReplayRequest(CommandRequest, frozen=True, kw_only=True):
     """Translate dead letters again, with the current configuration, and write the results to the target.
 
     Replayed dead letters are marked, so that they are not replayed again. Those that fail again stay, are

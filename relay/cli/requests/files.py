@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from relay.cli.arguments import STANDARD, InputFormat
-from relay.cli.command import Request
+from relay.cli.arguments import STANDARD, LineFormat
+from relay.cli.command import CommandRequest
 from relay.cli.requests.options import (
     AUTO,
     DumpOptions,
@@ -33,7 +33,7 @@ from relay.core.error_policies import Policy
 from relay.routing.partitioning import Partitioning
 
 
-class TranslateRequest(Request, frozen=True, kw_only=True):
+class TranslateRequest(CommandRequest, frozen=True, kw_only=True):
     """Translate a file of change events, or a topic, from one protocol into another.
 
     INPUT is JSON Lines with one Kafka record per line: topic, partition, offset, timestamp (ms), headers,
@@ -108,7 +108,7 @@ class TranslateRequest(Request, frozen=True, kw_only=True):
         tuple[str, ...],
         typer.Option("--exclude-event", metavar="KIND", help="No events of this kind; may be repeated."),
     ] = ()
-    input_format: Format = InputFormat.AUTO
+    input_format: Format = LineFormat.AUTO
     dumps: DumpOptions
     on_error: Annotated[
         Policy,
@@ -128,7 +128,7 @@ class TranslateRequest(Request, frozen=True, kw_only=True):
     quiet: Quiet = False
 
 
-class InspectRequest(Request, frozen=True, kw_only=True):
+class InspectRequest(CommandRequest, frozen=True, kw_only=True):
     """Show the change events in a file or a topic, value by value, as relay understands them.
 
     A column is shown as a value, as NULL, or as ABSENT if the message does not have it; an asterisk marks a
@@ -146,14 +146,14 @@ class InspectRequest(Request, frozen=True, kw_only=True):
     source_options: FromOptions = ()
     source_registry: FromRegistry = None
     limits: Limits = ()
-    input_format: Format = InputFormat.AUTO
+    input_format: Format = LineFormat.AUTO
     dumps: DumpOptions
     source_topic: ShortSourceTopic
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event.")] = False
     quiet: Quiet = False
 
 
-class DetectRequest(Request, frozen=True, kw_only=True):
+class DetectRequest(CommandRequest, frozen=True, kw_only=True):
     """Detect the protocol of messages, its dialect and settings, and show the evidence.
 
     The command examines the first 200 records of each file, or the newest 100 of a topic. It also recognizes
@@ -173,14 +173,14 @@ class DetectRequest(Request, frozen=True, kw_only=True):
             help="The schema registry of Avro messages, for more evidence.",
         ),
     ] = None
-    input_format: Format = InputFormat.AUTO
+    input_format: Format = LineFormat.AUTO
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object; for several files, one per line.")
     ] = False
     quiet: Quiet = False
 
 
-class DiffRequest(Request, frozen=True, kw_only=True):
+class DiffRequest(CommandRequest, frozen=True, kw_only=True):
     """Compare two files of change events, of possibly different protocols, such as relay's output with
     another tool's, or the outputs of two runs.
 
@@ -249,7 +249,7 @@ class DiffRequest(Request, frozen=True, kw_only=True):
         ),
     ] = ()
     limits: Limits = ()
-    input_format: Format = InputFormat.AUTO
+    input_format: Format = LineFormat.AUTO
     window: Annotated[
         int,
         typer.Option(
@@ -271,7 +271,7 @@ class DiffRequest(Request, frozen=True, kw_only=True):
     quiet: Quiet = False
 
 
-class FormatsRequest(Request, frozen=True, kw_only=True):
+class FormatsRequest(CommandRequest, frozen=True, kw_only=True):
     """List the protocols with their options, or, with --from and --to, the losses of a route between two of
     them.
     """

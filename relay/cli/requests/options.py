@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from relay.cli.arguments import STANDARD, InputFormat
-from relay.cli.command import Options
+from relay.cli.arguments import STANDARD, LineFormat
+from relay.cli.command import CommandOptions
 from relay.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ Inputs = Annotated[
     ),
 ]
 Format = Annotated[
-    InputFormat,
+    LineFormat,
     typer.Option(
         metavar="FORMAT",
         help="Format of a line of INPUT: a record (records), a message value alone (values), or output of "
@@ -143,7 +143,7 @@ ExcludeTables = Annotated[
 ]
 
 
-class DumpOptions(Options, frozen=True, kw_only=True):
+class DumpOptions(CommandOptions, frozen=True, kw_only=True):
     """`--schema-dump`: dumps with table definitions, and the moment from which they hold."""
 
     files: Annotated[
@@ -186,7 +186,7 @@ Settings = Annotated[
 ]
 
 
-class ConfigSource(Options, frozen=True, kw_only=True):
+class ConfigSource(CommandOptions, frozen=True, kw_only=True):
     """The source of a command's configuration: a file, overridden by `--set`."""
 
     file: Annotated[
@@ -242,7 +242,7 @@ _TOPIC_HELP = (
 )
 
 
-class Topic(Options, frozen=True, kw_only=True):
+class TopicOption(CommandOptions, frozen=True, kw_only=True):
     """The location of a topic. `option`: the command's option for its name."""
 
     topic: str | None = None
@@ -265,7 +265,7 @@ class Topic(Options, frozen=True, kw_only=True):
         return (*named, *(word for setting in self.settings for word in ("--set", setting)))
 
 
-class SourceTopic(Topic, frozen=True, kw_only=True):
+class SourceTopic(TopicOption, frozen=True, kw_only=True):
     """A topic to read instead of files, and the selection of its records."""
 
     topic: Annotated[str | None, typer.Option("--from-topic", metavar="TOPIC", help=_TOPIC_HELP)] = None

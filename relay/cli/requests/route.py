@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from relay.cli.command import Request
+from relay.cli.command import CommandRequest
 from relay.cli.requests.options import ConfigSource, Json
 from relay.io.log_text import LogFormat, LogLevel
 
@@ -22,7 +22,7 @@ Processes = Annotated[
 ]
 
 
-class RunRequest(Request, frozen=True, kw_only=True):
+class RunRequest(CommandRequest, frozen=True, kw_only=True):
     """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or
     Ctrl-C.
 
@@ -53,7 +53,7 @@ class RunRequest(Request, frozen=True, kw_only=True):
     ] = False
 
 
-class CheckRequest(Request, frozen=True, kw_only=True):
+class CheckRequest(CommandRequest, frozen=True, kw_only=True):
     """Check a configuration and the files that it names, and print all problems, or a summary of the route.
     Brokers are contacted only with --connect.
 
@@ -74,7 +74,7 @@ class CheckRequest(Request, frozen=True, kw_only=True):
     processes: Processes = None
 
 
-class ExplainRequest(Request, frozen=True, kw_only=True):
+class ExplainRequest(CommandRequest, frozen=True, kw_only=True):
     """Show the trace of one source record: its key and value, its events, the records written for it and the
     losses, or the error and its consequences.
 
@@ -106,7 +106,7 @@ class ExplainRequest(Request, frozen=True, kw_only=True):
     as_json: Json = False
 
 
-class DemoRequest(Request, frozen=True, kw_only=True):
+class DemoRequest(CommandRequest, frozen=True, kw_only=True):
     """Show a running relay on a real Apache Kafka, which is downloaded and started for the demo. Needs `pip
     install '.\\[demo]'` in relay's folder.
     """
@@ -118,7 +118,7 @@ class DemoRequest(Request, frozen=True, kw_only=True):
     )
 
 
-class PlaygroundRequest(Request, frozen=True, kw_only=True):
+class PlaygroundRequest(CommandRequest, frozen=True, kw_only=True):
     """Serve a local page on which a message is pasted or picked. It shows side by side the events, the
     records of another protocol, and the losses. Ctrl-C stops it.
 

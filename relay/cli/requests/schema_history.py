@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 import typer
 
 from relay.cli.arguments import STANDARD
-from relay.cli.command import Request
+from relay.cli.command import CommandRequest
 from relay.cli.requests.options import ConfigSource, Output, Quiet
 
 
-class ShowRequest(Request, frozen=True, kw_only=True):
+class ShowHistoryRequest(CommandRequest, frozen=True, kw_only=True):
     """List the tables in the history: versions, columns, and the newest statement about each."""
 
     WORK: ClassVar = "relay.cli.schema_history:show"
@@ -26,7 +26,7 @@ class ShowRequest(Request, frozen=True, kw_only=True):
     quiet: Quiet = False
 
 
-class ExportRequest(Request, frozen=True, kw_only=True):
+class ExportRequest(CommandRequest, frozen=True, kw_only=True):
     """Write the source records in the history to a record file, for `import`, `relay inspect` and `relay
     translate`.
     """
@@ -39,7 +39,7 @@ class ExportRequest(Request, frozen=True, kw_only=True):
     quiet: Quiet = False
 
 
-class ImportRequest(Request, frozen=True, kw_only=True):
+class ImportRequest(CommandRequest, frozen=True, kw_only=True):
     """Add table definitions to the history: from records of an export or a capture, from a dump, or from a
     database.
 
@@ -104,7 +104,7 @@ class ImportRequest(Request, frozen=True, kw_only=True):
     quiet: Quiet = False
 
 
-class RepairRequest(Request, frozen=True, kw_only=True):
+class RepairRequest(CommandRequest, frozen=True, kw_only=True):
     """Remove records that are not valid entries from the history, such as records of another program.
 
     Instances may keep running.
@@ -120,7 +120,7 @@ class RepairRequest(Request, frozen=True, kw_only=True):
     quiet: Quiet = False
 
 
-class ResetRequest(Request, frozen=True, kw_only=True):
+class ResetRequest(CommandRequest, frozen=True, kw_only=True):
     """Empty the history. All instances must be stopped: a running one keeps its definitions, and adds to the
     history.
     """

@@ -6,12 +6,12 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from relay.cli.arguments import STANDARD, InputFormat
-from relay.cli.command import Request
-from relay.cli.requests.options import Format, Inputs, Output, Quiet, ShortSourceTopic, Topic, Until
+from relay.cli.arguments import STANDARD, LineFormat
+from relay.cli.command import CommandRequest
+from relay.cli.requests.options import Format, Inputs, Output, Quiet, ShortSourceTopic, TopicOption, Until
 
 
-class CaptureRequest(Request, frozen=True, kw_only=True):
+class CaptureRequest(CommandRequest, frozen=True, kw_only=True):
     """Write records of a Kafka topic to a record file, which the other commands read.
 
     A record is a line of JSON, exact to the byte: topic, partition, offset, timestamp (ms), headers, key,
@@ -41,7 +41,7 @@ class CaptureRequest(Request, frozen=True, kw_only=True):
     quiet: Quiet = False
 
 
-class TargetTopic(Topic, frozen=True, kw_only=True):
+class TargetTopic(TopicOption, frozen=True, kw_only=True):
     """A topic to write."""
 
     topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic to write to.")]
@@ -52,7 +52,7 @@ class TargetTopic(Topic, frozen=True, kw_only=True):
         return "--topic"
 
 
-class ProduceRequest(Request, frozen=True, kw_only=True):
+class ProduceRequest(CommandRequest, frozen=True, kw_only=True):
     """Write a record file to a Kafka topic: each record in its partition, with key, headers, timestamp.
 
     All records are checked first. If the topic lacks a record's partition, or does not accept its size,
@@ -70,6 +70,6 @@ class ProduceRequest(Request, frozen=True, kw_only=True):
             "--create", help="Create the topic if it does not exist, with the partitions of the records."
         ),
     ] = False
-    input_format: Format = InputFormat.AUTO
+    input_format: Format = LineFormat.AUTO
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check that all records would fit.")] = False
     quiet: Quiet = False

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from relay.codecs.canal.canal_protobuf.protobuf import fields
-from relay.codecs.detection import Message, Sign, Strength, members_in, word_in
+from relay.codecs.detection import DetectionMessage, Sign, Strength, members_in, word_in
 from relay.model.errors import Malformed
 
 _FAMILY: Final = "Canal-JSON"
@@ -50,17 +50,17 @@ def _has_rows(members: Mapping[str, msgspec.Raw]) -> bool:
     return word_in(members, "type") in _ROW_WORDS and any(each.startswith(b"[") for each in rows)
 
 
-def _of_family(look: Callable[[Message], Sign | None]) -> Callable[[Message], Sign | None]:
+def _of_family(look: Callable[[DetectionMessage], Sign | None]) -> Callable[[DetectionMessage], Sign | None]:
     """Restrict a rule to messages with the members common to the family."""
 
-    def signs(message: Message) -> Sign | None:
+    def signs(message: DetectionMessage) -> Sign | None:
         return look(message) if message.members.keys() >= _MEMBERS else None
 
     return signs
 
 
 @_of_family
-def ticdc(message: Message) -> Sign | None:
+def ticdc(message: DetectionMessage) -> Sign | None:
     """Detect TiCDC: with its extension by its member `_tidb`; without it by id 0 and a missing GTID."""
     members, settings = message.members, dict[str, str]()
     if message.compression:
@@ -127,7 +127,7 @@ def _is(members: Mapping[str, msgspec.Raw], name: str, text: bytes) -> bool:
     return bytes(members.get(name, b"")) == text
 
 
-def upstream(message: Message) -> Sign | None:
+def upstream(message: DetectionMessage) -> Sign | None:
     """Detect upstream Canal by its GTID, even an empty one, and its message numbers. Look-alikes write its
     messages without `isDdl`, or without types.
     """
@@ -153,7 +153,7 @@ def upstream(message: Message) -> Sign | None:
     return Sign(Strength.POSSIBLE, _FAMILY, "members isDdl and type")
 
 
-def ckafka(message: Message) -> Sign | None:
+def ckafka(message: DetectionMessage) -> Sign | None:
     """Detect CKafka: rows have upper-case members, DDL those of Canal."""
     members = message.members
     if members.keys() >= _OFFICIAL:
@@ -178,7 +178,7 @@ def _is_ckafka_row(members: Mapping[str, msgspec.Raw]) -> bool:
     )
 
 
-def packets(message: Message) -> Sign | None:
+def packets(message: DetectionMessage) -> Sign | None:
     """Detect a packet by its type and body."""
     found = dict[int, int | bytes]()
     try:

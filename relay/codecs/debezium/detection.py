@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from relay.codecs.debezium.shared.messages import CONNECTOR
-from relay.codecs.detection import Message, Sign, Strength, word_in
+from relay.codecs.detection import DetectionMessage, Sign, Strength, word_in
 
 _FAMILY: Final = "Debezium"
 _OWN: Final = frozenset({"mysql", "mariadb"})
@@ -34,17 +34,17 @@ _OF_HISTORY: Final = frozenset({"tableChanges", "databaseName"})
 _OTHERS: Final = frozenset({"version", "__op", "__deleted"})
 
 
-def _path(message: Message) -> tuple[str, ...]:
+def _path(message: DetectionMessage) -> tuple[str, ...]:
     """Return the path of the envelope, which may have a schema next to it."""
     return ("payload",) if "payload" in message.members else ()
 
 
-def _body(message: Message) -> Mapping[str, msgspec.Raw]:
+def _body(message: DetectionMessage) -> Mapping[str, msgspec.Raw]:
     """Return the envelope's members."""
     return message.inside(*_path(message))
 
 
-def _connector(message: Message) -> tuple[str, str]:
+def _connector(message: DetectionMessage) -> tuple[str, str]:
     """Return connector and version from `source`; two empty texts if they are missing."""
     source = message.inside(*_path(message), "source")
     if "connector" not in source:
@@ -56,7 +56,7 @@ def _with_version(title: str, version: str) -> str:
     return f"{title} {version}" if version and version.isascii() and len(version) < 40 else title
 
 
-def ticdc(message: Message) -> Sign | None:
+def ticdc(message: DetectionMessage) -> Sign | None:
     """Detect TiCDC by its name as the connector."""
     body = _body(message)
     connector, _ = _connector(message)
@@ -71,7 +71,7 @@ def ticdc(message: Message) -> Sign | None:
     return Sign(Strength.CERTAIN, "TiCDC Debezium", f"source.connector is {CONNECTOR}", settings)
 
 
-def native(message: Message) -> Sign | None:
+def native(message: DetectionMessage) -> Sign | None:
     """Detect Debezium's own connectors for MySQL and MariaDB."""
     if "schemaId" in message.members:
         return None  # its schema is elsewhere
@@ -90,7 +90,7 @@ def native(message: Message) -> Sign | None:
     return None
 
 
-def others(message: Message) -> Sign | None:
+def others(message: DetectionMessage) -> Sign | None:
     """Detect connectors of other databases, whose types relay does not know."""
     connector, version = _connector(message)
     if not connector or connector in _OWN or connector == CONNECTOR or not connector.isalnum():
@@ -98,7 +98,7 @@ def others(message: Message) -> Sign | None:
     return _of_other_database(connector[:40], version, f"source.connector is {connector[:40]}")
 
 
-def others_in_avro(message: Message) -> Sign | None:
+def others_in_avro(message: DetectionMessage) -> Sign | None:
     """Detect connectors of other databases in Avro."""
     connector = _avro_connector(message)
     if not connector or connector in _OWN or connector == CONNECTOR:
@@ -113,7 +113,7 @@ def _of_other_database(connector: str, version: str, evidence: str) -> Sign:
     return Sign(Strength.CERTAIN, title, evidence)
 
 
-def without_connector(message: Message) -> Sign | None:
+def without_connector(message: DetectionMessage) -> Sign | None:
     """Detect the envelope from other programs: Flink CDC, SeaTunnel, RisingWave, Flink SQL, CockroachDB."""
     body, (connector, _) = _body(message), _connector(message)
     if connector or not body.keys() >= _ROW or not _OTHERS.isdisjoint({*message.members, *body}):
@@ -127,7 +127,7 @@ def without_connector(message: Message) -> Sign | None:
     return Sign(Strength.LIKELY, title, "members op and after, no source.connector")
 
 
-def history(message: Message) -> Sign | None:
+def history(message: DetectionMessage) -> Sign | None:
     """Detect the schema history topic of a connector."""
     if message.members.keys() >= _HISTORY and not message.members.keys().isdisjoint(_OF_HISTORY):
         title, evidence = "the schema history of a Debezium connector", "members position and ddl"
@@ -135,7 +135,7 @@ def history(message: Message) -> Sign | None:
     return None
 
 
-def _avro_connector(message: Message) -> str:
+def _avro_connector(message: DetectionMessage) -> str:
     """Return the connector in `source` after a version, "" if there is none."""
     data = message.avro or b""
     for found in islice(_TEXTS_IN_AVRO(data), _MOST_TEXTS):
@@ -153,14 +153,14 @@ def _ends_with_version(data: bytes) -> bool:
     return any(data[-length - 1] == 2 * length and _VERSION(data[-length:]) for length in lengths)
 
 
-def ticdc_avro(message: Message) -> Sign | None:
+def ticdc_avro(message: DetectionMessage) -> Sign | None:
     """Detect TiCDC in Avro, where texts are unencoded."""
     if _avro_connector(message) != CONNECTOR:
         return None
     return Sign(Strength.CERTAIN, "TiCDC's Debezium in Avro", f"Avro whose source.connector is {CONNECTOR}")
 
 
-def native_avro(message: Message) -> Sign | None:
+def native_avro(message: DetectionMessage) -> Sign | None:
     """Detect Debezium's own connectors in Avro."""
     connector = _avro_connector(message)
     if connector in _OWN:

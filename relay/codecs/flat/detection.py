@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.detection import REFUSED, Message, Sign, Strength, word_in
+from relay.codecs.detection import REFUSED, DetectionMessage, Sign, Strength, word_in
 
 _TITLE: Final = "rows that Debezium's ExtractNewRecordState has flattened"
 _NAMES: Final = ("__op", "__deleted")
@@ -33,7 +33,7 @@ class _Record(msgspec.Struct):
 _decode_record: Final = msgspec.json.Decoder(_Record).decode
 
 
-def signs(message: Message) -> Sign | None:
+def signs(message: DetectionMessage) -> Sign | None:
     """Detect the operation columns that Debezium's ExtractNewRecordState adds; with a schema also the name of
     the row.
     """

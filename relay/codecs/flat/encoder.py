@@ -11,7 +11,7 @@ import msgspec
 
 from relay.codecs.codec import ChosenKey, EncodedRecord, chooses_none
 from relay.codecs.flat.options import FlatOptions, carries
-from relay.codecs.flat.values import ValueWriter
+from relay.codecs.flat.values import FlatValueWriter
 from relay.codecs.losses import Loss, loss_of, source_losses
 from relay.codecs.row_keys import without_key
 from relay.codecs.shared.caches import CachePool
@@ -61,7 +61,7 @@ _print: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 Fact = Callable[[Source, ConsumerRecord, list[Loss]], Any]
 
 
-class _Plan(msgspec.Struct, frozen=True, eq=False):
+class _FlatPlan(msgspec.Struct, frozen=True, eq=False):
     """The common parts of all rows of a table version.
 
     `key`: the names of the key's columns in its order, with their fields in a row that is a struct, () if
@@ -84,7 +84,7 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
 _PLAN_COLUMN_BYTES: Final = 20
 
 
-class _Target(RowTarget[_Plan]):
+class _FlatTarget(RowTarget[_FlatPlan]):
     """The row target for flat objects."""
 
     has_structs = True
@@ -94,10 +94,10 @@ class _Target(RowTarget[_Plan]):
     def __init__(self, options: FlatOptions, chosen: ChosenKey) -> None:
         self._options, self._added = options, {name: option for option, name in options.added.items()}
         self._chosen = chosen
-        self._values = ValueWriter(options.forms())
+        self._values = FlatValueWriter(options.forms())
         self.shortcuts, self.lost = self._values.shortcuts, self._values.lost
 
-    def plan(self, schema: TableSchema) -> _Plan:
+    def plan(self, schema: TableSchema) -> _FlatPlan:
         """Return the plan of a table version. Raises NotRepresentable if an added name is taken."""
         for column in schema.columns:
             if column.name in self._added:
@@ -111,7 +111,7 @@ class _Target(RowTarget[_Plan]):
         key = tuple([(name, field_of[name]) for name in wanted if name in field_of])
         if len(key) < len(chosen or handle):
             key = ()
-        return _Plan(
+        return _FlatPlan(
             key=key,
             key_value=operator.attrgetter(key[0][1]) if len(key) == 1 else None,
             chosen=chosen,
@@ -132,11 +132,11 @@ class _Target(RowTarget[_Plan]):
         )
         return b"".join([b",%b:%b" % (_print(name), _print(value)) for name, value in added if name])
 
-    def plan_bytes(self, plan: _Plan) -> int:
+    def plan_bytes(self, plan: _FlatPlan) -> int:
         """Return the approximate memory of a plan in bytes."""
         return _PLAN_COLUMN_BYTES * plan.width + sum(map(len, plan.tails.values()))
 
-    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:
+    def losses(self, plan: _FlatPlan, type_info: TypeInfo) -> tuple[Loss, ...]:
         """Return the losses of every row of a table: types and parameters of the source."""
         untyped = (_UNTYPED,) if type_info.types else ()
         loses_parameters = type_info.parameters and plan.loses_parameters
@@ -154,7 +154,7 @@ class _Target(RowTarget[_Plan]):
         return self._values.of(column)
 
 
-def _key(plan: _Plan, row: Any) -> bytes | None:  # noqa: ANN401 - a dict, or a struct made at run time
+def _key(plan: _FlatPlan, row: Any) -> bytes | None:  # noqa: ANN401 - a dict, or a struct made at run time
     """Return the key of a row; None if the table has none, or the row lacks a column of it."""
     key = plan.key
     if type(row) is not dict:
@@ -165,12 +165,12 @@ def _key(plan: _Plan, row: Any) -> bytes | None:  # noqa: ANN401 - a dict, or a 
     return _print(columns) if key and len(columns) == len(key) else None
 
 
-class Encoder:
+class FlatEncoder:
     """Encodes flat JSON. `chosen`: the rules for keys."""
 
     def __init__(self, options: FlatOptions, answers: LookupCache, chosen: ChosenKey | None = None) -> None:
         pool, found = CachePool(answers.limits.cache_bytes), carries(options)
-        target = _Target(options, chosen or chooses_none)
+        target = _FlatTarget(options, chosen or chooses_none)
         self.prepare = _split_updates if chosen is None else functools.partial(_split, chosen)
         self._rows, self._lost = TypedWriters(NAME, target, pool), target.lost
         self._end = _end_writer(options)

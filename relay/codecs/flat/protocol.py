@@ -17,7 +17,7 @@ from typing import Final
 
 from relay.codecs.codec import Codec
 from relay.codecs.flat.detection import signs
-from relay.codecs.flat.encoder import NAME, Encoder
+from relay.codecs.flat.encoder import NAME, FlatEncoder
 from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, carries
 from relay.codecs.losses import NOTHING, Keys
 
@@ -28,9 +28,9 @@ CODEC: Final = Codec(
     decodes=NOTHING,
     encodes=carries,
     decoder=None,
-    encoder=Encoder,
+    encoder=FlatEncoder,
     writes_rows_alone=lambda _: True,
-    keyed_encoder=Encoder,
+    keyed_encoder=FlatEncoder,
     keys=Keys.ROW,
     profiles=PROFILES,
     profile_reasons=PROFILE_REASONS,

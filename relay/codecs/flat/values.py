@@ -1,10 +1,10 @@
 """Writing canonical values as JSON for loaders of tables, and counting the losses.
 
-A `ValueWriter` returns, per column, a function from the canonical value to a value that msgspec prints; None
-if both are the same. Every value is exact: whole numbers have all digits, decimals their scale, binary values
-are base64 with padding or hex, and text stays unchanged. For an ambiguous value the function appends to
-`lost`, which the encoder empties before every row. `shortcuts` are for sources whose wire has the canonical
-text already.
+A `FlatValueWriter` returns, per column, a function from the canonical value to a value that msgspec prints;
+None if both are the same. Every value is exact: whole numbers have all digits, decimals their scale, binary
+values are base64 with padding or hex, and text stays unchanged. For an ambiguous value the function appends
+to `lost`, which the encoder empties before every row. `shortcuts` are for sources whose wire has the
+canonical text already.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Forms(msgspec.Struct, frozen=True):
     zone: tzinfo
 
 
-class ValueWriter:
+class FlatValueWriter:
     """Writes values of one encoder's rows; `lost` holds their losses since it was last emptied."""
 
     def __init__(self, forms: Forms) -> None:

@@ -14,7 +14,7 @@ from relay.codecs.maxwell.messages import (
     CONNECTOR,
     DATABASES,
     MARKERS,
-    Message,
+    MaxwellMessage,
     ddl_time_ns,
     emitted_at_ns,
     parse,
@@ -24,7 +24,7 @@ from relay.codecs.maxwell.messages import (
     unknown_in_key,
 )
 from relay.codecs.maxwell.options import NAME, MaxwellOptions
-from relay.codecs.maxwell.rows import RowDecoder
+from relay.codecs.maxwell.rows import MaxwellRowDecoder
 from relay.codecs.maxwell.traced import traced_row
 from relay.codecs.shared.tables import NAMELESS
 from relay.codecs.shared.unknown_members import below, with_unknown
@@ -52,12 +52,12 @@ _OPS: Final = {
 _READ: Final = Op.READ
 
 
-class Decoder:
+class MaxwellDecoder:
     """Decodes Maxwell 1.x, and the dialects of TiCDC and others."""
 
     def __init__(self, options: MaxwellOptions, answers: LookupCache) -> None:
         self._limits = answers.limits
-        self._rows = RowDecoder(
+        self._rows = MaxwellRowDecoder(
             answers.limits,
             has_nulls=options.output_nulls,
             is_camel=options.output_naming_strategy != "none",
@@ -92,7 +92,7 @@ class Decoder:
     def _row(
         self,
         op: Op,
-        message: Message,
+        message: MaxwellMessage,
         record: ConsumerRecord,
         catalog: Catalog,
         losses: list[Loss],
@@ -121,7 +121,7 @@ class Decoder:
     def _ddl(
         self,
         word: str,
-        message: Message,
+        message: MaxwellMessage,
         record: ConsumerRecord,
         catalog: Catalog,
         losses: list[Loss],

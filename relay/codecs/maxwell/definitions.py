@@ -17,7 +17,7 @@ import msgspec
 from relay.codecs.maxwell.options import NAME
 from relay.codecs.maxwell.values import spelled
 from relay.codecs.shared.lenient_json import REFUSED, complaint
-from relay.codecs.shared.unknown_members import Message, MessageParser
+from relay.codecs.shared.unknown_members import MessageParser, OpenMessage
 from relay.model.errors import Malformed
 from relay.model.events import Column, ColumnType, TableId, TableSchema
 from relay.model.limits import Limits, check_columns
@@ -45,7 +45,7 @@ class _Column(msgspec.Struct):
     digits: int | None = msgspec.field(name="column-length", default=None)
 
 
-class Definition(Message):
+class MaxwellDefinition(OpenMessage):
     """A table. TiCDC's dialect writes null for unknown facts."""
 
     database: str | None = None
@@ -55,10 +55,10 @@ class Definition(Message):
     primary_key: list[str] | None = msgspec.field(name="primary-key", default=None)
 
 
-_parse: Final = MessageParser(Definition).parse
+_parse: Final = MessageParser(MaxwellDefinition).parse
 
 
-def parse_definition(text: msgspec.Raw, path: str, limits: Limits) -> Definition | None:
+def parse_definition(text: msgspec.Raw, path: str, limits: Limits) -> MaxwellDefinition | None:
     """Read a definition, None if there is none. Raises Malformed."""
     if bytes(text) == b"null":
         return None
@@ -71,14 +71,14 @@ def parse_definition(text: msgspec.Raw, path: str, limits: Limits) -> Definition
     return found
 
 
-def table_of(declared: Definition | None) -> TableId | None:
+def table_of(declared: MaxwellDefinition | None) -> TableId | None:
     """Return the table's name, None if it is missing."""
     if declared is None or not declared.table:
         return None
     return TableId(declared.database or "", declared.table)
 
 
-def defined(declared: Definition, table: TableId, known: TableSchema | None) -> TableSchema | None:
+def defined(declared: MaxwellDefinition, table: TableId, known: TableSchema | None) -> TableSchema | None:
     """Return the declared definition, or `known`, the definition by the statement's text, if that agrees and
     has more facts; None if no columns are declared.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.detection import Message, Sign, Strength
+from relay.codecs.detection import DetectionMessage, Sign, Strength
 
 _TYPES: Final = frozenset({
     "insert", "update", "delete", "bootstrap-start", "bootstrap-insert", "bootstrap-complete",
@@ -17,7 +17,7 @@ def is_type(text: bytes) -> bool:
     return text[1:-1].decode(errors="replace") in _TYPES
 
 
-def signs(message: Message) -> Sign | None:
+def signs(message: DetectionMessage) -> Sign | None:
     """Detect a message by its database and one of Maxwell's types."""
     word = message.word("type")
     if "database" not in message.members or word not in _TYPES:

@@ -21,7 +21,7 @@ from relay.codecs.maxwell.definitions import shown_table
 from relay.codecs.maxwell.messages import camel_case
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
 from relay.codecs.maxwell.traced import TracedXid
-from relay.codecs.maxwell.values import SOME_DOCUMENT, ValueWriter, as_it_came, read_unknown_set
+from relay.codecs.maxwell.values import SOME_DOCUMENT, MaxwellValueWriter, as_it_came, read_unknown_set
 from relay.codecs.shared.caches import CachePool
 from relay.codecs.shared.conversions import Write
 from relay.codecs.shared.row_writing import RowTarget, TypedWriters
@@ -63,7 +63,7 @@ _SCHEMA_ID: Final = "schema_id"
 # ---------------------------------------------------------------- rows
 
 
-class _Plan(msgspec.Struct, frozen=True, eq=False):
+class _MaxwellPlan(msgspec.Struct, frozen=True, eq=False):
     """The common parts of all rows of a table version: the beginning of a message, the columns of the primary
     key in its order, and their names in a Kafka key.
     """
@@ -80,21 +80,21 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
 _PLAN_COLUMN_BYTES: Final = 60
 
 
-class _Target(RowTarget[_Plan]):
+class _MaxwellTarget(RowTarget[_MaxwellPlan]):
     """The row target for Maxwell."""
 
     has_virtual = True
     shortcuts = MappingProxyType({(read_unknown_set, None): as_it_came})
 
     def __init__(self, options: MaxwellOptions) -> None:
-        self._values = ValueWriter(
+        self._values = MaxwellValueWriter(
             has_null_dates=options.output_null_zerodates, has_nulls=options.output_nulls
         )
         self.lost = self._values.lost
         self._is_camel = options.output_naming_strategy != "none"
         self._is_array = options.kafka_key_format == "array"
 
-    def plan(self, schema: TableSchema) -> _Plan:
+    def plan(self, schema: TableSchema) -> _MaxwellPlan:
         """Return the plan of a table version. Raises NotRepresentable for two columns of one name."""
         names = {column.name: self._name(column.name) for column in schema.columns}
         if len(set(names.values())) < len(names):
@@ -102,7 +102,7 @@ class _Target(RowTarget[_Plan]):
         database, table = _print(schema.id.database), _print(schema.id.table)
         key = schema.primary_key or ()
         lower = [_print(("" if self._is_array else "pk.") + name.lower()) for name in key]
-        return _Plan(
+        return _MaxwellPlan(
             head=b'{"database":%b,"table":%b' % (database, table),
             key=tuple(map(self._name, key)),
             key_names=tuple(lower),
@@ -114,11 +114,11 @@ class _Target(RowTarget[_Plan]):
     def _name(self, name: str) -> str:
         return camel_case(name) if self._is_camel else name
 
-    def plan_bytes(self, plan: _Plan) -> int:
+    def plan_bytes(self, plan: _MaxwellPlan) -> int:
         """Return the approximate memory of a plan in bytes."""
         return len(plan.head) + len(plan.key_head) + _PLAN_COLUMN_BYTES * plan.width
 
-    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:
+    def losses(self, plan: _MaxwellPlan, type_info: TypeInfo) -> tuple[Loss, ...]:
         """Return the losses of every row of a table: types and parameters of the source."""
         untyped = (Loss.UNTYPED,) if type_info.types else ()
         loses_parameters = type_info.parameters and plan.loses_parameters
@@ -137,14 +137,14 @@ class _Target(RowTarget[_Plan]):
         return self._values.of(column)
 
 
-class Encoder:
+class MaxwellEncoder:
     """Encodes Maxwell's JSON."""
 
     prepare: Final = None
 
     def __init__(self, options: MaxwellOptions, answers: LookupCache) -> None:
         self._options, says = options, carries(options)
-        target = _Target(options)
+        target = _MaxwellTarget(options)
         self._rows, self._lost = (
             TypedWriters(NAME, target, CachePool(answers.limits.cache_bytes)),
             target.lost,
@@ -286,7 +286,7 @@ class Encoder:
         if options.output_schema_id and source.schema_id is not None:
             yield _SCHEMA_ID, source.schema_id
 
-    def _key_facts(self, plan: _Plan, row: dict[str, Any]) -> list[bytes]:
+    def _key_facts(self, plan: _MaxwellPlan, row: dict[str, Any]) -> list[bytes]:
         options = self._options
         found: list[tuple[str, Any]] = []
         if options.output_primary_keys and row.keys() >= set(plan.key):
@@ -301,7 +301,7 @@ class Encoder:
     # ------------------------------------------------------------ keys
 
     def _key(
-        self, plan: _Plan, row: dict[str, Any], source_record: ConsumerRecord, number: int
+        self, plan: _MaxwellPlan, row: dict[str, Any], source_record: ConsumerRecord, number: int
     ) -> bytes | None:
         """Return the key of a row after the change: a generated id in a table without a primary key, None for
         a row that lacks columns of its key.

@@ -31,13 +31,13 @@ _TOKEN: Final = re.compile(r"\s*([A-Za-z]+|[(),]|[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)
 
 def read_geometry(text: str) -> bytes:
     """Return the bytes of a text: the SRID 0, and WKB with the lowest byte first. Raises ValueError."""
-    words = _Words(text)
+    words = _GeometryTokens(text)
     wkb = _geometry(words, _DEEPEST)
     words.end()
     return bytes(_SRID_BYTES) + wkb
 
 
-class _Words:
+class _GeometryTokens:
     """The tokens (words, numbers and punctuation) of a text, from left to right."""
 
     def __init__(self, text: str) -> None:
@@ -70,14 +70,14 @@ class _Words:
             raise ValueError("not a geometry")
 
 
-def _geometry(words: _Words, depth: int) -> bytes:
+def _geometry(words: _GeometryTokens, depth: int) -> bytes:
     kind = _KINDS.get(words.next())
     if kind is None or depth < 0:
         raise ValueError("not a geometry")
     return _body(words, kind, depth)
 
 
-def _body(words: _Words, kind: int, depth: int) -> bytes:
+def _body(words: _GeometryTokens, kind: int, depth: int) -> bytes:
     """Parse the part after a geometry's name."""
     head = struct.pack("<BI", 1, kind)
     if kind == 1:
@@ -96,12 +96,12 @@ def _body(words: _Words, kind: int, depth: int) -> bytes:
     return head + _listed(words, lambda inner: _part(inner, _PARTS[kind], depth))
 
 
-def _part(words: _Words, kind: int, depth: int) -> bytes:
+def _part(words: _GeometryTokens, kind: int, depth: int) -> bytes:
     """Parse a part of a MULTI…, which has no name; a point may lack its parentheses."""
     return _body(words, kind, depth)
 
 
-def _listed(words: _Words, part: Callable[[_Words], bytes]) -> bytes:
+def _listed(words: _GeometryTokens, part: Callable[[_GeometryTokens], bytes]) -> bytes:
     """Parse the parts in parentheses; return them after their number."""
     words.expect("(")
     parts = [part(words)]
@@ -111,11 +111,11 @@ def _listed(words: _Words, part: Callable[[_Words], bytes]) -> bytes:
     return struct.pack("<I", len(parts)) + b"".join(parts)
 
 
-def _points(words: _Words) -> bytes:
+def _points(words: _GeometryTokens) -> bytes:
     return _listed(words, _point)
 
 
-def _point(words: _Words) -> bytes:
+def _point(words: _GeometryTokens) -> bytes:
     return struct.pack("<dd", float(words.next()), float(words.next()))
 
 

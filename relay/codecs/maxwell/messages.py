@@ -36,7 +36,7 @@ MARKERS: Final = frozenset({"bootstrap-start", "bootstrap-complete"})
 DATABASES: Final = frozenset({"database-create", "database-alter", "database-drop"})
 
 
-class Message(unknown_members.Message, kw_only=True, gc=False):
+class MaxwellMessage(unknown_members.OpenMessage, kw_only=True, gc=False):
     """A message. Members are in the order in which Maxwell writes them."""
 
     database: str | None = None
@@ -62,16 +62,16 @@ class Message(unknown_members.Message, kw_only=True, gc=False):
     sql: str | None = None
 
 
-_PARSER: Final = unknown_members.MessageParser(Message)
+_PARSER: Final = unknown_members.MessageParser(MaxwellMessage)
 _decode: Final = _PARSER.decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 #: The members that a message may have, by name.
-FIELDS: Final = {field.encode_name: field for field in msgspec.structs.fields(Message)}
+FIELDS: Final = {field.encode_name: field for field in msgspec.structs.fields(MaxwellMessage)}
 _TICDC: Final = re.compile(rb"\}\s*\{").search
 _ENCRYPTED: Final = "encrypted"
 
 
-def parse(value: bytes, limits: Limits, losses: list[Loss]) -> Iterator[Message]:
+def parse(value: bytes, limits: Limits, losses: list[Loss]) -> Iterator[MaxwellMessage]:
     """Yield the messages of a value. Bytes that are no UTF-8 become U+FFFD, counted."""
     try:
         message = _decode(value)
@@ -105,7 +105,7 @@ def _parts(value: bytes, limits: Limits) -> Iterator[bytes]:
         at = end + len(text[end:]) - len(text[end:].lstrip())
 
 
-def _parsed(value: bytes) -> Message:
+def _parsed(value: bytes) -> MaxwellMessage:
     """Parse one message that may have other members than Maxwell's, and names in camel case."""
     try:
         return _decode(value)
@@ -166,7 +166,7 @@ _SECOND_NS: Final = 1_000_000_000
 END_OF_PLACES: Final = 1 << 63
 
 
-def row_time_ns(message: Message, record: ConsumerRecord, losses: list[Loss]) -> int:
+def row_time_ns(message: MaxwellMessage, record: ConsumerRecord, losses: list[Loss]) -> int:
     """Return a row's change time: `ts`, in seconds, or else (counted) the next best. Raises Malformed."""
     ts = message.ts or 0
     if not -TIME_END_MS <= ts * 1_000 < TIME_END_MS:
@@ -174,7 +174,7 @@ def row_time_ns(message: Message, record: ConsumerRecord, losses: list[Loss]) ->
     return event_time_ns(ts * _SECOND_NS, _pushed_at_ns(message), record, losses)
 
 
-def ddl_time_ns(message: Message, record: ConsumerRecord, losses: list[Loss]) -> int:
+def ddl_time_ns(message: MaxwellMessage, record: ConsumerRecord, losses: list[Loss]) -> int:
     """Return the time when a statement was executed: `ts`, in milliseconds, or else (counted) the next best
     time. Raises Malformed.
     """
@@ -186,7 +186,7 @@ def ddl_time_ns(message: Message, record: ConsumerRecord, losses: list[Loss]) ->
     return event_time_ns(ts * 1_000_000, _pushed_at_ns(message), record, losses)
 
 
-def _pushed_at_ns(message: Message) -> int | None:
+def _pushed_at_ns(message: MaxwellMessage) -> int | None:
     """Return the time when Maxwell sent the message: `push_ts`, in seconds; None if it has none."""
     pushed = message.push_ts
     if pushed is not None and pushed.is_finite() and 0 <= pushed < TIME_END_MS // 1_000:
@@ -194,7 +194,7 @@ def _pushed_at_ns(message: Message) -> int | None:
     return None
 
 
-def source_of(message: Message, event_time_ns: int, *, is_read: bool = False) -> Source:
+def source_of(message: MaxwellMessage, event_time_ns: int, *, is_read: bool = False) -> Source:
     """Return the canonical source."""
     file, position = _position(message.position)
     return Source(
@@ -221,7 +221,7 @@ def _position(text: str | None) -> tuple[str | None, int | None]:
     return (file, position) if position < END_OF_PLACES else (None, None)
 
 
-def emitted_at_ns(message: Message, record: ConsumerRecord, event_time_ns: int) -> int:
+def emitted_at_ns(message: MaxwellMessage, record: ConsumerRecord, event_time_ns: int) -> int:
     """Return the time when Maxwell made the message: `push_ts`, else the record's timestamp."""
     pushed_at_ns = _pushed_at_ns(message)
     return (
@@ -229,7 +229,7 @@ def emitted_at_ns(message: Message, record: ConsumerRecord, event_time_ns: int) 
     )
 
 
-def transaction_of(message: Message) -> Transaction | None:
+def transaction_of(message: MaxwellMessage) -> Transaction | None:
     """Return a row's transaction and its order there, None if the message has none."""
     if message.xid is None:
         return None
@@ -242,7 +242,7 @@ _decode_array = msgspec.json.Decoder(tuple[str, str, list[dict[str, msgspec.Raw]
 _KEY_START: Final = "pk."
 
 
-def key_columns(message: Message, key: bytes | None, names: tuple[str, ...]) -> tuple[str, ...] | None:
+def key_columns(message: MaxwellMessage, key: bytes | None, names: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return the columns of the primary key that the message names, else its Kafka key, which has them in
     lower case. None if neither does, or they are not among the row's (`names`).
     """

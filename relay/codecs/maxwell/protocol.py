@@ -20,9 +20,9 @@ import msgspec
 
 from relay.codecs.codec import Codec, RowSignature
 from relay.codecs.losses import Keys
-from relay.codecs.maxwell.decoder import Decoder
+from relay.codecs.maxwell.decoder import MaxwellDecoder
 from relay.codecs.maxwell.detection import signs
-from relay.codecs.maxwell.encoder import Encoder
+from relay.codecs.maxwell.encoder import MaxwellEncoder
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
 from relay.templates.ops import Marker
 
@@ -54,8 +54,8 @@ CODEC: Final = Codec(
         carries(_ALL), transaction=True, transaction_order=True, transaction_marks=True
     ),
     encodes=carries,
-    decoder=Decoder,
-    encoder=Encoder,
+    decoder=MaxwellDecoder,
+    encoder=MaxwellEncoder,
     # Except the random keys of tables without a primary key, whose rows have no templates.
     writes_rows_alone=lambda _: True,
     marker=Marker("value", b"", b',"ts":'),

@@ -1,9 +1,9 @@
 """Reading rows of Maxwell: `data`, and `old` with the changed columns.
 
-`RowDecoder` keeps layouts by table: the columns of a row and the parser of each. A row with the columns of an
-earlier one is parsed in one step into a struct compiled for them; everything else takes the general path,
-which finds the definition. Both parse each value with the same type. Types that no definition has are
-inferred from the values, message by message.
+`MaxwellRowDecoder` keeps layouts by table: the columns of a row and the parser of each. A row with the
+columns of an earlier one is parsed in one step into a struct compiled for them; everything else takes the
+general path, which finds the definition. Both parse each value with the same type. Types that no definition
+has are inferred from the values, message by message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs.losses import Loss
 from relay.codecs.maxwell import values
-from relay.codecs.maxwell.messages import Message, camel_case, key_columns
+from relay.codecs.maxwell.messages import MaxwellMessage, camel_case, key_columns
 from relay.codecs.maxwell.options import NAME
 from relay.codecs.shared.caches import columns_bytes
 from relay.codecs.shared.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
@@ -179,12 +179,12 @@ class _WireRow(NamedTuple):
     """A row in its message; `old`: the changed columns of an UPDATE, None if missing."""
 
     op: Op
-    message: Message
+    message: MaxwellMessage
     old: msgspec.Raw | None
     key: bytes | None
 
 
-class RowDecoder:
+class MaxwellRowDecoder:
     """Reads rows with layouts cached by table; the cache may be emptied at any time.
 
     `has_nulls`: rows have columns that are NULL. `is_camel`: columns' names are in camel case.
@@ -203,7 +203,7 @@ class RowDecoder:
     def read(
         self,
         op: Op,
-        message: Message,
+        message: MaxwellMessage,
         key: bytes | None,
         at: Position,
         catalog: Catalog,
@@ -260,7 +260,7 @@ class RowDecoder:
         known: TableSchema | None,
         new: Members,
         old: Members,
-        message: Message,
+        message: MaxwellMessage,
         key: bytes | None,
     ) -> Layout:
         names = tuple(dict.fromkeys([*new, *old]))
@@ -343,7 +343,7 @@ class RowDecoder:
         return reader.schema, rows(reader, before, after)
 
 
-def _old_of(op: Op, message: Message) -> msgspec.Raw | None:
+def _old_of(op: Op, message: MaxwellMessage) -> msgspec.Raw | None:
     """Return the changed columns of an UPDATE; None if they are missing."""
     old = message.old
     if op is not _UPDATE or not isinstance(old, msgspec.Raw) or bytes(old) == _NULL:

@@ -14,7 +14,7 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs.codec import TracedMessage
 from relay.codecs.maxwell.messages import CONNECTOR, END_OF_PLACES, FIELDS
-from relay.codecs.maxwell.rows import RowDecoder
+from relay.codecs.maxwell.rows import MaxwellRowDecoder
 from relay.codecs.shared.rows import TypedRows
 from relay.codecs.shared.traced import TracedReader, TracedRows, conversion, follows_ddl
 from relay.model.events import Column, Op, RowChange, Source, Transaction, TransactionMark
@@ -38,8 +38,8 @@ from relay.templates.scanning import (
     INTEGER,
     SCALAR,
     STRING,
+    JsonToken,
     Path,
-    Token,
     names_of,
     parsed,
     scalar_paths,
@@ -92,7 +92,7 @@ class _Cell(NamedTuple):
 
 
 def traced_row(
-    rows: RowDecoder,
+    rows: MaxwellRowDecoder,
     record: ConsumerRecord,
     change: RowChange,
     catalog: Catalog,
@@ -127,7 +127,7 @@ class _RowMessage:
     """A row's message split into ops. Raises NotTemplatable."""
 
     def __init__(
-        self, rows: RowDecoder, record: ConsumerRecord, change: RowChange, trace: Trace, limits: Limits
+        self, rows: MaxwellRowDecoder, record: ConsumerRecord, change: RowChange, trace: Trace, limits: Limits
     ) -> None:
         value, images = record.value or b"", change.images
         if type(images) is not TypedRows:
@@ -189,11 +189,11 @@ class _RowMessage:
         digits = text[colon + 1 : -1]
         if colon < 2 or not digits.isdigit() or b"\\" in digits:
             return
-        place = Token(token.start + colon + 1, token.start)
+        place = JsonToken(token.start + colon + 1, token.start)
         place.end, place.kind = token.end - 1, "integer"
         token.members = {"digits": place}
 
-    def _text(self, token: Token) -> bytes:
+    def _text(self, token: JsonToken) -> bytes:
         return self._value[token.start : token.end]
 
     def number(self, path: Path) -> TracedNumber | None:
@@ -349,7 +349,7 @@ _KINDS: Final[Mapping[str, tuple[Kinds, Conversion | None]]] = {
 _READ_BY_FUNCTION: Final = FLOATS | {"bit", "decimal"}
 
 
-def _kind_of(row: Token, name: str) -> Kind | None:
+def _kind_of(row: JsonToken, name: str) -> Kind | None:
     token = row.at((name,))
     return None if token is None else token.kind
 

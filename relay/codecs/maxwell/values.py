@@ -2,9 +2,9 @@
 
 For each type of column, `wire_type` is the Python type of the JSON parser that loses nothing: DECIMAL is a
 number with all its digits, a JSON column stays JSON. `read_of` returns the function from that to the
-canonical value, None if both are the same; `ValueWriter.of` the function from the canonical value to one that
-msgspec prints. A reader raises ValueError. Sources: zendesk/maxwell 1.45 schema/columndef/*.java; its
-records.
+canonical value, None if both are the same; `MaxwellValueWriter.of` the function from the canonical value to
+one that msgspec prints. A reader raises ValueError. Sources: zendesk/maxwell 1.45 schema/columndef/*.java;
+its records.
 
 Labels of ENUM and SET have the spelling of the statement that defined them: `it''s`, `back\\\\slash`. Maxwell
 itself destroys some values beyond repair: TIME beyond a day or negative, BIT above 31 bits, dates that are
@@ -362,7 +362,7 @@ def as_it_came(value: list[str] | int) -> list[str] | int:
 SOME_DOCUMENT: Final[Conversion] = ("some-document",)
 
 
-class ValueWriter:
+class MaxwellValueWriter:
     """Writes values of one encoder's rows; `lost` holds their losses since it was last emptied."""
 
     def __init__(self, *, has_null_dates: bool, has_nulls: bool) -> None:

@@ -13,12 +13,12 @@ from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Loss
 from relay.codecs.open_protocol.frames import DDL, NAME, RESOLVED, ROW, unframe
 from relay.codecs.open_protocol.options import OpenOptions
-from relay.codecs.open_protocol.rows import ReadRow, RowDecoder, ZonedRowDecoder, unknown_members
+from relay.codecs.open_protocol.rows import OpenProtocolRowDecoder, ReadRow, ZonedRowDecoder, unknown_members
 from relay.codecs.open_protocol.traced import traced_row
 from relay.codecs.shared.ddl_codes import kinds_of
 from relay.codecs.shared.large_messages import (
-    Compression,
     Decompression,
+    LargeMessageCompression,
     claim_check_parts,
     claim_checked,
     decompressed,
@@ -27,8 +27,8 @@ from relay.codecs.shared.lenient_json import REFUSED
 from relay.codecs.shared.local_times import event_time_ns
 from relay.codecs.shared.ticdc import CONNECTOR, TSO_END, is_restored
 from relay.codecs.shared.unknown_members import (
-    Message,
     MessageParser,
+    OpenMessage,
     Unknown,
     below,
     merged,
@@ -45,7 +45,7 @@ _NS_PER_MS: Final = 1_000_000
 _TIME_END_NS: Final = TIME_END_MS * _NS_PER_MS
 
 
-class _Key(Message, gc=False):
+class _Key(OpenMessage, gc=False):
     """A key segment. `rid` (the row id) is redundant."""
 
     ts: int
@@ -58,7 +58,7 @@ class _Key(Message, gc=False):
     rid: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _Ddl(Message, gc=False):
+class _Ddl(OpenMessage, gc=False):
     """A statement. Its number is text in the manual's table, and a number in every release."""
 
     q: str
@@ -69,16 +69,19 @@ _parse_key: Final = MessageParser(_Key).parse
 _parse_ddl: Final = MessageParser(_Ddl).parse
 
 
-class Decoder:
+class OpenProtocolDecoder:
     """Decodes Open Protocol of all releases."""
 
     def __init__(self, options: OpenOptions, answers: LookupCache) -> None:
         self._options, self._answers, self._limits = options, answers, answers.limits
         self._compression = options.large_message_handle_compression
-        self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._is_compressed = self._compression in {
+            LargeMessageCompression.LZ4,
+            LargeMessageCompression.SNAPPY,
+        }
         self._uncounted = uncounted_bytes(answers.limits)
         self._zone = zone = options.zone()
-        self._rows = (RowDecoder if zone is UTC else ZonedRowDecoder)(zone, answers.limits)
+        self._rows = (OpenProtocolRowDecoder if zone is UTC else ZonedRowDecoder)(zone, answers.limits)
 
     def decode(  # noqa: C901, PLR0912, PLR0915 - every function called here costs a call per row
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]

@@ -32,7 +32,7 @@ from relay.model.events import Column, Generated, Index, TableSchema, UniqueKey
 from relay.mysql.types import BINARIES, CHARS
 
 
-class DeclaredColumn(NamedTuple):
+class ColumnFlags(NamedTuple):
     """Code and flags of a column in a message.
 
     Before TiCDC v4.0.5 there are no flags (None), and `h` (`is_handle`) marks the columns of any unique
@@ -44,9 +44,7 @@ class DeclaredColumn(NamedTuple):
     is_handle: bool
 
 
-def resolved(
-    table: Table[Any], declared: dict[str, DeclaredColumn], known: TableSchema | None
-) -> TableSchema:
+def resolved(table: Table[Any], declared: dict[str, ColumnFlags], known: TableSchema | None) -> TableSchema:
     """Return a row's definition: the catalog's if the message agrees with it, else the message's own."""
     fitting: dict[str, Column] = {}
     if known is not None:
@@ -59,7 +57,7 @@ def resolved(
     return _with_keys(TableSchema(table.id, tuple(made), complete=False), declared)
 
 
-def _agrees(column: Column, declared: DeclaredColumn) -> bool:
+def _agrees(column: Column, declared: ColumnFlags) -> bool:
     known, flags = column.type, declared.flags
     if column_code(known) != same_code(declared.code):
         return False
@@ -70,7 +68,7 @@ def _agrees(column: Column, declared: DeclaredColumn) -> bool:
     return known.base in {"bit", "year"} or bool(flags & UNSIGNED) == known.unsigned
 
 
-def _made_column(name: str, declared: DeclaredColumn) -> Column:
+def _made_column(name: str, declared: ColumnFlags) -> Column:
     code, flags, is_handle = declared
     try:
         column_type = type_of(code, flags or 0)
@@ -82,7 +80,7 @@ def _made_column(name: str, declared: DeclaredColumn) -> Column:
     return Column(name, column_type, nullable=bool(flags & NULLABLE), generated=generated)
 
 
-def _with_keys(schema: TableSchema, declared: dict[str, DeclaredColumn]) -> TableSchema:
+def _with_keys(schema: TableSchema, declared: dict[str, ColumnFlags]) -> TableSchema:
     """Return the schema with the keys as far as flags show them: not which columns of an index belong
     together, nor their order.
     """

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.detection import Message, Sign, Strength
+from relay.codecs.detection import DetectionMessage, Sign, Strength
 from relay.codecs.open_protocol.frames import LENGTH_BYTES, VERSION, segments_in
 
 _TITLE: Final = "TiCDC Open Protocol"
 _LZ4: Final = b"\x04\x22\x4d\x18"
 
 
-def signs(message: Message) -> Sign | None:
+def signs(message: DetectionMessage) -> Sign | None:
     """Detect a message: the key begins with the version and a segment length, the value with a length."""
     key, value = message.key or b"", message.value
     if key.startswith(VERSION) and len(key) > 2 * LENGTH_BYTES and _fits(key[LENGTH_BYTES:]):

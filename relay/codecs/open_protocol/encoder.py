@@ -69,7 +69,7 @@ class _OutCell(msgspec.Struct, gc=False):
 _ColumnCell = tuple[int, bool | UnsetType, int]
 
 
-class _Plan(msgspec.Struct, frozen=True):
+class _OpenProtocolPlan(msgspec.Struct, frozen=True):
     """The encoder's facts of a table: each column's code, `h` and flags, the columns of its handle key
     (`handle_key`: all columns of a table without one), the number of columns, and whether it has types that
     the protocol lacks.
@@ -88,7 +88,7 @@ class _Plan(msgspec.Struct, frozen=True):
 _PLAN_COLUMN_BYTES: Final = 150
 
 
-class _Target(RowTarget[_Plan]):
+class _OpenProtocolTarget(RowTarget[_OpenProtocolPlan]):
     """The row target for Open Protocol. `lost`: losses of the last row's values."""
 
     def __init__(self, zone: tzinfo) -> None:
@@ -96,7 +96,7 @@ class _Target(RowTarget[_Plan]):
         self.lost: list[Loss] = []
         self._unmoved = functools.partial(self.lost.append, Loss.ZERO_DATE)
 
-    def plan(self, schema: TableSchema) -> _Plan:
+    def plan(self, schema: TableSchema) -> _OpenProtocolPlan:
         """Return the plan of a table version. Raises NotRepresentable for a table without a name."""
         if not schema.id.database or not schema.id.table:
             what = "table" if schema.id.database else "database"
@@ -111,15 +111,15 @@ class _Target(RowTarget[_Plan]):
         }
         identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
         width = len(cells.keys() | handle)
-        return _Plan(
+        return _OpenProtocolPlan(
             cells, handle, identity, width, any(loses_type(column.type) for column in schema.columns)
         )
 
-    def plan_bytes(self, plan: _Plan) -> int:
+    def plan_bytes(self, plan: _OpenProtocolPlan) -> int:
         """Return the approximate memory of a plan in bytes."""
         return _PLAN_COLUMN_BYTES * len(plan.cells)
 
-    def plan_of(self, reader: TypedReader, plan: _Plan) -> _Plan:
+    def plan_of(self, reader: TypedReader, plan: _OpenProtocolPlan) -> _OpenProtocolPlan:
         """Return the plan with the flags of the messages, if they are Open Protocol themselves."""
         if reader.protocol != NAME or not reader.wire:
             return plan
@@ -136,7 +136,7 @@ class _Target(RowTarget[_Plan]):
             return plan
         return msgspec.structs.replace(plan, cells=cells | said, handle=frozenset())
 
-    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:
+    def losses(self, plan: _OpenProtocolPlan, type_info: TypeInfo) -> tuple[Loss, ...]:
         """Return the losses of every row of a table: types without a code, and parameters."""
         losses = {Loss.COLUMN_TYPE: plan.loses_type, Loss.TYPE_PARAMETERS: type_info.parameters}
         return tuple(what for what, is_lost in losses.items() if is_lost)
@@ -153,7 +153,7 @@ class _Segments(msgspec.Struct, gc=False):
     value: bytes
 
 
-class _Batch:
+class _RowBatch:
     """Rows of one source record that share a message."""
 
     def __init__(self, most_rows: int, free_bytes: int) -> None:
@@ -177,7 +177,7 @@ class _Batch:
         return [EncodedRecord(framed_key(one.key for one in rows), framed_value(one.value for one in rows))]
 
 
-class Encoder:
+class OpenProtocolEncoder:
     """Encodes Open Protocol as TiCDC's new architecture does."""
 
     def __init__(self, options: OpenOptions, answers: LookupCache) -> None:
@@ -188,7 +188,7 @@ class Encoder:
         beside_rows = msgspec.structs.replace(carries(options), physical_partition=False)
         self._count_lost_beside_rows = source_losses(beside_rows)
         self._limit = SizeLimit(NAME, options, framing=LENGTH_BYTES * 3)
-        target = _Target(options.zone())
+        target = _OpenProtocolTarget(options.zone())
         self._lost = target.lost
         self._rows = TypedWriters(NAME, target, CachePool(answers.limits.cache_bytes))
 
@@ -217,8 +217,8 @@ class Encoder:
             yield from self._control(event, source_record, losses)
         yield from batch.taken()
 
-    def _batch(self) -> _Batch:
-        return _Batch(self._options.max_batch_size, self._limit.free_bytes + 2 * LENGTH_BYTES)
+    def _batch(self) -> _RowBatch:
+        return _RowBatch(self._options.max_batch_size, self._limit.free_bytes + 2 * LENGTH_BYTES)
 
     def _row(self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]) -> _Segments:
         key = self._row_key(change, source_record, losses)
@@ -321,7 +321,7 @@ class Encoder:
             yield EncodedRecord(framed_key([key]), framed_value([value]))
 
 
-def _marked(plan: _Plan, values: Mapping[str, Any]) -> Mapping[str, _ColumnCell]:
+def _marked(plan: _OpenProtocolPlan, values: Mapping[str, Any]) -> Mapping[str, _ColumnCell]:
     """Return the cells of a row's columns. `values`: the image that identifies it, `u` or `d`."""
     if len(values) < plan.width and not values.keys() >= plan.handle:
         return {name: (code, UNSET, flags & ~HANDLE_KEY) for name, (code, _, flags) in plan.cells.items()}

@@ -16,9 +16,9 @@ from typing import Final
 
 from relay.codecs.codec import Codec, Joining, Message, RowSignature
 from relay.codecs.losses import Keys
-from relay.codecs.open_protocol.decoder import Decoder
+from relay.codecs.open_protocol.decoder import OpenProtocolDecoder
 from relay.codecs.open_protocol.detection import signs
-from relay.codecs.open_protocol.encoder import Encoder
+from relay.codecs.open_protocol.encoder import OpenProtocolEncoder
 from relay.codecs.open_protocol.frames import LENGTH_BYTES, NAME, VERSION, joined, segments_in, separated
 from relay.codecs.open_protocol.options import OpenOptions, carries
 from relay.codecs.shared.large_messages import RECORD_OVERHEAD
@@ -64,8 +64,8 @@ CODEC: Final = Codec(
     options=OpenOptions,
     decodes=carries(OpenOptions()),
     encodes=carries,
-    decoder=Decoder,
-    encoder=Encoder,
+    decoder=OpenProtocolDecoder,
+    encoder=OpenProtocolEncoder,
     ddl_everywhere=True,
     keys=Keys.MESSAGE,
     lengths_at=(len(VERSION), 0),

@@ -1,9 +1,9 @@
 """Reading rows of Open Protocol: `{"u": {column: {"t", "h", "f", "v"}}}`, `p` and `d`.
 
-`RowDecoder` keeps layouts by table. A row with the columns, codes and flags of an earlier message is parsed
-in one step into a struct compiled for them (`_Layout`): the JSON parser itself checks every code and flag.
-Everything else takes the general path, which finds the definition, makes a layout for the next message, and
-reports the exact error of a malformed one.
+`OpenProtocolRowDecoder` keeps layouts by table. A row with the columns, codes and flags of an earlier message
+is parsed in one step into a struct compiled for them (`_Layout`): the JSON parser itself checks every code
+and flag. Everything else takes the general path, which finds the definition, makes a layout for the next
+message, and reports the exact error of a malformed one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from msgspec import Meta
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Loss
-from relay.codecs.open_protocol.definitions import DeclaredColumn, resolved
+from relay.codecs.open_protocol.definitions import ColumnFlags, resolved
 from relay.codecs.open_protocol.frames import NAME
 from relay.codecs.open_protocol.values import is_base64, is_wide, read_of, wire_type
 from relay.codecs.shared.base64_text import try_base64
@@ -33,7 +33,7 @@ from relay.codecs.shared.lenient_json import REFUSED, complaint, with_negative_z
 from relay.codecs.shared.local_times import LocalTimes, is_local_time
 from relay.codecs.shared.rows import PartialRows, PartNames, TypedReader, TypedRows
 from relay.codecs.shared.tables import Columns, Table, Tables
-from relay.codecs.shared.unknown_members import Message, MessageParser, Unknown, merged
+from relay.codecs.shared.unknown_members import MessageParser, OpenMessage, Unknown, merged
 from relay.model.errors import Malformed
 from relay.model.events import ABSENT, ColumnType, Images, Op, Source, TableSchema
 from relay.model.limits import DEFAULT_LIMITS, Limits, check_columns
@@ -52,25 +52,25 @@ _UPDATE: Final = Op.UPDATE
 _DELETE: Final = Op.DELETE
 
 
-class _Cell(msgspec.Struct, gc=False):
+class _ColumnCell(msgspec.Struct, gc=False):
     t: int
     v: Any
     f: int | None = None
     h: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _Value(Message, gc=False):
+class _Value(OpenMessage, gc=False):
     """A row's value segment. `p` is parsed later: TiCDC may write it without column names."""
 
-    u: dict[str, _Cell] | None = None
-    d: dict[str, _Cell] | None = None
+    u: dict[str, _ColumnCell] | None = None
+    d: dict[str, _ColumnCell] | None = None
     p: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _Old(Message, gc=False):
+class _Old(OpenMessage, gc=False):
     """The old row of an UPDATE."""
 
-    p: dict[str, _Cell] | None
+    p: dict[str, _ColumnCell] | None
 
 
 _parse_value: Final = MessageParser(_Value).parse
@@ -97,7 +97,7 @@ class _Layout:
     them: compiling takes memory and the time of reading ten rows on the general path.
     """
 
-    def __init__(self, reader: TypedReader, declared: dict[str, DeclaredColumn]) -> None:
+    def __init__(self, reader: TypedReader, declared: dict[str, ColumnFlags]) -> None:
         self.reader, self.declared = reader, declared
         columns = [reader.schema.columns[at] for at in reader.places]
         self.names = [column.name for column in columns]
@@ -244,7 +244,7 @@ def unknown_members(data: bytes) -> Unknown | None:
         raise _malformed(data, error) from None
 
 
-class RowDecoder:
+class OpenProtocolRowDecoder:
     """Reads rows with layouts cached by table; the cache may be emptied at any time.
 
     `limits.cache_bytes`: their approximate maximum memory, with the parts that encoders add to them.
@@ -284,7 +284,7 @@ class RowDecoder:
         return _GeneralRow(self._tables, table, known, self._zone, losses, self._limits).read(data)
 
 
-class ZonedRowDecoder(RowDecoder):
+class ZonedRowDecoder(OpenProtocolRowDecoder):
     """Reads rows whose TIMESTAMP is in another zone than UTC, and counts local times that do not exist or are
     ambiguous in that zone.
     """
@@ -369,7 +369,7 @@ class _GeneralRow:
         check_columns(NAME, "value", len(cells), self._limits)
         layout = self._layout(
             {
-                name: DeclaredColumn(cell.t, cell.f, cell.f is None and bytes(cell.h) == b"true")
+                name: ColumnFlags(cell.t, cell.f, cell.f is None and bytes(cell.h) == b"true")
                 for name, cell in cells.items()
             }
         )
@@ -380,7 +380,7 @@ class _GeneralRow:
         before = None if old is None else {**new, **old}
         return _UPDATE if is_update else _INSERT, schema, self._images(layout, before, new), unknown
 
-    def _old(self, value: _Value) -> tuple[dict[str, _Cell] | None, Unknown | None]:
+    def _old(self, value: _Value) -> tuple[dict[str, _ColumnCell] | None, Unknown | None]:
         """Return `p`; None if there is none, or if the columns of its cells are ambiguous (counted). Also
         return the members of cells that the protocol does not define.
         """
@@ -401,7 +401,7 @@ class _GeneralRow:
                 self._losses.append(Loss.BEFORE_MISSING)
         return old.p, old.unknown
 
-    def _layout(self, declared: dict[str, DeclaredColumn]) -> _Layout:
+    def _layout(self, declared: dict[str, ColumnFlags]) -> _Layout:
         table, known = self._table, self._known
         for layout in table.kept:
             if layout.reader.known is not known or layout.declared != declared:
@@ -427,7 +427,9 @@ class _GeneralRow:
         self._tables.keep(table, made, _cost(made), _CACHED_LAYOUTS)
         return made
 
-    def _images(self, layout: _Layout, old: dict[str, _Cell] | None, new: dict[str, _Cell] | None) -> Images:
+    def _images(
+        self, layout: _Layout, old: dict[str, _ColumnCell] | None, new: dict[str, _ColumnCell] | None
+    ) -> Images:
         reader = layout.reader
         before, after = self._cells(layout, old, "p" if new else "d"), self._cells(layout, new, "u")
         if ABSENT not in (before or ()) and ABSENT not in (after or ()):
@@ -436,7 +438,9 @@ class _GeneralRow:
             self._losses.append(Loss.COLUMNS_ABSENT)
         return PartialRows(reader, before, after)
 
-    def _cells(self, layout: _Layout, cells: dict[str, _Cell] | None, part: str) -> tuple[Any, ...] | None:
+    def _cells(
+        self, layout: _Layout, cells: dict[str, _ColumnCell] | None, part: str
+    ) -> tuple[Any, ...] | None:
         if cells is None:
             return None
         columns = layout.reader.schema.columns
@@ -517,7 +521,7 @@ def _malformed(data: bytes, error: Exception) -> Malformed:
 
 _PARTS_NAMES: Final = frozenset({"u", "p", "d"})
 _decode_parts = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw] | None]).decode
-_decode_cell = msgspec.json.Decoder(_Cell).decode
+_decode_cell = msgspec.json.Decoder(_ColumnCell).decode
 
 
 def _complaint(path: str, error: Exception) -> Malformed:

@@ -20,7 +20,7 @@ from relay.model.limits import Limits
 from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.mysql.conversion_names import READ_DOUBLE, READ_INTEGER
 from relay.templates.ops import TIME_MS, Constant, Conversion, Kinds, Length, Members, Take, Unordered
-from relay.templates.scanning import INTEGER, Path, Token, parsed, source_ops
+from relay.templates.scanning import INTEGER, JsonToken, Path, parsed, source_ops
 from relay.templates.tracing import NotTemplatable, Trace, TracedCell, TracedNumber
 
 _MILLISECOND_NS: Final = 1_000_000
@@ -101,7 +101,7 @@ def _columns(reader: TypedReader) -> list[Column]:
 
 
 def _check_shape(
-    head: Token, key: bytes, body: Token, parts: tuple[str | None, str | None], images: TypedRows
+    head: JsonToken, key: bytes, body: JsonToken, parts: tuple[str | None, str | None], images: TypedRows
 ) -> None:
     """Raise NotTemplatable if the message does not match the images."""
     kind = head.at(("t",))
@@ -115,7 +115,7 @@ def _check_shape(
 
 
 def _cells(
-    value: bytes, body: Token, parts: tuple[str | None, str | None], reader: TypedReader, limits: Limits
+    value: bytes, body: JsonToken, parts: tuple[str | None, str | None], reader: TypedReader, limits: Limits
 ) -> Given:
     """Return the values of columns: all of them, except in an old row that lacks some."""
     old, new = parts
@@ -135,7 +135,7 @@ def _cells(
     return given
 
 
-def _names(body: Token, part: str) -> set[str]:
+def _names(body: JsonToken, part: str) -> set[str]:
     """Return the names of an image's columns. Raises NotTemplatable for a cell without a value."""
     image = body.at((part,))
     if image is None or image.members is None:
@@ -146,7 +146,7 @@ def _names(body: Token, part: str) -> set[str]:
     return set(image.members)
 
 
-def _optional_cells(value: bytes, body: Token, kinds: Mapping[str, Kinds]) -> Members:
+def _optional_cells(value: bytes, body: JsonToken, kinds: Mapping[str, Kinds]) -> Members:
     """Return slots for any of the columns, each in a cell like the new row's."""
     members = []
     ends = set()

@@ -35,7 +35,7 @@ from relay.text.redaction import shown_uri
 # ---------------------------------------------------------------- options
 
 
-class Compression(enum.StrEnum):
+class LargeMessageCompression(enum.StrEnum):
     """The compression of values: LZ4 frames, snappy as a raw block. AUTO detects it when reading, and writes
     plain.
     """
@@ -58,12 +58,12 @@ class CompressionOptions(ZonedOptions, frozen=True):
     """The option of every TiCDC format that can be compressed."""
 
     large_message_handle_compression: Annotated[
-        Compression,
+        LargeMessageCompression,
         Meta(
             description="compression of each value within its message; "
             "auto: detected when reading, none when writing"
         ),
-    ] = Compression.AUTO
+    ] = LargeMessageCompression.AUTO
 
 
 class LargeMessageOptions(CompressionOptions, frozen=True):
@@ -150,7 +150,9 @@ _QUOTE: Final = ord('"')
 _SMALL: Final = 1 << 20
 
 
-def decompressed(protocol: str, path: str, data: bytes, setting: Compression, budget: Decompression) -> bytes:
+def decompressed(
+    protocol: str, path: str, data: bytes, setting: LargeMessageCompression, budget: Decompression
+) -> bytes:
     """Return the data before the producer's compression.
 
     With AUTO, data that is neither an LZ4 frame nor a snappy block is returned unchanged, for the caller to
@@ -158,7 +160,7 @@ def decompressed(protocol: str, path: str, data: bytes, setting: Compression, bu
     for data that grows above the rest of the budget, before memory is allocated for it. A text that is nested
     too deeply is malformed, too.
     """
-    if setting is Compression.NONE:
+    if setting is LargeMessageCompression.NONE:
         return data
     text = _READERS[setting](protocol, path, data, budget)
     if text is not data:
@@ -168,11 +170,11 @@ def decompressed(protocol: str, path: str, data: bytes, setting: Compression, bu
     return text
 
 
-def compressed(data: bytes, setting: Compression) -> bytes:
+def compressed(data: bytes, setting: LargeMessageCompression) -> bytes:
     """Return the data with the compression of the setting; AUTO is NONE."""
-    if setting is Compression.LZ4:
+    if setting is LargeMessageCompression.LZ4:
         return bytes(cramjam.lz4.compress(data))
-    if setting is Compression.SNAPPY:
+    if setting is LargeMessageCompression.SNAPPY:
         return bytes(cramjam.snappy.compress_raw(data))
     return data
 
@@ -220,9 +222,9 @@ def _from_snappy(protocol: str, path: str, data: bytes, budget: Budget) -> bytes
 
 
 _READERS: Final = {
-    Compression.AUTO: _recognized,
-    Compression.LZ4: _from_lz4,
-    Compression.SNAPPY: _from_snappy,
+    LargeMessageCompression.AUTO: _recognized,
+    LargeMessageCompression.LZ4: _from_lz4,
+    LargeMessageCompression.SNAPPY: _from_snappy,
 }
 
 

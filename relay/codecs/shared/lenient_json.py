@@ -61,9 +61,9 @@ def parse_leniently(
         document = json.loads(
             data.decode("utf-8-sig"),
             strict=False,
-            parse_int=Number,
-            parse_float=Number,
-            parse_constant=Number,
+            parse_int=NumberText,
+            parse_float=NumberText,
+            parse_constant=NumberText,
         )
         # Lone surrogates pass json.loads but are not valid Unicode: no encoder could write them.
         json.dumps(document, ensure_ascii=False).encode()
@@ -125,7 +125,7 @@ def _signed(match: re.Match[bytes]) -> bytes:
     return b"-0.0" if match[0] == b"-0" else match[0]
 
 
-class Number(str):
+class NumberText(str):
     """A JSON number as its text."""
 
     __slots__ = ()
@@ -133,7 +133,7 @@ class Number(str):
 
 def json_text(value: object) -> str:
     """Return a part of a leniently read document as compact JSON; numbers keep their digits."""
-    if isinstance(value, Number):
+    if isinstance(value, NumberText):
         return str(value)
     if isinstance(value, dict):
         members = [
@@ -151,7 +151,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list):
         return [_plain(part) for part in value]
-    return str(value) if isinstance(value, Number) else value
+    return str(value) if isinstance(value, NumberText) else value
 
 
 def complaint(error: Exception) -> tuple[str, str]:

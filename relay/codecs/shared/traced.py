@@ -23,7 +23,7 @@ from relay.model.events import ABSENT, Position, TableSchema
 from relay.model.records import ConsumerRecord
 from relay.mysql.conversion_names import READ_INTEGER, READ_SIGNED, conversion_of, loss_of
 from relay.templates.ops import Changed, Choice, Conversion, Put
-from relay.templates.scanning import Path, Token
+from relay.templates.scanning import JsonToken, Path
 from relay.templates.tracing import NotTemplatable, Trace, Traced, TracedCell, TracedNumber, TracedOp, Written
 
 _NULL: Final = b"null"
@@ -53,7 +53,7 @@ def conversion(function: Callable[..., Any] | None) -> Conversion | None:
 
 
 def integer_at(
-    path: Path, value: bytes, root: Token, slots: Mapping[Path, int], trace: Trace
+    path: Path, value: bytes, root: JsonToken, slots: Mapping[Path, int], trace: Trace
 ) -> TracedNumber:
     """Return the traced integer of a message at a path. Raises NotTemplatable if there is none."""
     token = root.at(path)

@@ -37,13 +37,13 @@ from relay.model.events import Source
 Unknown = Mapping[str, Any]
 
 
-class Message(msgspec.Struct, gc=False):
+class OpenMessage(msgspec.Struct, gc=False):
     """A message, or a part that is parsed separately. `unknown`: members that its structs do not define."""
 
     unknown: ClassVar[Unknown | None] = None
 
 
-T = TypeVar("T", bound=Message)
+T = TypeVar("T", bound=OpenMessage)
 
 
 class MessageParser(Generic[T]):

@@ -17,7 +17,7 @@ _MORE: Final = 0x80
 _SHORT: Final = [bytes((value << 1,)) for value in range(64)]
 
 
-class AvroReader:
+class SimpleAvroReader:
     """Reads data from its beginning."""
 
     __slots__ = ("_at", "_data")
@@ -83,14 +83,14 @@ class AvroReader:
             raise ValueError("a symbol that the schema does not have")
         return names[at]
 
-    def optional(self, read: Callable[[AvroReader], Item]) -> Item | None:
+    def optional(self, read: Callable[[SimpleAvroReader], Item]) -> Item | None:
         """Read a nullable value. Raises ValueError."""
         branch = self.long()
         if branch not in {0, 1}:
             raise ValueError("a branch that the schema does not have")
         return read(self) if branch else None
 
-    def items(self, read: Callable[[AvroReader], Item]) -> Iterator[Item]:
+    def items(self, read: Callable[[SimpleAvroReader], Item]) -> Iterator[Item]:
         """Read the items in the blocks of an array or a map. Raises ValueError."""
         while count := self.long():
             if count < 0:

@@ -15,7 +15,7 @@ from datetime import tzinfo
 from typing import Any, Final
 
 from relay.codecs.shared.conversions import Read, Write
-from relay.codecs.simple.avro_bytes import AvroReader, avro_bytes, avro_long, avro_text
+from relay.codecs.simple.avro_bytes import SimpleAvroReader, avro_bytes, avro_long, avro_text
 from relay.codecs.simple.values import (
     ZonedText,
     checked_number,
@@ -37,7 +37,7 @@ _HALF: Final = 1 << 63
 # ---------------------------------------------------------------- read
 
 
-def read_value(reader: AvroReader) -> Any:  # noqa: ANN401 - any branch
+def read_value(reader: SimpleAvroReader) -> Any:  # noqa: ANN401 - any branch
     """Read a value of any branch. Raises ValueError."""
     branch = reader.long()
     if not 0 <= branch < len(_BRANCHES):
@@ -45,35 +45,35 @@ def read_value(reader: AvroReader) -> Any:  # noqa: ANN401 - any branch
     return _BRANCHES[branch](reader)
 
 
-def _null(_: AvroReader) -> None:
+def _null(_: SimpleAvroReader) -> None:
     return None
 
 
-def _unsigned(reader: AvroReader) -> int:
+def _unsigned(reader: SimpleAvroReader) -> int:
     return reader.long() % _END
 
 
-def _single(reader: AvroReader) -> float:
+def _single(reader: SimpleAvroReader) -> float:
     found: float = _SINGLE.unpack(reader.take(4))[0]
     return found
 
 
-def _precise(reader: AvroReader) -> float:
+def _precise(reader: SimpleAvroReader) -> float:
     found: float = _PRECISE.unpack(reader.take(8))[0]
     return found
 
 
-def _zoned(reader: AvroReader) -> ZonedText:
+def _zoned(reader: SimpleAvroReader) -> ZonedText:
     return ZonedText(reader.text(), reader.text())
 
 
-_BRANCHES: Final[tuple[Callable[[AvroReader], Any], ...]] = (
+_BRANCHES: Final[tuple[Callable[[SimpleAvroReader], Any], ...]] = (
     _null,
-    AvroReader.long,
+    SimpleAvroReader.long,
     _single,
     _precise,
-    AvroReader.text,
-    AvroReader.data,
+    SimpleAvroReader.text,
+    SimpleAvroReader.data,
     _zoned,
     _unsigned,
 )

@@ -1,8 +1,8 @@
 """Simple as Avro: one schema, which is part of TiCDC, and neither a header nor a registry.
 
-A message is the twelfth branch of a union of all types: 0x16, then `Message`. Maps may have their entries in
-any order; relay writes table order. Source: pingcap/ticdc pkg/sink/codec/simple/{message.json,avro.go}
-(2026-08), and its records.
+A message is the twelfth branch of a union of all types: 0x16, then `SimpleMessage`. Maps may have their
+entries in any order; relay writes table order. Source: pingcap/ticdc
+pkg/sink/codec/simple/{message.json,avro.go} (2026-08), and its records.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from relay.codecs.shared.conversions import Read, Write
 from relay.codecs.simple.avro_bytes import (
-    AvroReader,
+    SimpleAvroReader,
     avro_block,
     avro_bytes,
     avro_flag,
@@ -25,7 +25,7 @@ from relay.codecs.simple.avro_bytes import (
 )
 from relay.codecs.simple.avro_values import NULL, read_of, read_value, write_of
 from relay.codecs.simple.definitions import ColumnEntry, DataType, IndexEntry, TableEntry, temporal_digits
-from relay.codecs.simple.messages import BOOTSTRAP, OPS, WATERMARK, Checksum, Image, Message
+from relay.codecs.simple.messages import BOOTSTRAP, OPS, WATERMARK, Checksum, Image, SimpleMessage
 from relay.model.errors import Malformed, NotRepresentable
 from relay.model.events import ColumnType
 from relay.mysql.types import BINARIES, FLOATS, INTEGERS, MAX_BITS, default_bytes, default_text
@@ -49,11 +49,11 @@ class AvroWire:
         """Return whether a value is an uncompressed message."""
         return value[:1] == _MESSAGE
 
-    def read(self, value: bytes) -> Message:
+    def read(self, value: bytes) -> SimpleMessage:
         """Read a message. Raises Malformed."""
         if value[:1] != _MESSAGE:
             raise Malformed(self.name, "", "does not begin as a message of Simple, with the byte 0x16")
-        reader = AvroReader(value, 1)
+        reader = SimpleAvroReader(value, 1)
         try:
             message = _read(reader)
         except UnicodeDecodeError:
@@ -62,7 +62,7 @@ class AvroWire:
             raise Malformed(self.name, "", str(error)) from None
         return message
 
-    def write(self, message: Message) -> bytes:
+    def write(self, message: SimpleMessage) -> bytes:
         """Write a message. Raises NotRepresentable for lone surrogates and for numbers beyond 64 bits."""
         try:
             if message.type in OPS:
@@ -90,7 +90,7 @@ class AvroWire:
 # ---------------------------------------------------------------- read
 
 
-def _read(reader: AvroReader) -> Message:
+def _read(reader: SimpleAvroReader) -> SimpleMessage:
     kind = reader.choice(_KINDS)
     if reader.choice(_KINDS) != kind:
         raise ValueError("a payload that does not match its type")
@@ -100,18 +100,20 @@ def _read(reader: AvroReader) -> Message:
     return message
 
 
-def _read_watermark(reader: AvroReader) -> Message:
-    return Message(type=WATERMARK, version=reader.long(), commit_ts=reader.long(), build_ts=reader.long())
+def _read_watermark(reader: SimpleAvroReader) -> SimpleMessage:
+    return SimpleMessage(
+        type=WATERMARK, version=reader.long(), commit_ts=reader.long(), build_ts=reader.long()
+    )
 
 
-def _read_bootstrap(reader: AvroReader) -> Message:
-    return Message(
+def _read_bootstrap(reader: SimpleAvroReader) -> SimpleMessage:
+    return SimpleMessage(
         type=BOOTSTRAP, version=reader.long(), build_ts=reader.long(), table_schema=_read_table(reader)
     )
 
 
-def _read_ddl(reader: AvroReader) -> Message:
-    return Message(
+def _read_ddl(reader: SimpleAvroReader) -> SimpleMessage:
+    return SimpleMessage(
         version=reader.long(),
         type=reader.choice(_DDL_TYPES),
         sql=reader.text(),
@@ -122,8 +124,8 @@ def _read_ddl(reader: AvroReader) -> Message:
     )
 
 
-def _read_dml(reader: AvroReader) -> Message:
-    return Message(
+def _read_dml(reader: SimpleAvroReader) -> SimpleMessage:
+    return SimpleMessage(
         version=reader.long(),
         database=reader.text(),
         table=reader.text(),
@@ -132,15 +134,15 @@ def _read_dml(reader: AvroReader) -> Message:
         commit_ts=reader.long(),
         build_ts=reader.long(),
         schema_version=reader.long(),
-        claim_check_location=reader.optional(AvroReader.text),
-        handle_key_only=reader.optional(AvroReader.flag) is True,
+        claim_check_location=reader.optional(SimpleAvroReader.text),
+        handle_key_only=reader.optional(SimpleAvroReader.flag) is True,
         checksum=reader.optional(_read_checksum),
         data=reader.optional(_read_image),
         old=reader.optional(_read_image),
     )
 
 
-_READS: Final[dict[str, Callable[[AvroReader], Message]]] = {
+_READS: Final[dict[str, Callable[[SimpleAvroReader], SimpleMessage]]] = {
     WATERMARK: _read_watermark,
     BOOTSTRAP: _read_bootstrap,
     "DDL": _read_ddl,
@@ -148,19 +150,19 @@ _READS: Final[dict[str, Callable[[AvroReader], Message]]] = {
 }
 
 
-def _read_checksum(reader: AvroReader) -> Checksum:
+def _read_checksum(reader: SimpleAvroReader) -> Checksum:
     return Checksum(reader.long(), reader.flag(), reader.long(), reader.long())
 
 
-def _read_image(reader: AvroReader) -> Image:
+def _read_image(reader: SimpleAvroReader) -> Image:
     return dict(reader.items(_read_member))
 
 
-def _read_member(reader: AvroReader) -> tuple[str, object]:
+def _read_member(reader: SimpleAvroReader) -> tuple[str, object]:
     return reader.text(), read_value(reader)
 
 
-def _read_table(reader: AvroReader) -> TableEntry:
+def _read_table(reader: SimpleAvroReader) -> TableEntry:
     return TableEntry(
         reader.text(),
         reader.text(),
@@ -171,9 +173,9 @@ def _read_table(reader: AvroReader) -> TableEntry:
     )
 
 
-def _read_column(reader: AvroReader) -> ColumnEntry:
+def _read_column(reader: SimpleAvroReader) -> ColumnEntry:
     name, data_type, nullable = reader.text(), _read_type(reader), reader.flag()
-    default = reader.optional(AvroReader.data)
+    default = reader.optional(SimpleAvroReader.data)
     return ColumnEntry(name, data_type, nullable, _read_default(default, data_type.mysqlType))
 
 
@@ -186,25 +188,25 @@ def _read_default(default: bytes | None, base: str) -> str | int | None:
     return default_text(default) if base in BINARIES else default.decode(errors="replace")
 
 
-def _read_type(reader: AvroReader) -> DataType:
+def _read_type(reader: SimpleAvroReader) -> DataType:
     """Return a type with the members of JSON: the digits of a second follow from the length."""
     found = DataType(reader.text(), reader.text(), reader.text(), reader.long() or UNSET)
-    digits = reader.optional(AvroReader.long) or temporal_digits(found.mysqlType, found.length or 0)
+    digits = reader.optional(SimpleAvroReader.long) or temporal_digits(found.mysqlType, found.length or 0)
     elements = reader.optional(_read_elements)
-    unsigned, zerofill = reader.optional(AvroReader.flag), reader.optional(AvroReader.flag)
+    unsigned, zerofill = reader.optional(SimpleAvroReader.flag), reader.optional(SimpleAvroReader.flag)
     found.decimal = digits or UNSET
     found.elements = elements or UNSET
     found.unsigned, found.zerofill = unsigned or UNSET, zerofill or UNSET
     return found
 
 
-def _read_elements(reader: AvroReader) -> list[str]:
-    return list(reader.items(AvroReader.text))
+def _read_elements(reader: SimpleAvroReader) -> list[str]:
+    return list(reader.items(SimpleAvroReader.text))
 
 
-def _read_index(reader: AvroReader) -> IndexEntry:
+def _read_index(reader: SimpleAvroReader) -> IndexEntry:
     return IndexEntry(
-        reader.text(), reader.flag(), reader.flag(), reader.flag(), list(reader.items(AvroReader.text))
+        reader.text(), reader.flag(), reader.flag(), reader.flag(), list(reader.items(SimpleAvroReader.text))
     )
 
 
@@ -216,16 +218,16 @@ def _framed(kind: str, payload: bytes) -> bytes:
     return _MESSAGE + number + number + payload
 
 
-def _stamps(message: Message) -> bytes:
+def _stamps(message: SimpleMessage) -> bytes:
     return avro_long(message.version) + avro_long(message.commit_ts) + avro_long(message.build_ts)
 
 
-def _bootstrap(message: Message) -> bytes:
+def _bootstrap(message: SimpleMessage) -> bytes:
     table = b"" if message.table_schema is None else _table(message.table_schema)
     return avro_long(message.version) + avro_long(message.build_ts) + table
 
 
-def _ddl(message: Message) -> bytes:
+def _ddl(message: SimpleMessage) -> bytes:
     return b"".join(
         (
             avro_long(message.version),
@@ -241,7 +243,7 @@ def _ddl(message: Message) -> bytes:
     )
 
 
-def _dml(message: Message) -> bytes:
+def _dml(message: SimpleMessage) -> bytes:
     location, checksum = message.claim_check_location, message.checksum
     return b"".join(
         (

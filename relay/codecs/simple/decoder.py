@@ -11,8 +11,8 @@ from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Loss
 from relay.codecs.shared.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.shared.large_messages import (
-    Compression,
     Decompression,
+    LargeMessageCompression,
     claim_check_parts,
     claim_checked,
     decompressed,
@@ -22,9 +22,9 @@ from relay.codecs.shared.ticdc import CONNECTOR, TSO_END, is_restored
 from relay.codecs.shared.unknown_members import merged
 from relay.codecs.simple.ddl_types import DDL_TYPES
 from relay.codecs.simple.definitions import TableEntry, definition, entry_text, is_tso, named_id
-from relay.codecs.simple.messages import BOOTSTRAP, OPS, VERSION, WATERMARK, Message, Wire
+from relay.codecs.simple.messages import BOOTSTRAP, OPS, VERSION, WATERMARK, SimpleMessage, SimpleWire
 from relay.codecs.simple.options import SimpleOptions
-from relay.codecs.simple.rows import RowDecoder, definition_of_version
+from relay.codecs.simple.rows import SimpleRowDecoder, definition_of_version
 from relay.codecs.simple.traced import traced_row
 from relay.model.errors import Malformed, UnsupportedMessage
 from relay.model.events import (
@@ -59,15 +59,15 @@ _LOCATION: Final = "claimCheckLocation"
 class SimpleDecoder:
     """Decodes Simple of all releases."""
 
-    def __init__(self, wire: Wire, options: SimpleOptions, answers: LookupCache) -> None:
+    def __init__(self, wire: SimpleWire, options: SimpleOptions, answers: LookupCache) -> None:
         self._wire, self._options, self._answers, self._limits = wire, options, answers, answers.limits
         self._name = wire.name
         self._compression = options.large_message_handle_compression
-        self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._is_packed = self._compression in {LargeMessageCompression.LZ4, LargeMessageCompression.SNAPPY}
         self._uncounted = uncounted_bytes(answers.limits)
         self._verifies = options.integrity_check_level != "none"
         self._refuses_corrupted = options.corruption_handle_level == "error"
-        self._rows = RowDecoder(wire, options.zone(), answers.limits)
+        self._rows = SimpleRowDecoder(wire, options.zone(), answers.limits)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
@@ -99,7 +99,7 @@ class SimpleDecoder:
         """Return the row's message with traced values, of JSON; see `TracingDecoder`."""
         return traced_row(record, change, trace, verifies=self._verifies)
 
-    def _read(self, value: bytes) -> Message:
+    def _read(self, value: bytes) -> SimpleMessage:
         if self._is_packed or not self._wire.is_plain(value):
             value = decompressed(self._name, "", value, self._compression, Decompression(self._limits))
         if len(value) > self._uncounted:
@@ -117,7 +117,7 @@ class SimpleDecoder:
         if not 0 <= number < TSO_END:
             raise Malformed(self._name, path, "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
 
-    def _source(self, message: Message, record: ConsumerRecord, losses: list[Loss]) -> Source:
+    def _source(self, message: SimpleMessage, record: ConsumerRecord, losses: list[Loss]) -> Source:
         commit_ts, start_ts, unknown = message.commit_ts, message.start_ts or None, message.unknown
         if message.type == BOOTSTRAP:
             return Source(CONNECTOR, _emitted_at_ns(message, record), unknown_fields=unknown)
@@ -132,7 +132,7 @@ class SimpleDecoder:
     # ------------------------------------------------------------ rows
 
     def _row(
-        self, message: Message, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+        self, message: SimpleMessage, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> RowChange:
         op = OPS.get(message.type)
         if op is None:
@@ -150,7 +150,7 @@ class SimpleDecoder:
             self._check(message, schema, images, losses)
         return RowChange(op, schema, images, source, _emitted_at_ns(message, record))
 
-    def _check(self, message: Message, schema: TableSchema, images: Images, losses: list[Loss]) -> None:
+    def _check(self, message: SimpleMessage, schema: TableSchema, images: Images, losses: list[Loss]) -> None:
         """Count or refuse a row that is marked as corrupted, or does not match its checksum."""
         found = message.checksum
         if found is None:
@@ -166,7 +166,7 @@ class SimpleDecoder:
         if path:
             losses.append(Loss.CHECKSUM)
 
-    def _stored(self, stub: Message) -> Message:
+    def _stored(self, stub: SimpleMessage) -> SimpleMessage:
         """Return the full message for this one, which has only the handle key.
 
         Raises Malformed if the claim-check object holds another message.
@@ -187,7 +187,7 @@ class SimpleDecoder:
     # ------------------------------------------------------------ definitions
 
     def _bootstrap(
-        self, message: Message, record: ConsumerRecord, catalog: Catalog
+        self, message: SimpleMessage, record: ConsumerRecord, catalog: Catalog
     ) -> tuple[list[Event], Catalog]:
         if message.table_schema is None:
             raise Malformed(self._name, SCHEMA, "a BOOTSTRAP without its definition")
@@ -195,7 +195,7 @@ class SimpleDecoder:
         return [event], catalog
 
     def _defined(
-        self, entry: TableEntry, message: Message, record: ConsumerRecord, catalog: Catalog
+        self, entry: TableEntry, message: SimpleMessage, record: ConsumerRecord, catalog: Catalog
     ) -> tuple[Bootstrap, Catalog]:
         """Return the definition that an entry without a statement declares, and the catalog with it."""
         table, source = TableId(entry.schema, entry.table), self._source(message, record, [])
@@ -210,7 +210,7 @@ class SimpleDecoder:
 
     def _ddl(
         self,
-        message: Message,
+        message: SimpleMessage,
         source: Source,
         record: ConsumerRecord,
         catalog: Catalog,
@@ -275,7 +275,7 @@ class SimpleDecoder:
             raise Malformed(self._name, f"{SCHEMA}.version", "not a timestamp of TiDB")
 
 
-def _is_of_partition(message: Message, schema: TableSchema) -> bool:
+def _is_of_partition(message: SimpleMessage, schema: TableSchema) -> bool:
     """Return whether a row has another id than its table: the source's, or the one that relay derives from
     its name.
     """
@@ -292,7 +292,7 @@ def _definition_place(version: int, source: Source, record: ConsumerRecord) -> P
     return Position(version, time_ns, record.topic, record.partition, record.offset)
 
 
-def _shows_before(message: Message) -> bool:
+def _shows_before(message: SimpleMessage) -> bool:
     """Return whether `preTableSchema` is the table before the statement (classic architecture); else it is
     another table.
     """
@@ -314,12 +314,12 @@ def _is_sum(schema: TableSchema, row: Row | None, checksum: int) -> bool:
     return found is None or found == checksum
 
 
-def _identity(message: Message) -> tuple[object, ...]:
+def _identity(message: SimpleMessage) -> tuple[object, ...]:
     """Return the identity that a message shares with the one in its claim-check object."""
     return message.database, message.table, message.type, message.commit_ts, message.schema_version
 
 
-def _emitted_at_ns(message: Message, record: ConsumerRecord) -> int:
+def _emitted_at_ns(message: SimpleMessage, record: ConsumerRecord) -> int:
     build_ts = message.build_ts
     if not 0 < build_ts < TIME_END_MS:
         build_ts = record.time_ms(message.commit_ts >> TSO_LOGICAL_BITS)

@@ -25,7 +25,16 @@ from relay.codecs.shared.ticdc import commit_ts_of, handle_key_places, per_table
 from relay.codecs.simple.ddl_types import ddl_type
 from relay.codecs.simple.decoder import DIALECT, PRE_SCHEMA, SCHEMA
 from relay.codecs.simple.definitions import TableEntry, are_names, read_entry, shown_table
-from relay.codecs.simple.messages import BOOTSTRAP, VERSION, WATERMARK, WORDS, Checksum, Image, Message, Wire
+from relay.codecs.simple.messages import (
+    BOOTSTRAP,
+    VERSION,
+    WATERMARK,
+    WORDS,
+    Checksum,
+    Image,
+    SimpleMessage,
+    SimpleWire,
+)
 from relay.codecs.simple.options import SimpleOptions, carries
 from relay.codecs.simple.values import location_of
 from relay.model.errors import NotRepresentable
@@ -50,7 +59,7 @@ _UPDATE: Final = Op.UPDATE
 _READ: Final = Op.READ
 
 
-class _Plan(msgspec.Struct, frozen=True):
+class _SimplePlan(msgspec.Struct, frozen=True):
     """The encoder's facts of a definition: its entry, and the names of the handle key."""
 
     entry: TableEntry
@@ -61,15 +70,15 @@ class _Plan(msgspec.Struct, frozen=True):
 _PLAN_COLUMN_BYTES: Final = 700
 
 
-class _Target(RowTarget[_Plan]):
+class _SimpleTarget(RowTarget[_SimplePlan]):
     """The row target for Simple. `lost`: losses of the last row's values."""
 
-    def __init__(self, wire: Wire, zone_name: str) -> None:
+    def __init__(self, wire: SimpleWire, zone_name: str) -> None:
         self._wire = wire
         self._zone, self._location = location_of(zone_name)
         self.lost: list[Loss] = []
 
-    def plan(self, schema: TableSchema) -> _Plan:
+    def plan(self, schema: TableSchema) -> _SimplePlan:
         """Return the plan of a definition. Raises NotRepresentable for a table or a column without a name,
         and for two columns of one name.
         """
@@ -81,13 +90,13 @@ class _Target(RowTarget[_Plan]):
         if not are_names([column.name for column in schema.columns]):
             raise NotRepresentable(self._wire.name, "", "a column without a name, or two of one")
         identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
-        return _Plan(shown_table(schema, is_numbered=True), identity)
+        return _SimplePlan(shown_table(schema, is_numbered=True), identity)
 
-    def plan_bytes(self, plan: _Plan) -> int:
+    def plan_bytes(self, plan: _SimplePlan) -> int:
         """Return the approximate memory of a plan in bytes."""
         return _PLAN_COLUMN_BYTES * len(plan.entry.columns)
 
-    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:  # noqa: ARG002 - definitions have all types
+    def losses(self, plan: _SimplePlan, type_info: TypeInfo) -> tuple[Loss, ...]:  # noqa: ARG002 - definitions have all types
         """Return nothing: a definition has types and their parameters."""
         return ()
 
@@ -102,7 +111,7 @@ class _Target(RowTarget[_Plan]):
 class SimpleEncoder:
     """Encodes Simple as TiCDC's new architecture does."""
 
-    def __init__(self, wire: Wire, options: SimpleOptions, answers: LookupCache) -> None:
+    def __init__(self, wire: SimpleWire, options: SimpleOptions, answers: LookupCache) -> None:
         self._wire, self._options = wire, options
         self.prepare = None if options.output_raw_change_event else split_updates
         self._compression = options.large_message_handle_compression
@@ -114,7 +123,7 @@ class SimpleEncoder:
         beside_rows = msgspec.structs.replace(of_rows, start_ts=False, physical_partition=False)
         self._count_lost_beside_rows = source_losses(beside_rows)
         self._limit = SizeLimit(wire.name, options)
-        target = _Target(wire, options.timezone)
+        target = _SimpleTarget(wire, options.timezone)
         self._lost = target.lost
         self._rows = TypedWriters(wire.name, target, CachePool(answers.limits.cache_bytes))
 
@@ -146,13 +155,13 @@ class SimpleEncoder:
                 case _:
                     losses.append(loss_of(event))
 
-    def _payload(self, message: Message) -> EncodedRecord:
+    def _payload(self, message: SimpleMessage) -> EncodedRecord:
         return EncodedRecord(None, compressed(self._wire.write(message), self._compression))
 
     # ------------------------------------------------------------ rows
 
     def _row(
-        self, change: RowChange, plan: _Plan, source_record: ConsumerRecord, losses: list[Loss]
+        self, change: RowChange, plan: _SimplePlan, source_record: ConsumerRecord, losses: list[Loss]
     ) -> EncodedRecord:
         source, lost = change.source, self._lost
         if lost:
@@ -162,7 +171,7 @@ class SimpleEncoder:
         if lost:
             losses += lost
         entry, partition = plan.entry, source.physical_partition
-        message = Message(
+        message = SimpleMessage(
             version=VERSION,
             type=WORDS[self._op(change, before, losses)],
             commit_ts=commit_ts_of(source, source_record, losses),
@@ -202,8 +211,8 @@ class SimpleEncoder:
     def _reduced(
         self,
         change: RowChange,
-        plan: _Plan,
-        message: Message,
+        plan: _SimplePlan,
+        message: SimpleMessage,
         payload: EncodedRecord,
         source_record: ConsumerRecord,
         losses: list[Loss],
@@ -276,8 +285,8 @@ def _tables(change: SchemaChange, table: TableId) -> tuple[TableId, TableId | No
 
 def _message(
     word: str, commit_ts: int, emitted_at_ns: int, table_schema: TableEntry | None = None
-) -> Message:
-    return Message(
+) -> SimpleMessage:
+    return SimpleMessage(
         version=VERSION,
         type=word,
         commit_ts=commit_ts,

@@ -20,7 +20,7 @@ from relay.codecs.shared.base64_text import base64_text, read_base64
 from relay.codecs.shared.conversions import Read, Write
 from relay.codecs.shared.lenient_json import REFUSED, complaint
 from relay.codecs.simple.definitions import TableEntry
-from relay.codecs.simple.messages import BOOTSTRAP, OPS, WATERMARK, Checksum, Message
+from relay.codecs.simple.messages import BOOTSTRAP, OPS, WATERMARK, Checksum, SimpleMessage
 from relay.codecs.simple.values import (
     ZonedText,
     checked_number,
@@ -44,7 +44,7 @@ from relay.templates.tracing import Traced, mark_of
 _Image = dict[str, str | ZonedText | None]
 
 
-class _Read(unknown_members.Message, gc=False):
+class _Read(unknown_members.OpenMessage, gc=False):
     """Any message, before conversion."""
 
     version: int
@@ -123,7 +123,7 @@ class JsonWire:
         """Return whether a value is uncompressed JSON."""
         return value[:2] == b'{"'
 
-    def read(self, value: bytes) -> Message:
+    def read(self, value: bytes) -> SimpleMessage:
         """Read a message. Raises Malformed."""
         try:
             found = _parse(value)
@@ -131,7 +131,7 @@ class JsonWire:
             raise Malformed(self.name, "", "not UTF-8") from None
         except REFUSED as error:
             raise Malformed(self.name, *complaint(error)) from None
-        return Message(
+        return SimpleMessage(
             version=found.version,
             type=found.type,
             commit_ts=found.commitTs,
@@ -152,7 +152,7 @@ class JsonWire:
             unknown=found.unknown,
         )
 
-    def write(self, message: Message) -> bytes:
+    def write(self, message: SimpleMessage) -> bytes:
         """Write a message. Raises NotRepresentable for lone surrogates and for numbers beyond 64 bits."""
         try:
             text = _print(_row(message) if message.type in OPS else _other(message))
@@ -196,7 +196,7 @@ def _escape(match: re.Match[bytes]) -> bytes:
     return b"\\u%04x" % ord(match[0].decode())
 
 
-def _row(message: Message) -> _Row:
+def _row(message: SimpleMessage) -> _Row:
     return _Row(
         message.version,
         message.database,
@@ -215,7 +215,7 @@ def _row(message: Message) -> _Row:
     )
 
 
-def _other(message: Message) -> _Other:
+def _other(message: SimpleMessage) -> _Other:
     has_sql = message.type not in {WATERMARK, BOOTSTRAP}
     return _Other(
         message.version,

@@ -1,7 +1,7 @@
 """A message of Simple, independent of its encoding.
 
-`Message` holds the members of any message; the values of `data` and `old` are the encoding's own. A `Wire` is
-one encoding: it reads and writes messages and values.
+`SimpleMessage` holds the members of any message; the values of `data` and `old` are the encoding's own. A
+`SimpleWire` is one encoding: it reads and writes messages and values.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Checksum(msgspec.Struct, gc=False):
     previous: int = 0
 
 
-class Message(msgspec.Struct, kw_only=True, gc=False):
+class SimpleMessage(msgspec.Struct, kw_only=True, gc=False):
     """The members of a message, in the order of rows; 0 for a missing number. `unknown`: those that the
     protocol does not define.
     """
@@ -62,7 +62,7 @@ class Message(msgspec.Struct, kw_only=True, gc=False):
     unknown: Unknown | None = None
 
 
-class Wire(Protocol):
+class SimpleWire(Protocol):
     """One encoding."""
 
     name: str
@@ -71,11 +71,11 @@ class Wire(Protocol):
         """Return whether a message begins as an uncompressed one."""
         ...
 
-    def read(self, value: bytes) -> Message:
+    def read(self, value: bytes) -> SimpleMessage:
         """Read a message. Raises DecodeError."""
         ...
 
-    def write(self, message: Message) -> bytes:
+    def write(self, message: SimpleMessage) -> bytes:
         """Write a message. Raises NotRepresentable."""
         ...
 

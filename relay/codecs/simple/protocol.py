@@ -10,13 +10,13 @@ from relay.codecs.codec import Codec, RowSignature
 from relay.codecs.detection import Signs
 from relay.codecs.simple.decoder import SimpleDecoder
 from relay.codecs.simple.encoder import SimpleEncoder
-from relay.codecs.simple.messages import Wire
+from relay.codecs.simple.messages import SimpleWire
 from relay.codecs.simple.options import SimpleJsonOptions, SimpleOptions, carries
 from relay.templates.ops import Marker
 
 
 def codec_of(
-    wire: Wire,
+    wire: SimpleWire,
     title: str,
     options: type[SimpleOptions],
     signs: Signs,

@@ -1,7 +1,8 @@
 """Reading rows of Simple with the definition that their message names by its version.
 
-`RowDecoder` finds the definition in the catalog, whatever its position: only a version and the id of its
-table together identify a definition. It caches readers by definition; the cache may be emptied at any time.
+`SimpleRowDecoder` finds the definition in the catalog, whatever its position: only a version and the id of
+its table together identify a definition. It caches readers by definition; the cache may be emptied at any
+time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from relay.codecs.shared.local_times import LocalTimes
 from relay.codecs.shared.rows import PartialRows, PartNames, TypedReader, TypedRows
 from relay.codecs.shared.tables import NAMELESS, Table, Tables
 from relay.codecs.simple.definitions import table_id_of, version_of
-from relay.codecs.simple.messages import Image, Message, Wire
+from relay.codecs.simple.messages import Image, SimpleMessage, SimpleWire
 from relay.codecs.simple.values import location_in, named_zone
 from relay.model.errors import DefinitionMissing, Malformed
 from relay.model.events import ABSENT, Images, Op, TableId, TableSchema
@@ -33,7 +34,7 @@ _COLUMN_BYTES: Final = 1_500
 class _Layout:
     """Rows of one definition: its reader, the columns in order, and the indexes of times with a zone."""
 
-    def __init__(self, wire: Wire, schema: TableSchema, zone: tzinfo) -> None:
+    def __init__(self, wire: SimpleWire, schema: TableSchema, zone: tzinfo) -> None:
         hidden = schema.hidden_places
         places = [at for at in range(len(schema.columns)) if at not in hidden]
         columns = [schema.columns[at] for at in places]
@@ -47,10 +48,10 @@ class _Layout:
         self.times = [at for at, column in enumerate(columns) if column.type.base == "timestamp"]
 
 
-class RowDecoder:
+class SimpleRowDecoder:
     """Reads the rows of messages. `zone`: of times without one."""
 
-    def __init__(self, wire: Wire, zone: tzinfo, limits: Limits) -> None:
+    def __init__(self, wire: SimpleWire, zone: tzinfo, limits: Limits) -> None:
         self._wire, self._zone, self._limits = wire, zone, limits
         self._tables: Tables[Table[_Layout]] = Tables(Table, limits.cache_bytes)
         self._local_times: dict[str, LocalTimes] = {}
@@ -58,7 +59,7 @@ class RowDecoder:
         self._last: tuple[Catalog, tuple[str | None, str | None, int, int], _Layout] | None = None
 
     def read(
-        self, message: Message, op: Op, catalog: Catalog, losses: list[Loss]
+        self, message: SimpleMessage, op: Op, catalog: Catalog, losses: list[Loss]
     ) -> tuple[TableSchema, Images]:
         """Return the definition and the images of a row. Raises DecodeError."""
         layout = self._layout(message, catalog)
@@ -77,7 +78,7 @@ class RowDecoder:
         rows = PartialRows if is_partial else TypedRows
         return layout.schema, rows(layout.reader, old, new)
 
-    def _layout(self, message: Message, catalog: Catalog) -> _Layout:
+    def _layout(self, message: SimpleMessage, catalog: Catalog) -> _Layout:
         name, database, version = message.table, message.database, message.schema_version
         last, wanted = self._last, (database, name, version, message.table_id)
         if last is not None and last[0] is catalog and last[1] == wanted:

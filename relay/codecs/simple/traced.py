@@ -20,7 +20,7 @@ from relay.model.events import TSO_LOGICAL_BITS, RowChange
 from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.mysql.conversion_names import Conversion
 from relay.templates.ops import Take
-from relay.templates.scanning import INTEGER, TEXT_OR_NULL, Path, Token, parsed, source_ops
+from relay.templates.scanning import INTEGER, TEXT_OR_NULL, JsonToken, Path, parsed, source_ops
 from relay.templates.tracing import NotTemplatable, Trace, TracedCell, TracedNumber
 
 _MILLISECOND_NS: Final = 1_000_000
@@ -89,7 +89,7 @@ def traced_row(record: ConsumerRecord, change: RowChange, trace: Trace, *, verif
     return TracedMessage(None, ops, traced, None)
 
 
-def _parts(root: Token, images: TypedRows) -> list[str]:
+def _parts(root: JsonToken, images: TypedRows) -> list[str]:
     """Return the images that the message has, which must be those of the row."""
     parts = [part for part, cells in ((_DATA, images.new), (_OLD, images.old)) if cells is not None]
     present = [part for part in (_DATA, _OLD) if (found := root.at((part,))) is not None and found.members]
@@ -98,7 +98,7 @@ def _parts(root: Token, images: TypedRows) -> list[str]:
     return parts
 
 
-def _sums(root: Token, *, verifies: bool) -> Iterator[Path]:
+def _sums(root: JsonToken, *, verifies: bool) -> Iterator[Path]:
     """Yield the paths of checksums that are ignored."""
     found = root.at(_CHECKSUM)
     if found is None or found.kind == "null":
@@ -110,7 +110,7 @@ def _sums(root: Token, *, verifies: bool) -> Iterator[Path]:
             yield (*_CHECKSUM, name)
 
 
-def _cells(value: bytes, root: Token, images: TypedRows, part: str) -> Iterator[_Cell]:
+def _cells(value: bytes, root: JsonToken, images: TypedRows, part: str) -> Iterator[_Cell]:
     """Yield the values of an image's columns, in order."""
     reader, image = images.reader, root.at((part,))
     if image is None or (image.members or {}).keys() != set(reader.names):

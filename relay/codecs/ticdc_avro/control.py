@@ -18,7 +18,7 @@ from relay.codecs import detection as signs
 from relay.codecs.shared.avro import has_id_header
 from relay.codecs.shared.lenient_json import REFUSED
 from relay.codecs.shared.ticdc import TSO_END, printed
-from relay.codecs.shared.unknown_members import Message, MessageParser
+from relay.codecs.shared.unknown_members import MessageParser, OpenMessage
 from relay.codecs.ticdc_avro.values import NAME
 from relay.model.errors import Malformed
 from relay.model.records import ConsumerRecord
@@ -29,7 +29,7 @@ _TSO: Final = struct.Struct(">Q")
 _TSO_BYTES: Final = 1 + _TSO.size
 
 
-class Statement(Message, rename={"commit_ts": "commitTs"}):
+class TicdcAvroDdl(OpenMessage, rename={"commit_ts": "commitTs"}):
     """A statement in its message."""
 
     query: str
@@ -39,10 +39,10 @@ class Statement(Message, rename={"commit_ts": "commitTs"}):
     commit_ts: int = 0
 
 
-_parse: Final = MessageParser(Statement).parse
+_parse: Final = MessageParser(TicdcAvroDdl).parse
 
 
-def kind_of(record: ConsumerRecord | signs.Message) -> bytes:
+def kind_of(record: ConsumerRecord | signs.DetectionMessage) -> bytes:
     """Return the kind of a control message; b"" if the record is a row with a schema."""
     value = record.value or b""
     if value.startswith(_DDL_START) and record.key is None:
@@ -65,7 +65,7 @@ def with_commit_ts(kind: bytes, commit_ts: int) -> bytes:
     return kind + _TSO.pack(commit_ts)
 
 
-def statement_in(value: bytes) -> Statement:
+def statement_in(value: bytes) -> TicdcAvroDdl:
     """Return the statement of a message. Raises Malformed."""
     try:
         found = _parse(value[1:])
@@ -76,7 +76,7 @@ def statement_in(value: bytes) -> Statement:
     return found
 
 
-def statement_value(statement: Statement) -> bytes:
+def statement_value(statement: TicdcAvroDdl) -> bytes:
     """Return the value of a statement's message. Raises the errors of printing."""
     text = printed(statement)
     for character, escape in _ESCAPES:

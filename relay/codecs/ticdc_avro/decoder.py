@@ -66,7 +66,7 @@ class _Read(NamedTuple):
     value: Record
 
 
-class Decoder:
+class TicdcAvroDecoder:
     """Decodes TiCDC Avro of both architectures."""
 
     def __init__(self, options: TicdcAvroOptions, answers: LookupCache) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.detection import Message, Sign, Strength
+from relay.codecs.detection import DetectionMessage, Sign, Strength
 from relay.codecs.ticdc_avro.control import DDL, kind_of
 from relay.codecs.ticdc_avro.values import TIDB_TYPE
 
@@ -13,7 +13,7 @@ _TITLE: Final = "TiCDC Avro"
 _OF_DEBEZIUM: Final = '"connect.field"'
 
 
-def signs(message: Message) -> Sign | None:
+def signs(message: DetectionMessage) -> Sign | None:
     """Detect a statement, a watermark or a deleted row; or Avro without an envelope."""
     kind = kind_of(message)
     if kind:

@@ -22,7 +22,7 @@ from relay.codecs.shared.ddl_codes import code_of
 from relay.codecs.shared.row_writing import RowTarget, TypedWriters
 from relay.codecs.shared.rows import TypeInfo
 from relay.codecs.shared.ticdc import commit_ts_of, per_table_statements, split_chosen_keys, split_updates
-from relay.codecs.ticdc_avro.control import DELETE, WATERMARK, Statement, statement_value, with_commit_ts
+from relay.codecs.ticdc_avro.control import DELETE, WATERMARK, TicdcAvroDdl, statement_value, with_commit_ts
 from relay.codecs.ticdc_avro.options import TicdcAvroOptions, carries
 from relay.codecs.ticdc_avro.rows import (
     ADDED,
@@ -73,7 +73,7 @@ Json = dict[str, Any]
 _Names = tuple[tuple[str, ...], tuple[str, ...] | None]
 
 
-class _Plan(msgspec.Struct, frozen=True, eq=False):
+class _TicdcAvroPlan(msgspec.Struct, frozen=True, eq=False):
     """The encoder's facts of a table: its record's name and namespace; the fields of the columns in rows, by
     name, and these names; the names of the columns that a rule chooses for the key or of the primary key, in
     order.
@@ -90,7 +90,7 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
     losses: tuple[Loss, ...]
 
 
-class _Target(RowTarget[_Plan]):
+class _TicdcAvroTarget(RowTarget[_TicdcAvroPlan]):
     """The row target for TiCDC Avro. `lost`: losses of the last row's values."""
 
     has_virtual = True
@@ -103,7 +103,7 @@ class _Target(RowTarget[_Plan]):
         self._unmoved = functools.partial(self.lost.append, Loss.ZERO_DATE)
         self._unlabeled = functools.partial(self.lost.append, Loss.ENUM_INDEX)
 
-    def plan(self, schema: TableSchema) -> _Plan:
+    def plan(self, schema: TableSchema) -> _TicdcAvroPlan:
         """Return the plan of a table version.
 
         Raises NotRepresentable for a table without a name, and for columns that would share a name.
@@ -125,7 +125,7 @@ class _Target(RowTarget[_Plan]):
             Loss.COLUMN_NAMES: is_renamed,
         }
         key = self._chosen(table) or schema.primary_key or ()
-        return _Plan(
+        return _TicdcAvroPlan(
             name,
             namespace,
             {column.name: field_schema(column, self._modes, table.database) for column in columns},
@@ -135,7 +135,7 @@ class _Target(RowTarget[_Plan]):
             tuple([what for what, is_lost in lost.items() if is_lost]),
         )
 
-    def plan_bytes(self, plan: _Plan) -> int:
+    def plan_bytes(self, plan: _TicdcAvroPlan) -> int:
         """Return the approximate memory of a plan in bytes."""
         return _PLAN_COLUMN_BYTES * len(plan.fields)
 
@@ -151,7 +151,7 @@ class _Target(RowTarget[_Plan]):
             for column in schema.columns
         ]
 
-    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Loss, ...]:
+    def losses(self, plan: _TicdcAvroPlan, type_info: TypeInfo) -> tuple[Loss, ...]:
         """Return the losses of every row of a table: names, unnamed types, and parameters."""
         return (*plan.losses, Loss.TYPE_PARAMETERS) if type_info.parameters else plan.losses
 
@@ -177,7 +177,7 @@ def _check_names(schema: TableSchema, columns: Sequence[Column]) -> None:
             raise NotRepresentable(NAME, own.name, "the name of a field that TiCDC adds")
 
 
-class Encoder:
+class TicdcAvroEncoder:
     """Encodes TiCDC Avro as TiCDC's new architecture does."""
 
     def __init__(
@@ -189,7 +189,7 @@ class Encoder:
         self._has_control = options.avro_enable_watermark
         self._has_checksums = options.has_checksums
         self._count_lost = source_losses(carries(options))
-        target = _Target(options, options.zone(), chosen)
+        target = _TicdcAvroTarget(options, options.zone(), chosen)
         self._lost = target.lost
         pool = CachePool(answers.limits.cache_bytes)
         self._rows = TypedWriters(NAME, target, pool)
@@ -265,7 +265,7 @@ class Encoder:
 
     def _deleted(
         self,
-        plan: _Plan,
+        plan: _TicdcAvroPlan,
         key: bytes | None,
         change: RowChange,
         source_record: ConsumerRecord,
@@ -289,7 +289,7 @@ class Encoder:
             losses.append(Loss.DELETE_IMAGE)
         return EncodedRecord(key, value)
 
-    def _key(self, topic: str, change: RowChange, plan: _Plan, row: Json) -> bytes | None:
+    def _key(self, topic: str, change: RowChange, plan: _TicdcAvroPlan, row: Json) -> bytes | None:
         chosen = self._chosen(change.table)
         names = plan.key
         key = {name: row[name] for name in names if name in row}
@@ -304,7 +304,7 @@ class Encoder:
         self,
         topic: str,
         change: RowChange,
-        plan: _Plan,
+        plan: _TicdcAvroPlan,
         rows: tuple[Json | None, Json],
         commit_ts: int,
     ) -> bytes:
@@ -325,7 +325,7 @@ class Encoder:
             value |= _NO_CHECKSUM if Loss.ENUM_INDEX in self._lost else _checksum(change)
         return self._framed(topic, "value", plan, (names, old_names), value)
 
-    def _schema(self, plan: _Plan, part: Part, names: _Names) -> _Schema:
+    def _schema(self, plan: _TicdcAvroPlan, part: Part, names: _Names) -> _Schema:
         """Return the schema of a key or a row with these columns."""
         cached = plan, part, names
         found = self._schemas.get(cached)
@@ -338,7 +338,7 @@ class Encoder:
             self._schemas.keep(cached, found, _SCHEMA_BYTES + _SCHEMA_FACTOR * len(found.text))
         return found
 
-    def _added(self, plan: _Plan, old_names: tuple[str, ...] | None) -> list[Json]:
+    def _added(self, plan: _TicdcAvroPlan, old_names: tuple[str, ...] | None) -> list[Json]:
         """Return the fields after the columns."""
         found: list[Json] = []
         if old_names is not None:
@@ -353,7 +353,7 @@ class Encoder:
             found += _CHECKSUM_FIELDS
         return found
 
-    def _framed(self, topic: str, part: Part, plan: _Plan, names: _Names, value: Json) -> bytes:
+    def _framed(self, topic: str, part: Part, plan: _TicdcAvroPlan, names: _Names, value: Json) -> bytes:
         """Return a key or a row with these columns, after the id of its schema."""
         cached = topic, part, plan, names
         found = self._heads.get(cached)
@@ -386,7 +386,7 @@ class Encoder:
         commit_ts, code = commit_ts_of(change.source, source_record, losses), code_of(change)
         self._count_lost(change.source, losses)
         for table, query in per_table_statements(change):
-            statement = Statement(query, code, table.database, table.table, commit_ts)
+            statement = TicdcAvroDdl(query, code, table.database, table.table, commit_ts)
             try:
                 yield EncodedRecord(None, statement_value(statement))
             except (OverflowError, UnicodeError, msgspec.MsgspecError):
@@ -405,14 +405,14 @@ def _count_time(change: RowChange, source_record: ConsumerRecord, losses: list[L
         losses.append(Loss.EVENT_TIME)
 
 
-def _whole(plan: _Plan, row: Json) -> Json:
+def _whole(plan: _TicdcAvroPlan, row: Json) -> Json:
     """Return a row with NULL in the virtual columns that it lacks."""
     if not plan.absent:
         return dict(row)
     return dict.fromkeys(plan.absent) | row
 
 
-def _names_of(plan: _Plan, row: Json) -> tuple[str, ...]:
+def _names_of(plan: _TicdcAvroPlan, row: Json) -> tuple[str, ...]:
     """Return the columns of a row, in table order."""
     if len(row) == len(plan.names):
         return plan.names
@@ -431,7 +431,7 @@ def _checksum(change: RowChange) -> Json:
     return {CHECKSUM: str(found), CORRUPTED: False, CHECKSUM_TYPE: CHECKSUM_VERSION}
 
 
-def _record(plan: _Plan, name: str, fields: Sequence[Json]) -> Json:
+def _record(plan: _TicdcAvroPlan, name: str, fields: Sequence[Json]) -> Json:
     return {"type": "record", "name": name, "namespace": plan.namespace, "fields": fields}
 
 
@@ -449,7 +449,7 @@ class _Schema:
             raise NotRepresentable(NAME, part, "a value that its Avro schema cannot represent") from None
 
 
-def _schema_of(plan: _Plan, name: str, fields: Sequence[Json]) -> _Schema:
+def _schema_of(plan: _TicdcAvroPlan, name: str, fields: Sequence[Json]) -> _Schema:
     text = compact(_record(plan, name, fields))
     try:
         return _Schema(text)

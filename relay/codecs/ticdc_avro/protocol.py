@@ -23,9 +23,9 @@ from relay.codecs.losses import Keys
 from relay.codecs.shared.avro import ID_HEADERS, named_schemas
 from relay.codecs.shared.id_headers import placing
 from relay.codecs.ticdc_avro.control import DDL, kind_of
-from relay.codecs.ticdc_avro.decoder import Decoder
+from relay.codecs.ticdc_avro.decoder import TicdcAvroDecoder
 from relay.codecs.ticdc_avro.detection import signs
-from relay.codecs.ticdc_avro.encoder import Encoder
+from relay.codecs.ticdc_avro.encoder import TicdcAvroEncoder
 from relay.codecs.ticdc_avro.options import TicdcAvroOptions, carries
 from relay.codecs.ticdc_avro.values import NAME
 from relay.model.records import ConsumerRecord
@@ -46,9 +46,9 @@ CODEC: Final = Codec(
         )
     ),
     encodes=carries,
-    decoder=Decoder,
-    encoder=partial(placing, Encoder),
-    keyed_encoder=partial(placing, Encoder),
+    decoder=TicdcAvroDecoder,
+    encoder=partial(placing, TicdcAvroEncoder),
+    keyed_encoder=partial(placing, TicdcAvroEncoder),
     ddl_everywhere=True,
     keys=Keys.ROW,
     uses_registry=True,

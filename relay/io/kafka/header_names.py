@@ -49,10 +49,10 @@ class _Batches:
         batch: Any = self._batches.next_batch()
         (length,) = struct.unpack_from(">i", self._data, self._at + _LENGTH_AT)
         begin, self._at = self._at, self._at + _BEFORE + length
-        return _Batch(batch, self._data[begin : self._at]) if batch.magic >= _WITH_HEADERS else batch
+        return _RecordBatch(batch, self._data[begin : self._at]) if batch.magic >= _WITH_HEADERS else batch
 
 
-class _Batch:
+class _RecordBatch:
     """A batch that aiokafka parses as far as possible; `_records` parses the rest."""
 
     def __init__(self, batch: Any, data: bytes) -> None:

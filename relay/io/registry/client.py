@@ -25,7 +25,14 @@ from relay.io.answer_cache import AnswerCache
 from relay.io.files import read_small
 from relay.io.registry.incompatible import explanation
 from relay.io.registry.settings import RegistrySettings, url_fault
-from relay.io.registry.transport import ANSWER_BYTES, NoAnswer, Request, Response, Transport, http_transport
+from relay.io.registry.transport import (
+    ANSWER_BYTES,
+    RegistryRequest,
+    RegistryUnreachable,
+    Response,
+    Transport,
+    http_transport,
+)
 from relay.model.errors import ConfigError, Problem, RegistryUnavailable, SchemaMissing, SchemaRefused
 from relay.model.lookups import LARGEST_SCHEMA_ID, RegisteredSchema, SchemaById, SchemaId
 from relay.text.redaction import printable, quoted
@@ -316,7 +323,7 @@ class SchemaRegistry:
         for _ in self._urls:
             try:
                 response = self._answered(method, self._urls[self._at] + path, body)
-            except NoAnswer as error:
+            except RegistryUnreachable as error:
                 tried = _Try(None, str(error))
             else:
                 fault = _fault(path, response)
@@ -332,11 +339,11 @@ class SchemaRegistry:
         Raises NoAnswer.
         """
         headers = self._headers
-        response = self._ask_one(Request(method, url, headers, body))
+        response = self._ask_one(RegistryRequest(method, url, headers, body))
         if response.status == 401:
             self._read_secrets()
             if self._headers != headers:
-                response = self._ask_one(Request(method, url, self._headers, body))
+                response = self._ask_one(RegistryRequest(method, url, self._headers, body))
         return response
 
     def _read_secrets(self) -> None:

@@ -23,7 +23,7 @@ ANSWER_BYTES: Final = 8 << 20
 _PIECE: Final = 1 << 16
 
 
-class Request(NamedTuple):
+class RegistryRequest(NamedTuple):
     """A request: `url` is complete, `body` is JSON, or None for GET."""
 
     method: str
@@ -40,12 +40,12 @@ class Response(NamedTuple):
     retry_after: float | None = None
 
 
-class NoAnswer(Exception):
+class RegistryUnreachable(Exception):
     """No server answered in time; the text has the reason."""
 
 
 #: Sends a request. Raises NoAnswer.
-Transport = Callable[[Request], Response]
+Transport = Callable[[RegistryRequest], Response]
 
 
 def http_transport(context: ssl.SSLContext, timeout_seconds: float) -> Transport:
@@ -54,7 +54,7 @@ def http_transport(context: ssl.SSLContext, timeout_seconds: float) -> Transport
     One deadline applies to the whole exchange, however slowly the server sends its answer.
     """
 
-    def ask(request: Request) -> Response:
+    def ask(request: RegistryRequest) -> Response:
         url = urlsplit(request.url)
         trust = context if url.scheme == "https" else None
         connection = _Connection(url.hostname or "", url.port, time.monotonic() + timeout_seconds, trust)
@@ -64,9 +64,9 @@ def http_transport(context: ssl.SSLContext, timeout_seconds: float) -> Transport
             response = connection.getresponse()
             return Response(response.status, _body(response), _retry_after(response))
         except TimeoutError:
-            raise NoAnswer(f"no answer within {timeout_seconds:g} s") from None
+            raise RegistryUnreachable(f"no answer within {timeout_seconds:g} s") from None
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise NoAnswer(_why(error)) from None
+            raise RegistryUnreachable(_why(error)) from None
         finally:
             connection.end()
 
@@ -153,9 +153,9 @@ def _body(response: http.client.HTTPResponse) -> bytes:
     while piece := response.read1(_PIECE):
         body += piece
         if len(body) > ANSWER_BYTES:
-            raise NoAnswer(f"an answer of more than {ANSWER_BYTES} bytes")
+            raise RegistryUnreachable(f"an answer of more than {ANSWER_BYTES} bytes")
     if response.length:
-        raise NoAnswer("the answer ended before its announced length")
+        raise RegistryUnreachable("the answer ended before its announced length")
     return bytes(body)
 
 

@@ -35,7 +35,7 @@ _KEY_PARTS: Final = 32
 _NOW: Final = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"})
 
 
-class _Definition:
+class _ColumnDefinition:
     """The parsed attributes of one column."""
 
     def __init__(self, cursor: Cursor, name: str) -> None:
@@ -181,33 +181,33 @@ class _Definition:
         self.type_attributes.append(f"collate {charset_name(self.cursor)}")
 
 
-_ATTRIBUTES: Final[dict[str, Callable[[_Definition], None]]] = {
-    "NULL": _Definition.null,
-    "NOT": _Definition.not_null,
-    "DEFAULT": _Definition.read_default,
-    "ON": _Definition.on,
-    "REFERENCES": _Definition.references,
-    "AUTO_INCREMENT": _Definition.increment,
-    "UNIQUE": _Definition.unique,
-    "PRIMARY": _Definition.primary,
-    "KEY": _Definition.primary,
-    "COMMENT": _Definition.read_comment,
-    "AS": _Definition.generated_as,
-    "STORED": _Definition.stored,
-    "PERSISTENT": _Definition.stored,
-    "STORAGE": _Definition.skip_one,
-    "COLUMN_FORMAT": _Definition.skip_one,
+_ATTRIBUTES: Final[dict[str, Callable[[_ColumnDefinition], None]]] = {
+    "NULL": _ColumnDefinition.null,
+    "NOT": _ColumnDefinition.not_null,
+    "DEFAULT": _ColumnDefinition.read_default,
+    "ON": _ColumnDefinition.on,
+    "REFERENCES": _ColumnDefinition.references,
+    "AUTO_INCREMENT": _ColumnDefinition.increment,
+    "UNIQUE": _ColumnDefinition.unique,
+    "PRIMARY": _ColumnDefinition.primary,
+    "KEY": _ColumnDefinition.primary,
+    "COMMENT": _ColumnDefinition.read_comment,
+    "AS": _ColumnDefinition.generated_as,
+    "STORED": _ColumnDefinition.stored,
+    "PERSISTENT": _ColumnDefinition.stored,
+    "STORAGE": _ColumnDefinition.skip_one,
+    "COLUMN_FORMAT": _ColumnDefinition.skip_one,
     "CONSTRAINT": lambda definition: None if definition.cursor.look() == "CHECK" else definition.skip_one(),
-    "SERIAL": _Definition.serial_default,
+    "SERIAL": _ColumnDefinition.serial_default,
     "UNSIGNED": lambda definition: definition.number_attribute("unsigned"),
     "ZEROFILL": lambda definition: definition.number_attribute("zerofill"),
     "ASCII": lambda definition: definition.number_attribute("character set latin1"),
     "UNICODE": lambda definition: definition.number_attribute("character set ucs2"),
     "BYTE": lambda definition: definition.number_attribute("character set binary"),
-    "CHARACTER": _Definition.charset,
-    "CHAR": _Definition.charset,
-    "CHARSET": _Definition.charset_name,
-    "COLLATE": _Definition.collate,
+    "CHARACTER": _ColumnDefinition.charset,
+    "CHAR": _ColumnDefinition.charset,
+    "CHARSET": _ColumnDefinition.charset_name,
+    "COLLATE": _ColumnDefinition.collate,
 }
 
 
@@ -235,7 +235,7 @@ _NO_TYPES: Final = frozenset(
 
 def column_definition(cursor: Cursor) -> ColumnDefinition:
     """Parse `name type attributes…`, up to the end of the item or to FIRST or AFTER."""
-    return _Definition(cursor, column_name(cursor)).read()
+    return _ColumnDefinition(cursor, column_name(cursor)).read()
 
 
 def column_name(cursor: Cursor) -> str:

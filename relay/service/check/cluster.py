@@ -36,11 +36,11 @@ _GROUP_NOT_ALLOWED, _CLUSTER_NOT_ALLOWED, _TRANSACTION_NOT_ALLOWED = 30, 31, 53
 _NO_SUCH_PRODUCER = {0, 47, 48, 49, 90, 105}
 
 
-class NoAnswer(Exception):
+class BrokerUnresponsive(Exception):
     """A reachable broker does not answer a request; the text has the reason."""
 
 
-class Topic(NamedTuple):
+class TopicDescription(NamedTuple):
     """A topic as the cluster describes it.
 
     `code`: Kafka's error code. `partitions`: partition number to leader, -1 for none.
@@ -142,7 +142,7 @@ class ClusterInspection:
         """Close all connections."""
         await asyncio.gather(*(close(connection) for connection in self._connections.values()))
 
-    async def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+    async def topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
         """Look at topics, creating none; settings are None if they may not be read. Raises NoAnswer."""
         wanted = sorted(set(names))
         answer = await self._ask(TopicsRequest(wanted))
@@ -153,7 +153,7 @@ class ClusterInspection:
         for name in wanted:
             code, _, _, partitions, *operations = raw[name]
             leaders = {number: leader for _, number, leader, *_ in partitions}
-            found[name] = Topic(
+            found[name] = TopicDescription(
                 name, code, leaders, operations[0] if operations else UNKNOWN_OPERATIONS, settings.get(name)
             )
         return found
@@ -278,20 +278,22 @@ class ClusterInspection:
                 if _code_of(answer) not in _BUSY or clock() > deadline:
                     return answer
                 await asyncio.sleep(_PAUSE_SECONDS)
-        except NoAnswer as reason:
+        except BrokerUnresponsive as reason:
             return str(reason)
 
     async def _ask(self, request: Any, address: Address | None = None) -> Any:
         """Send a request to a broker, by default the first one reached. Raises NoAnswer."""
         asked = address or self.first
         if asked not in self._connections and asked is not None and (await self._try(asked))[0]:
-            raise NoAnswer(f"its coordinator, {asked}, cannot be reached")
+            raise BrokerUnresponsive(f"its coordinator, {asked}, cannot be reached")
         try:
             return await self._connections[asked].send(request)
         except NotImplementedError as error:  # raised by aiokafka if no version is known to both
-            raise NoAnswer(f"the broker at {asked} does not support this request: {error}") from error
+            raise BrokerUnresponsive(
+                f"the broker at {asked} does not support this request: {error}"
+            ) from error
         except (OSError, KafkaError, TimeoutError) as error:
-            raise NoAnswer(f"the broker at {asked} stopped answering: {text_of(error)}") from error
+            raise BrokerUnresponsive(f"the broker at {asked} stopped answering: {text_of(error)}") from error
 
 
 def _code_of(answer: Any) -> int:

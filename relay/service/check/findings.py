@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """How a check ended."""
 
     OK = "ok"
@@ -23,7 +23,7 @@ def unreported(operations: str) -> str:
 class Finding(NamedTuple):
     """One check: its subject, how it ended, and the text about it."""
 
-    state: State
+    state: CheckState
     subject: str
     said: str
 

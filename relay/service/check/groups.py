@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from aiokafka import TopicPartition
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from relay.config import Config, Mode
+from relay.config import Config, DeliveryMode
 from relay.io.kafka.admin import TopicInfo
 from relay.io.kafka.ports import Partition, PollFailed
 from relay.io.kafka.progress import ProgressTopic
@@ -18,7 +18,7 @@ from relay.io.kafka.reading import bounds, consuming
 from relay.io.kafka.requests import Operation, allows
 from relay.model.errors import ServiceError
 from relay.service.check.cluster import ClusterInspection, Group
-from relay.service.check.findings import Finding, State, unreported
+from relay.service.check.findings import CheckState, Finding, unreported
 from relay.text.redaction import first_of, printable
 
 #: The client id of every client of relay.
@@ -36,7 +36,7 @@ async def group_findings(
     name, subject = config.source.group_id, f"source group {config.source.group_id}"
     group = await source.group(name)
     if isinstance(group, str):
-        return [Finding(State.UNTESTED, subject, group)]
+        return [Finding(CheckState.UNTESTED, subject, group)]
     found = [_permission(subject, group), *_members(subject, group)]
     if group.operations and topics:
         found += await _progress(config, source, target, topics)
@@ -46,10 +46,10 @@ async def group_findings(
 def _permission(subject: str, group: Group) -> Finding:
     may_read = allows(group.operations, Operation.READ) if group.operations else False
     if may_read is None:
-        return Finding(State.UNTESTED, subject, unreported("READ"))
+        return Finding(CheckState.UNTESTED, subject, unreported("READ"))
     if not may_read:
-        return Finding(State.FAILED, subject, "READ is not allowed; grant it on the group")
-    return Finding(State.OK, subject, "READ allowed")
+        return Finding(CheckState.FAILED, subject, "READ is not allowed; grant it on the group")
+    return Finding(CheckState.OK, subject, "READ allowed")
 
 
 def _members(subject: str, group: Group) -> Iterator[Finding]:
@@ -63,9 +63,11 @@ def _members(subject: str, group: Group) -> Iterator[Finding]:
     if group.kind not in {"", "consumer"} or group.assignor not in {"", wanted}:
         how = f"with the assignor {printable(group.assignor)}" if group.kind == "consumer" else group.kind
         said = f"another application uses it, {how}: {who}; {_OWN_GROUP}"
-        yield Finding(State.FAILED, subject, said)
+        yield Finding(CheckState.FAILED, subject, said)
     else:
-        yield Finding(State.NOTE, subject, f"{who}: if they are not instances of this route, {_OWN_GROUP}")
+        yield Finding(
+            CheckState.NOTE, subject, f"{who}: if they are not instances of this route, {_OWN_GROUP}"
+        )
 
 
 class _Offsets(NamedTuple):
@@ -86,7 +88,7 @@ async def _progress(
             found = await _offsets(config, source, target, topics)
     except (ServiceError, PollFailed, TimeoutError) as error:
         reason = str(error) or "the brokers did not answer in time"
-        return [Finding(State.UNTESTED, subject, f"its offsets cannot be read: {reason}")]
+        return [Finding(CheckState.UNTESTED, subject, f"its offsets cannot be read: {reason}")]
     return [_judged(config, subject, found)]
 
 
@@ -94,13 +96,13 @@ def _judged(config: Config, subject: str, found: _Offsets) -> Finding:
     total = sum(found.end[each] - found.first[each] for each in found.end)
     if not found.committed:
         said = f"it has committed no offset yet: reading begins at start = {config.source.start}"
-        return Finding(State.OK, subject, said)
+        return Finding(CheckState.OK, subject, said)
     left = sum(found.end[each] - max(found.committed.get(each, 0), found.first[each]) for each in found.end)
     said = f"it has committed offsets: {max(0, left)} of {total} records are left to read"
     if left <= 0 < total:
         said += f"; if this route has not run yet, another one uses the group: {_OWN_GROUP}"
-        return Finding(State.NOTE, subject, said)
-    return Finding(State.OK, subject, said)
+        return Finding(CheckState.NOTE, subject, said)
+    return Finding(CheckState.OK, subject, said)
 
 
 async def _offsets(
@@ -108,7 +110,7 @@ async def _offsets(
 ) -> _Offsets:
     numbers = {name: range(found.partitions) for name, found in topics.items()}
     pairs = [TopicPartition(name, number) for name, each in numbers.items() for number in each]
-    if config.delivery.mode is Mode.EXACTLY_ONCE and not config.is_one_cluster:
+    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE and not config.is_one_cluster:
         committed = await _in_progress_topic(config, target)
     else:
         answer = await source.committed(config.source.group_id, numbers)

@@ -14,7 +14,7 @@ from relay.io.kafka.parts import Part, read_part
 from relay.model.errors import Malformed, RelayError, ServiceError, UnsupportedMessage
 from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord
-from relay.service.check.findings import Finding, State
+from relay.service.check.findings import CheckState, Finding
 
 #: Number of records inspected per topic, and the time limit for reading them.
 _RECORDS: Final = 20
@@ -32,7 +32,7 @@ async def message_findings(config: Config, brokers: Brokers, topics: Iterable[st
                 await read_part(brokers, topic, Part(last=_RECORDS), records.append)
         except (ServiceError, TimeoutError) as error:
             reason = str(error) or f"not read within {_SECONDS:.0f} s"
-            found.append(Finding(State.UNTESTED, subject, reason))
+            found.append(Finding(CheckState.UNTESTED, subject, reason))
             continue
         found += _findings(config, subject, records)
     return found
@@ -42,22 +42,22 @@ def _findings(config: Config, subject: str, records: Sequence[ConsumerRecord]) -
     """Judge messages by whether the route's protocol can read them, and by their detected format."""
     name, messages = config.route.from_, [each for each in records if each.value is not None]
     if not messages:
-        yield Finding(State.UNTESTED, subject, "there is none yet, so the format is unknown")
+        yield Finding(CheckState.UNTESTED, subject, "there is none yet, so the format is unknown")
         return
     dialects = detect(messages).dialects
     looks = " and ".join(f"{each.said}" for each in dialects) or "no known format"
     newest = f"the newest {len(messages)}" if len(messages) > 1 else "the newest one"
     refused = list(_refused(config, messages))
     if refused:
-        state = State.FAILED if len(refused) == len(messages) else State.NOTE
+        state = CheckState.FAILED if len(refused) == len(messages) else CheckState.NOTE
         error, message = refused[0]
         named = FormatHints().named(error, message)
         said = f"{len(refused)} of {newest} cannot be read as {name}: {named}"
         yield Finding(state, subject, said)
     elif dialects and all(name not in each.protocols for each in dialects):
-        yield Finding(State.NOTE, subject, f"{newest} can be read as {name}, and look like {looks}")
+        yield Finding(CheckState.NOTE, subject, f"{newest} can be read as {name}, and look like {looks}")
     else:
-        yield Finding(State.OK, subject, f"{newest} look like {looks}")
+        yield Finding(CheckState.OK, subject, f"{newest} look like {looks}")
 
 
 def _refused(

@@ -13,7 +13,7 @@ from relay.config import Config
 from relay.config.registries import registry_settings
 from relay.io.registry import RegistrySettings, SchemaRegistry
 from relay.model.errors import ConfigError, RelayError, SchemaRefused, ServiceError
-from relay.service.check.findings import Finding, State
+from relay.service.check.findings import CheckState, Finding
 from relay.service.check.subjects import subject_patterns
 
 #: Compatibility rules under which a registry may refuse a table's schema after DDL.
@@ -38,13 +38,13 @@ def _of_one(settings: RegistrySettings, side: str, config: Config) -> Iterator[F
         subjects = registry.subjects()
     except ConfigError as error:
         for problem in error.problems:
-            yield Finding(State.FAILED, subject, str(problem))
+            yield Finding(CheckState.FAILED, subject, str(problem))
         return
     except ServiceError as error:
-        yield Finding(State.FAILED, subject, str(error))
+        yield Finding(CheckState.FAILED, subject, str(error))
         return
     count = len(subjects)
-    yield Finding(State.OK, subject, f"answers, {count} subject{'s'[: count != 1]}")
+    yield Finding(CheckState.OK, subject, f"answers, {count} subject{'s'[: count != 1]}")
     if side == "target":
         patterns = subject_patterns(config)
         known = [name for name in subjects if any(pattern.fullmatch(name) for pattern in patterns)]
@@ -57,10 +57,10 @@ def _target(
     """Yield findings about the route's existing subjects."""
     if not settings.register_schemas:
         said = "register_schemas = false: each schema must be registered before its first row"
-        yield Finding(State.NOTE, subject, said)
+        yield Finding(CheckState.NOTE, subject, said)
     elif not known:
         said = "unknown whether schemas may be registered: no subject is known to belong to this route"
-        yield Finding(State.UNTESTED, subject, said)
+        yield Finding(CheckState.UNTESTED, subject, said)
     else:
         yield _may_register(registry, known[0], subject)
     levels: dict[str, list[str]] = {}
@@ -76,14 +76,14 @@ def _target(
             f"compatibility of {', '.join(names)} is {level}: the registry would refuse some changes of "
             "tables, and relay would stop at them; NONE accepts all of them"
         )
-        yield Finding(State.NOTE, subject, said)
+        yield Finding(CheckState.NOTE, subject, said)
 
 
 def _may_register(registry: SchemaRegistry, name: str, subject: str) -> Finding:
     try:
         registry.register_again(name)
     except SchemaRefused as error:
-        return Finding(State.FAILED, subject, f"registering is not allowed: {error}")
+        return Finding(CheckState.FAILED, subject, f"registering is not allowed: {error}")
     except ServiceError as error:
-        return Finding(State.UNTESTED, subject, f"unknown whether schemas may be registered: {error}")
-    return Finding(State.OK, subject, "registering allowed")
+        return Finding(CheckState.UNTESTED, subject, f"unknown whether schemas may be registered: {error}")
+    return Finding(CheckState.OK, subject, "registering allowed")

@@ -14,15 +14,15 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 
 from relay.codecs import codec_named
-from relay.config import Config, Mode
+from relay.config import Config, DeliveryMode
 from relay.config.choices import Wait
 from relay.config.kafka import transactional_settings
 from relay.io.kafka.admin import TopicAdmin, TopicInfo
 from relay.io.kafka.clients import Brokers, Clusters
 from relay.io.kafka.requests import UNKNOWN_OPERATIONS, Operation, allows
 from relay.model.errors import BrokerUnavailable
-from relay.service.check.cluster import ClusterInspection, NoAnswer, Topic
-from relay.service.check.findings import Finding, State, unreported
+from relay.service.check.cluster import BrokerUnresponsive, ClusterInspection, TopicDescription
+from relay.service.check.findings import CheckState, Finding, unreported
 from relay.service.check.groups import group_findings
 from relay.service.check.messages import message_findings
 from relay.text.redaction import plural
@@ -78,8 +78,8 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
                 found += await message_findings(config, source.brokers, readable)
             else:
                 found += await group_findings(config, source, target, {})
-        except NoAnswer as reason:
-            found.append(Finding(State.FAILED, "source topics", f"{reason}; check the broker's log"))
+        except BrokerUnresponsive as reason:
+            found.append(Finding(CheckState.FAILED, "source topics", f"{reason}; check the broker's log"))
     if target is not source:
         found += _address_findings("target", target)
     if target.is_reached:
@@ -88,11 +88,11 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
             if target is not source and source.addresses & target.addresses:
                 wanted = required_topics(config, source_topics)
                 found += [
-                    Finding(State.FAILED, f"{each.role} {each.name}", why)
+                    Finding(CheckState.FAILED, f"{each.role} {each.name}", why)
                     for each, why in loops(wanted, config)
                 ]
-        except NoAnswer as reason:
-            found.append(Finding(State.FAILED, "target topics", f"{reason}; check the broker's log"))
+        except BrokerUnresponsive as reason:
+            found.append(Finding(CheckState.FAILED, "target topics", f"{reason}; check the broker's log"))
     return found
 
 
@@ -115,7 +115,7 @@ async def _target_findings(
     found += _table_topics(config, target)
     if config.has_table_topics:
         found += await _oddities_of_tables(config, target, sources, {each.name for each in wanted})
-    exactly_once = config.delivery.mode is Mode.EXACTLY_ONCE
+    exactly_once = config.delivery.mode is DeliveryMode.EXACTLY_ONCE
     # Each process has a separate transactional id.
     found += [await _writer(target, each) for each in (config.of_processes if exactly_once else [config])]
     return found
@@ -132,7 +132,7 @@ def unstable_keys(config: Config, *, has_history: bool) -> Iterator[Finding]:
     )
     if not config.history_topic:
         said += ", which needs history_topic in [schema]"
-    yield Finding(State.NOTE, f"keys of {config.route.to}", said)
+    yield Finding(CheckState.NOTE, f"keys of {config.route.to}", said)
 
 
 def _table_topics(config: Config, target: ClusterInspection) -> Iterator[Finding]:
@@ -144,43 +144,45 @@ def _table_topics(config: Config, target: ClusterInspection) -> Iterator[Finding
                 "must exist before rows of their tables arrive: if one is missing, relay stops "
                 "(create_topics = false)"
             )
-            yield Finding(State.NOTE, subject, said)
+            yield Finding(CheckState.NOTE, subject, said)
             continue
         may = allows(target.operations, Operation.CREATE)
         said = "are created when rows of their tables arrive"
         if may:
-            yield Finding(State.OK, subject, said)
+            yield Finding(CheckState.OK, subject, said)
         else:
             why = "the broker does not report whether it is" if may is None else "it is not"
             said += f", if CREATE is allowed on each of them; {why} allowed cluster-wide"
-            yield Finding(State.UNTESTED, subject, said)
+            yield Finding(CheckState.UNTESTED, subject, said)
 
 
 def _address_findings(side: str, cluster: ClusterInspection) -> Iterator[Finding]:
     for address, problem in cluster.bootstrap.items():
         subject = f"{side} {address}"
         if problem is None:
-            yield Finding(State.OK, subject, cluster.how)
+            yield Finding(CheckState.OK, subject, cluster.how)
         else:
-            yield Finding(State.FAILED, subject, str(problem))
+            yield Finding(CheckState.FAILED, subject, str(problem))
     for node, address, problem in cluster.advertised:
         subject = f"{side} broker {node} at {address}"
         if problem is None:
-            yield Finding(State.OK, subject, f"{cluster.how}, at the address that the broker advertises")
+            yield Finding(CheckState.OK, subject, f"{cluster.how}, at the address that the broker advertises")
         else:
             advice = (
                 f"{cluster.first} answers and refers clients to its advertised address {address}: make that "
                 f"reachable from here, or correct advertised.listeners of the broker"
             )
-            yield Finding(State.FAILED, subject, f"{problem.what}; {advice}")
+            yield Finding(CheckState.FAILED, subject, f"{problem.what}; {advice}")
 
 
-def _source_topic(topic: Topic) -> Finding:
+def _source_topic(topic: TopicDescription) -> Finding:
     subject = f"source topic {topic.name}"
     if topic.found is None:
         if topic.code == _UNKNOWN_TOPIC:
-            return Finding(State.FAILED, subject, "does not exist; create it, or correct topics in [source]")
-        return Finding(State.FAILED, subject, _unseen(topic, (Operation.READ,)))
+            return Finding(
+                CheckState.FAILED, subject, "does not exist; create it, or correct topics in [source]"
+            )
+        return Finding(CheckState.FAILED, subject, _unseen(topic, (Operation.READ,)))
     return _judged(subject, topic, (Operation.READ,), [])
 
 
@@ -208,10 +210,10 @@ def _rows_that_overtake(config: Config, topics: Mapping[str, TopicInfo]) -> Iter
         subject = f"source topic {name}"
         if ddl_topics[name] != name:
             said = f"DDL is in {ddl_topics[name]}, and {rows_do_not_wait(config, 'rows')}"
-            yield Finding(State.NOTE, subject, said)
+            yield Finding(CheckState.NOTE, subject, said)
         elif found.partitions > 1:
             said = f"DDL is in partition 0 alone, and {rows_do_not_wait(config)}"
-            yield Finding(State.NOTE, subject, said)
+            yield Finding(CheckState.NOTE, subject, said)
 
 
 def _idle_processes(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator[Finding]:
@@ -219,7 +221,7 @@ def _idle_processes(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator
     processes = config.of_processes
     counts = [found.partitions for found in topics.values()]
     busy = min(len(processes), sum(counts))
-    if config.delivery.mode is Mode.EXACTLY_ONCE:
+    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE:
         busy = sum(each.delivery.shard < max(counts, default=0) for each in processes)
     if len(processes) > 1 and topics and busy < len(processes):
         idle = len(processes) - busy
@@ -227,47 +229,57 @@ def _idle_processes(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator
             f"{idle} of {len(processes)} will be idle, as the source topics have "
             f"{plural(sum(counts), 'partition')}: lower processes in [delivery], or add partitions"
         )
-        yield Finding(State.NOTE, "processes", said)
+        yield Finding(CheckState.NOTE, "processes", said)
 
 
-def _target_topic(wanted: RequiredTopic, topic: Topic, cluster: ClusterInspection, config: Config) -> Finding:
+def _target_topic(
+    wanted: RequiredTopic, topic: TopicDescription, cluster: ClusterInspection, config: Config
+) -> Finding:
     subject, needed = f"{wanted.role} {topic.name}", _NEEDED[wanted.role]
     if topic.found is None:
         if topic.code != _UNKNOWN_TOPIC:
             more = "; and CREATE, if relay is to create it" if wanted.may_create else ""
-            return Finding(State.FAILED, subject, _unseen(topic, needed) + more)
+            return Finding(CheckState.FAILED, subject, _unseen(topic, needed) + more)
         return _absent(subject, wanted, topic, cluster)
     return _judged(subject, topic, needed, list(problems(wanted, topic.found, config)))
 
 
-def _absent(subject: str, wanted: RequiredTopic, topic: Topic, cluster: ClusterInspection) -> Finding:
+def _absent(
+    subject: str, wanted: RequiredTopic, topic: TopicDescription, cluster: ClusterInspection
+) -> Finding:
     if not wanted.may_create:
         return Finding(
-            State.FAILED, subject, "does not exist; create it, or set create_topics = true in [target]"
+            CheckState.FAILED, subject, "does not exist; create it, or set create_topics = true in [target]"
         )
     may = [allows(operations, Operation.CREATE) for operations in (topic.operations, cluster.operations)]
     if any(may):
         return Finding(
-            State.OK,
+            CheckState.OK,
             subject,
             f"does not exist; relay creates it with {plural(wanted.partitions, 'partition')} at startup",
         )
     if None in may:
         return Finding(
-            State.UNTESTED, subject, "does not exist; the broker does not report whether relay may create it"
+            CheckState.UNTESTED,
+            subject,
+            "does not exist; the broker does not report whether relay may create it",
         )
     return Finding(
-        State.FAILED, subject, "does not exist, and relay may not create it; grant CREATE on it, or create it"
+        CheckState.FAILED,
+        subject,
+        "does not exist, and relay may not create it; grant CREATE on it, or create it",
     )
 
 
-def _unseen(topic: Topic, needed: tuple[Operation, ...]) -> str:
+def _unseen(topic: TopicDescription, needed: tuple[Operation, ...]) -> str:
     if topic.code == _NOT_ALLOWED_TOPIC:
         return f"may not be seen, whether it exists or not; grant {_names(needed)} on it"
     return f"cannot be used: {topic.error}; check the broker's log"
 
 
-def _judged(subject: str, topic: Topic, needed: tuple[Operation, ...], wrong: list[str]) -> Finding:
+def _judged(
+    subject: str, topic: TopicDescription, needed: tuple[Operation, ...], wrong: list[str]
+) -> Finding:
     """Judge an existing topic by the problems in `wrong`, its leaders, and the permitted operations."""
     if topic.leaderless:
         wrong.append(
@@ -278,12 +290,12 @@ def _judged(subject: str, topic: Topic, needed: tuple[Operation, ...], wrong: li
     if refused:
         wrong.append(f"{_names(refused)} is not allowed: grant it on the topic")
     if wrong:
-        return Finding(State.FAILED, subject, "; ".join(wrong))
+        return Finding(CheckState.FAILED, subject, "; ".join(wrong))
     count = len(topic.partitions)
     held = f"{count} partition{'s' if count != 1 else ''}"
     if topic.operations == UNKNOWN_OPERATIONS:
-        return Finding(State.UNTESTED, subject, f"{held}; {unreported(_names(needed))}")
-    return Finding(State.OK, subject, f"{held}, {_names(needed)} allowed")
+        return Finding(CheckState.UNTESTED, subject, f"{held}; {unreported(_names(needed))}")
+    return Finding(CheckState.OK, subject, f"{held}, {_names(needed)} allowed")
 
 
 def _names(operations: tuple[Operation, ...]) -> str:
@@ -297,7 +309,7 @@ def _oddities(
     # A source topic whose settings may not be read cannot be compared.
     known = {name: each for name, each in sources.items() if each.settings is not None}
     for text in warnings(wanted, found, known, config):
-        state = State.UNTESTED if found.settings is None else State.NOTE
+        state = CheckState.UNTESTED if found.settings is None else CheckState.NOTE
         yield Finding(state, f"{wanted.role} {wanted.name}", text)
 
 
@@ -309,13 +321,13 @@ async def _oddities_of_tables(
     try:
         found = await topics_of_tables(config, TopicAdmin(target.brokers), others)
     except BrokerUnavailable as error:
-        return [Finding(State.UNTESTED, subject, str(error))]
-    return [Finding(State.NOTE, subject, text) for text in table_topic_warnings(config, found, sources)]
+        return [Finding(CheckState.UNTESTED, subject, str(error))]
+    return [Finding(CheckState.NOTE, subject, text) for text in table_topic_warnings(config, found, sources)]
 
 
 async def _writer(cluster: ClusterInspection, config: Config) -> Finding:
     """Return whether the producer that the route needs is allowed."""
-    if config.delivery.mode is Mode.EXACTLY_ONCE:
+    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE:
         subject = f"target transactional id {config.transactional_id}"
         grant = "grant WRITE on the transactional id"
         answer = await cluster.may_use_transactional_id(config.transactional_id)
@@ -326,12 +338,12 @@ async def _writer(cluster: ClusterInspection, config: Config) -> Finding:
         answer = await cluster.may_write_idempotently()
         allowed, refused = "idempotent writing allowed", "idempotent writing is not allowed"
     if isinstance(answer, str):
-        return Finding(State.UNTESTED, subject, answer)
+        return Finding(CheckState.UNTESTED, subject, answer)
     if not answer:
-        return Finding(State.FAILED, subject, f"{refused}; {grant}")
-    if config.delivery.mode is Mode.EXACTLY_ONCE and (problem := await _too_long(cluster, config)):
-        return Finding(State.FAILED, subject, problem)
-    return Finding(State.OK, subject, allowed)
+        return Finding(CheckState.FAILED, subject, f"{refused}; {grant}")
+    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE and (problem := await _too_long(cluster, config)):
+        return Finding(CheckState.FAILED, subject, problem)
+    return Finding(CheckState.OK, subject, allowed)
 
 
 async def _too_long(cluster: ClusterInspection, config: Config) -> str:

@@ -41,7 +41,7 @@ CHUNK = 500
 FAILURES = (CodecError, ClaimCheckMissing, RecordTooLarge)
 
 
-class Failure(NamedTuple):
+class FailedRecord(NamedTuple):
     """A dead letter that failed again."""
 
     letter: DeadLetter
@@ -54,7 +54,7 @@ class Outcome:
 
     letters: int = 0
     records: int = 0
-    failed: list[Failure] = field(default_factory=list)
+    failed: list[FailedRecord] = field(default_factory=list)
 
 
 async def target_topics(config: Config, topics: Iterable[str]) -> WrittenTopics:
@@ -151,13 +151,13 @@ class Replay:
         produced: list[ProducerRecord] = []
         learned: list[ProducerRecord] = []
         done: list[DeadLetter] = []
-        failed: list[Failure] = []
+        failed: list[FailedRecord] = []
         for letters in originals:
             catalog = self._translator.catalog
             try:
                 produced += await self._ready(letters[0])
             except FAILURES as error:
-                failed += [Failure(letter, error) for letter in letters]
+                failed += [FailedRecord(letter, error) for letter in letters]
             else:
                 done += letters
                 if self._history_topic and self._translator.catalog is not catalog:

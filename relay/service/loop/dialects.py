@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from relay.core.detection import Dialect, detect
+from relay.core.detection import DetectedDialect, detect
 from relay.io.logs import Log
 from relay.model.records import ConsumerRecord
 
@@ -26,7 +26,7 @@ class DialectWatch:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._known: dict[str, list[Dialect]] = {}
+        self._known: dict[str, list[DetectedDialect]] = {}
         self._next: dict[str, float] = {}
 
     def look(self, records: Sequence[ConsumerRecord]) -> None:
@@ -47,7 +47,7 @@ class DialectWatch:
         if len(known) > 1:
             self._tell(found[0], known[-2])
 
-    def _tell(self, now: Dialect, before: Dialect) -> None:
+    def _tell(self, now: DetectedDialect, before: DetectedDialect) -> None:
         self._log.warning(
             "source.dialect",
             topic=now.first.topic,
@@ -58,7 +58,7 @@ class DialectWatch:
         )
 
 
-def _words(dialect: Dialect) -> str:
+def _words(dialect: DetectedDialect) -> str:
     """Return the name and settings of a dialect as text."""
     settings = "".join(f" {name}={value}" for name, value in sorted(dialect.options.items()))
     return f"{' or '.join(dialect.protocols) or dialect.titles[0]}{settings}"

@@ -100,7 +100,7 @@ class InFlightBatch:
 
 
 @dataclass
-class Counts:
+class ReplacedClients:
     """The number of sinks and sources replaced since the start."""
 
     sinks: int = 0
@@ -159,7 +159,7 @@ class OffsetTracker:
         self.acknowledged_at = self.committed_at = -math.inf
         #: Why the last commit did not succeed.
         self.commit_failure = ""
-        self.counts = Counts()
+        self.counts = ReplacedClients()
 
     @property
     def positions(self) -> dict[Partition, int]:

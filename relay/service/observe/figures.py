@@ -41,7 +41,7 @@ class HasCounts(Protocol):
         ...
 
 
-class Counts(NamedTuple):
+class TranslatorCounts(NamedTuple):
     """The counters of a translator at some moment, or of several together."""
 
     events: Counter[str]
@@ -51,7 +51,7 @@ class Counts(NamedTuple):
     counts_by_table: dict[TableId, Counter[str]]
 
     @classmethod
-    def of(cls, *translators: HasCounts | None) -> Counts:
+    def of(cls, *translators: HasCounts | None) -> TranslatorCounts:
         """Add them up."""
         total = cls(Counter(), Counter(), {}, Counter(), {})
         for each in translators:
@@ -124,7 +124,7 @@ class Traffic:
 
 
 @dataclass(slots=True)
-class Failure:
+class ErrorSummary:
     """The errors of one stage and code.
 
     Their number, and the position and message of the newest. Times are seconds since 1970.

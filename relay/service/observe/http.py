@@ -17,7 +17,7 @@ from relay.io.logs import Log
 from relay.service.observe import report
 from relay.service.observe.metrics import exposition, registry_of
 from relay.service.observe.pages import Page
-from relay.service.observe.server import Server, Settings, json_answer
+from relay.service.observe.server import SettingNames, WebServer, json_answer
 from relay.service.observe.status import RUNNING, Status
 
 #: All paths, with a short description of each; also the answer to any other path.
@@ -40,11 +40,11 @@ async def serving(wanted: Http, status: Status, log: Log) -> AsyncIterator[None]
         yield
 
 
-class HttpServer(Server):
+class HttpServer(WebServer):
     """Serve a status while the `async with` block runs."""
 
     paths: ClassVar = PATHS
-    settings: ClassVar = Settings(
+    settings: ClassVar = SettingNames(
         "host in [http]", "another port in [http], 0 for none", "a higher one in [http]"
     )
     not_ours: ClassVar = "the Host of this request is not allowed; add it to allowed_hosts in [http]"

@@ -13,7 +13,7 @@ from typing import Any, Final
 from relay.codecs.losses import INFORMATIONAL
 from relay.io.kafka.ports import Partition
 from relay.service.observe.about import SCHEMA_HISTORY, Endpoint
-from relay.service.observe.figures import Failure, Progress, Sample, Traffic
+from relay.service.observe.figures import ErrorSummary, Progress, Sample, Traffic
 from relay.service.observe.status import RUNNING, STARTING, ProcessReport, Status
 
 #: The state of a process that reports nothing.
@@ -363,7 +363,7 @@ def _own_traffic(status: Status) -> Json:
     return {kind: {"topic": topic} | found[kind] for topic, kind in status.about.own_topics.items()}
 
 
-def _failure(failure: Failure) -> Json:
+def _failure(failure: ErrorSummary) -> Json:
     return {
         "time": moment(failure.last),
         "stage": failure.stage,

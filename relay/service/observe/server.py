@@ -40,7 +40,7 @@ _COMMON_HEADERS: Final = {
 _EXAMPLES: Final = "such as 127.0.0.1 or 0.0.0.0"
 
 
-class Settings(NamedTuple):
+class SettingNames(NamedTuple):
     """Names of the settings of a server's address in errors: "set HOST", "set ANOTHER_PORT"."""
 
     host: str
@@ -48,7 +48,7 @@ class Settings(NamedTuple):
     higher_port: str
 
 
-class Server:
+class WebServer:
     """Serve while the `async with` block runs. Entering raises AddressUnavailable.
 
     With port 0 the system chooses a free port; `port` has its number. `names`: accepted host names, see
@@ -60,7 +60,7 @@ class Server:
     """
 
     paths: ClassVar[Mapping[str, str]]
-    settings: ClassVar[Settings]
+    settings: ClassVar[SettingNames]
     not_ours: ClassVar[str]
     request_bytes: ClassVar[int] = HEADER_BYTES
     takes_bodies: ClassVar[bool] = False
@@ -111,7 +111,7 @@ class Server:
     def _connection(self) -> web.RequestHandler:
         assert self._runner is not None  # noqa: S101 - made by `setup`; narrows the type
         assert self._runner.server is not None  # noqa: S101 - made by `setup`; narrows the type
-        return _Connection(self._runner.server, self._connections, self.request_bytes)
+        return _HttpConnection(self._runner.server, self._connections, self.request_bytes)
 
     def _application(self) -> web.Application:
         application = web.Application(middlewares=[self._answered], client_max_size=self.request_bytes)
@@ -150,12 +150,12 @@ class Server:
                 )
             response = json_answer({"error": "a bug in relay", "kind": type(error).__name__}, 500)
         response.headers.update(_COMMON_HEADERS)
-        if isinstance(request.protocol, _Connection):
+        if isinstance(request.protocol, _HttpConnection):
             request.protocol.received = 0
         return response
 
 
-class _Connection(web.RequestHandler):
+class _HttpConnection(web.RequestHandler):
     """A client's connection. `others`: all open ones, the oldest first. `most_bytes`: limit of a request.
 
     If there are too many, the oldest is closed: the newest may be the kubelet's probe, and slow clients must
@@ -206,7 +206,9 @@ def json_answer(body: Mapping[str, Any], code: int = 200, *, indent: bool = True
     return web.Response(body=data, status=code, content_type="application/json")
 
 
-def _unavailable(host: str, port: int, error: OSError | ValueError, settings: Settings) -> AddressUnavailable:
+def _unavailable(
+    host: str, port: int, error: OSError | ValueError, settings: SettingNames
+) -> AddressUnavailable:
     # A ValueError: the text cannot be a name at all.
     if isinstance(error, socket.gaierror | ValueError):
         why = f"unknown host name; set {settings.host} to an address of this machine, {_EXAMPLES}"

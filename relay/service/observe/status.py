@@ -17,14 +17,14 @@ from relay.io.kafka.ports import Partition
 from relay.service.observe.about import About
 from relay.service.observe.figures import (
     Check,
-    Counts,
-    Failure,
+    ErrorSummary,
     HasCounts,
     Histogram,
     Progress,
     Sample,
     Totals,
     Traffic,
+    TranslatorCounts,
 )
 from relay.text.redaction import printable
 
@@ -93,7 +93,7 @@ class Status:
         self.stages = {stage: Histogram(STAGE_SECONDS) for stage in STAGES}
         self.errors: Counter[tuple[str, str]] = Counter()
         #: By stage and code, the newest first.
-        self.last_errors: deque[Failure] = deque(maxlen=LAST_ERRORS)
+        self.last_errors: deque[ErrorSummary] = deque(maxlen=LAST_ERRORS)
         #: About the target's topics, the oldest first.
         self.warnings: list[str] = []
         self.dead_letters: Counter[str] = Counter()
@@ -127,7 +127,7 @@ class Status:
         """
         left_out = {"now", "steady", "_samples", "on_failure", "on_recovery"}
         kept = {name: value for name, value in vars(self).items() if name not in left_out}
-        return kept | {"translator": Counts.of(self.translator)}
+        return kept | {"translator": TranslatorCounts.of(self.translator)}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         """Restore a status received from another process."""
@@ -285,7 +285,7 @@ class Status:
         """
         self.errors[stage, code] += 1
         now = self.now()
-        found = Failure(stage, code, _clean(place), _clean(message), now, now)
+        found = ErrorSummary(stage, code, _clean(place), _clean(message), now, now)
         for before in self.last_errors:
             if (before.stage, before.code) == (stage, code):
                 found.first, found.count = before.first, before.count + 1

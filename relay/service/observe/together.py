@@ -16,7 +16,15 @@ from typing import Final, TypeVar
 
 from relay.io.kafka.ports import Partition
 from relay.service.observe.about import About
-from relay.service.observe.figures import Check, Counts, Failure, Histogram, Progress, Totals, Traffic
+from relay.service.observe.figures import (
+    Check,
+    ErrorSummary,
+    Histogram,
+    Progress,
+    Totals,
+    Traffic,
+    TranslatorCounts,
+)
 from relay.service.observe.status import (
     DRAINING,
     LAST_ERRORS,
@@ -162,7 +170,7 @@ class TogetherStatus(Status):
         self.skips = _added_counters(each.skips for each in every)
         for warning in dict.fromkeys(text for each in every for text in each.warnings):
             self.warn(warning)
-        self.translator = Counts.of(*(each.translator for each in every))
+        self.translator = TranslatorCounts.of(*(each.translator for each in every))
         # They all learn of the same tables.
         self.schemas = max(each.schemas for each in every)
 
@@ -193,7 +201,7 @@ class TogetherStatus(Status):
 
     def _join_errors(self, every: Sequence[Status]) -> None:
         self.errors = _added_counters(each.errors for each in every)
-        joined: dict[tuple[str, str], Failure] = {}
+        joined: dict[tuple[str, str], ErrorSummary] = {}
         oldest_first = sorted(
             (failure for each in every for failure in each.last_errors), key=lambda failure: failure.last
         )

@@ -21,7 +21,7 @@ from relay.model.events import Event, RowChange, Rows, TransactionMark
 from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.templates.engine import Engine, Message, Run
 from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, TargetMessage, Template
-from relay.templates.route.known import Known
+from relay.templates.route.known import TemplateInfo
 from relay.templates.tracing import NotTemplatable, Trace, TracedNumber
 
 
@@ -42,7 +42,7 @@ class TracedLine(NamedTuple):
     seal: Seal | None
 
 
-class Form(NamedTuple):
+class MessageFormat(NamedTuple):
     """The target's messages.
 
     `most_bytes`: maximum bytes of key and value together. `lengths_at`: offsets of length fields in key and
@@ -56,7 +56,7 @@ class Form(NamedTuple):
 class Deriver:
     """Derives the templates of a route. `form`: the target's messages. `trial`: an engine for testing."""
 
-    def __init__(self, line: TracedLine, form: Form, trial: Engine) -> None:
+    def __init__(self, line: TracedLine, form: MessageFormat, trial: Engine) -> None:
         self._line, self._form, self._trial = line, form, trial
 
     def derive(
@@ -66,7 +66,7 @@ class Deriver:
         catalog: Catalog,
         out: Sequence[ProducerRecord] | Sequence[EncodedRecord],
         losses: list[Loss],
-    ) -> tuple[Template, Known]:
+    ) -> tuple[Template, TemplateInfo]:
         """Return the template of a record with the row `change`, and the facts known of it.
 
         `out` and `losses`: the slow path's result for the record. Raises NotTemplatable, and any exception of
@@ -83,7 +83,9 @@ class Deriver:
             raise NotTemplatable
         return template, known
 
-    def _traced(self, record: ConsumerRecord, change: RowChange, catalog: Catalog) -> tuple[Template, Known]:
+    def _traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog
+    ) -> tuple[Template, TemplateInfo]:
         """Return the template of a record, and the facts known of it, untested."""
         line = self._line
         trace = Trace(line.refused, _digest(record))
@@ -109,7 +111,7 @@ class Deriver:
         has_tombstone = others == [EncodedRecord(first.key, None)] and first.key is not None and is_one_row
         if has_tombstone:
             others = []
-        known = Known(
+        known = TemplateInfo(
             [_without_values(event, change) for event in events],
             lost,
             first.headers,
@@ -164,7 +166,7 @@ def _without_values(event: Event, change: RowChange) -> Event:
     return msgspec.structs.replace(change, op=event.op, images=_NO_ROWS)
 
 
-def _has_headers(known: Known, out: Sequence[ProducerRecord] | Sequence[EncodedRecord]) -> bool:
+def _has_headers(known: TemplateInfo, out: Sequence[ProducerRecord] | Sequence[EncodedRecord]) -> bool:
     """Return whether the messages' headers begin with those of the payloads."""
     headers = [known.headers, *known.more, *[()] * known.has_tombstone]
     given = [message.headers for message in out]
@@ -177,7 +179,7 @@ def _fits(  # noqa: PLR0913, PLR0917 - a template's result, and the expected one
     engine: Engine,
     record: ConsumerRecord,
     number: int,
-    known: Known,
+    known: TemplateInfo,
     out: Sequence[ProducerRecord] | Sequence[EncodedRecord],
     losses: list[Loss],
     seal: Seal | None,
@@ -204,7 +206,7 @@ def _sealed(
     return [seal(first.topic, key, value) for key, value in messages]
 
 
-def _translated(engine: Engine, record: ConsumerRecord, known: Known) -> Run | None:
+def _translated(engine: Engine, record: ConsumerRecord, known: TemplateInfo) -> Run | None:
     """Return an engine's result for a record of one row; None if it fits no template."""
     of_record = record.key, record.value, record.offset, record.timestamp_ms
     if known.more:

@@ -23,7 +23,7 @@ class TopicOfRows(NamedTuple):
     seen_version: int
 
 
-class Known:
+class TemplateInfo:
     """The facts shared by all rows that fit a template with the same losses, and the number of such rows.
 
     An engine's number contains additions for lossy values; `lost` converts them to loss kinds.
@@ -76,9 +76,9 @@ class Known:
         #: The topic of rows, cached if it depends on their table.
         self.topic: TopicOfRows | None = None
 
-    def losing(self, added: int) -> Known:
+    def losing(self, added: int) -> TemplateInfo:
         """Return the same facts for records whose values made these additions to the template's number."""
-        return Known(
+        return TemplateInfo(
             self.events,
             [*self.losses, *map(Loss, self.lost(added))],
             self.headers,
@@ -91,4 +91,4 @@ class Known:
 
 
 #: The facts of a template that adjacent rows fit, and the messages that they become.
-FoundRows = tuple[Known, list[Message]]
+FoundRows = tuple[TemplateInfo, list[Message]]

@@ -14,7 +14,7 @@ from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.templates.engine import Engine
 from relay.templates.ops import LOSS, Marker
 from relay.templates.route.deriving import Deriver, only_row
-from relay.templates.route.known import FoundRows, Known
+from relay.templates.route.known import FoundRows, TemplateInfo
 from relay.templates.route.topic_templates import WORTH, Shape, TopicTemplates
 
 #: Maximum bytes of shapes with a derived or failed template; beyond that, their messages are counted from 0
@@ -100,8 +100,8 @@ class RouteTemplates:
             topic = self._topics[name] = TopicTemplates(self._new_engine())
         return topic
 
-    def known_of(self, topic: TopicTemplates, number: int) -> Known:
-        """Return the facts for an engine's number in this topic. The caller counts `Known.uses`."""
+    def known_of(self, topic: TopicTemplates, number: int) -> TemplateInfo:
+        """Return the facts for an engine's number in this topic. The caller counts `TemplateInfo.uses`."""
         known = topic.known.get(number)
         if known is None:
             self._shed(topic)
@@ -137,7 +137,7 @@ class RouteTemplates:
             for known in topic.known.values():
                 self._count_uses(known)
 
-    def _count_uses(self, known: Known) -> None:
+    def _count_uses(self, known: TemplateInfo) -> None:
         if known.uses:
             self._uses += known.uses
             self._count(known.events, known.losses, known.uses)
@@ -279,7 +279,7 @@ class RouteTemplates:
             topic.count_anew(shape)
             self._shape_bytes -= len(shape[0]) + _COUNT_BYTES
 
-    def _forget(self, topic: TopicTemplates, number: int) -> list[Known]:
+    def _forget(self, topic: TopicTemplates, number: int) -> list[TemplateInfo]:
         """Remove and return the facts of a template; [] if there is none with this number."""
         forgotten = topic.pop_all(number)
         for known in forgotten:
@@ -306,7 +306,7 @@ class RouteTemplates:
         change: RowChange,
         out: Sequence[ProducerRecord] | Sequence[EncodedRecord],
         losses: list[Loss],
-    ) -> tuple[int, Known] | None:
+    ) -> tuple[int, TemplateInfo] | None:
         """Add the template of a record's shape; return None if it cannot be derived."""
         try:
             template, known = self._deriver.derive(record, change, self.catalog, out, losses)

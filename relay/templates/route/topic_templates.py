@@ -11,7 +11,7 @@ from typing import Final
 
 from relay.templates.engine import Engine
 from relay.templates.ops import LOSS
-from relay.templates.route.known import Known
+from relay.templates.route.known import TemplateInfo
 
 #: Maximum shapes that are counted, and maximum bytes of their texts at the marker; beyond that, counting
 #: starts over.
@@ -37,7 +37,7 @@ class TopicTemplates:
         self.engine = engine
         self.translate, self.translate_rows = engine.translate, engine.translate_rows
         #: Facts by the number that an engine returns.
-        self.known: dict[int, Known] = {}
+        self.known: dict[int, TemplateInfo] = {}
         #: The numbers for records with losses, by the number of their template, and their total count.
         self._losing: defaultdict[int, list[int]] = defaultdict(list)
         self.losing_count = 0
@@ -49,7 +49,7 @@ class TopicTemplates:
         self._replaced: set[int] = set()
         self._replaced_count = self._replaced_served = 0
 
-    def losing(self, number: int) -> Known:
+    def losing(self, number: int) -> TemplateInfo:
         """Return the facts of records for which an engine returns this number, and store them."""
         added, template = divmod(number, LOSS)
         known = self.known[number] = self.known[template].losing(added * LOSS)
@@ -57,15 +57,15 @@ class TopicTemplates:
         self.losing_count += 1
         return known
 
-    def pop_all(self, template: int) -> list[Known]:
+    def pop_all(self, template: int) -> list[TemplateInfo]:
         """Remove and return the facts of a template."""
         losing = self._losing.pop(template, ())
         self.losing_count -= len(losing)
         return [self.known.pop(number) for number in (template, *losing) if number in self.known]
 
-    def pop_losing(self) -> list[Known]:
+    def pop_losing(self) -> list[TemplateInfo]:
         """Remove and return the facts of records with losses."""
-        found: list[Known] = []
+        found: list[TemplateInfo] = []
         for template, numbers in self._losing.items():
             losing, base = [self.known.pop(number) for number in numbers], self.known[template]
             if any(known.uses or known.is_used for known in losing):
@@ -95,7 +95,7 @@ class TopicTemplates:
         if self._met.pop(shape, None) is not None:
             self._met_bytes -= len(shape[0])
 
-    def is_rival(self, made: Known, replaced: Sequence[Known]) -> bool:
+    def is_rival(self, made: TemplateInfo, replaced: Sequence[TemplateInfo]) -> bool:
         """Return whether a template and those that it has replaced displace one another.
 
         They do if the new one was itself replaced before, or if the replaced ones have hardly been used.

@@ -43,7 +43,7 @@ from relay.templates.tracing import NotTemplatable, Trace
 _OPS: Final = {**ROW_OPS, "INIT": Op.READ, "INIT_INSERT": Op.READ, "ROW": Op.READ, "READ": Op.READ}
 
 
-class Decoder:
+class CanalJsonDecoder:
     """Decodes upstream Canal's JSON of all releases, and its look-alikes."""
 
     def __init__(self, options: CanalOptions, answers: LookupCache) -> None:

@@ -34,7 +34,7 @@ _TYPE_PARAMETERS: Final = Loss.TYPE_PARAMETERS
 _NULL: Final = msgspec.Raw(b"null")
 
 
-class Encoder:
+class CanalJsonEncoder:
     """Encodes messages as Canal 1.1.8 does."""
 
     prepare: Final = None

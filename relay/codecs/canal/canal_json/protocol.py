@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Final
 
 from relay.codecs.canal import detection as signs
-from relay.codecs.canal.canal_json.decoder import Decoder
-from relay.codecs.canal.canal_json.encoder import Encoder
+from relay.codecs.canal.canal_json.decoder import CanalJsonDecoder
+from relay.codecs.canal.canal_json.encoder import CanalJsonEncoder
 from relay.codecs.canal.canal_json.messages import NAME
 from relay.codecs.canal.canal_json.options import CanalOptions, carries
 from relay.codecs.canal.shared.split_rows import parts
@@ -74,8 +74,8 @@ CODEC: Final = Codec(
     options=CanalOptions,
     decodes=carries(CanalOptions()),
     encodes=carries,
-    decoder=Decoder,
-    encoder=Encoder,
+    decoder=CanalJsonDecoder,
+    encoder=CanalJsonEncoder,
     writes_rows_alone=lambda options: options.max_batch_size == 1,
     parts=parts,
     marker=Marker("value", b',"table":', b',"ts":'),

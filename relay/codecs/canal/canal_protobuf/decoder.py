@@ -54,7 +54,7 @@ from relay.model.records import TIME_END_MS, ConsumerRecord
 _IDLE: Final = frozenset({"GTID", "XACOMMIT", "XAROLLBACK"})
 
 
-class _Open(NamedTuple):
+class _OpenTransaction(NamedTuple):
     """The transaction that an entry belongs to: its id (None if the packet lacks it), and whether its BEGIN
     is in the packet.
     """
@@ -64,10 +64,10 @@ class _Open(NamedTuple):
     has_begun: bool
 
 
-_NONE: Final = _Open(None, None, has_begun=False)
+_NONE: Final = _OpenTransaction(None, None, has_begun=False)
 
 
-class Decoder:
+class CanalProtobufDecoder:
     """Decodes packets of Canal's server and of TiCDC."""
 
     def __init__(self, options: ProtobufOptions, answers: LookupCache) -> None:
@@ -122,7 +122,7 @@ class _PacketDecoder:
                 self._losses.append(Loss.STATEMENT)
             elif entry.kind == packets.ROWS:
                 if self._open is _NONE and ends[at] is not None:
-                    self._open = _Open(ends[at], None, has_begun=False)
+                    self._open = _OpenTransaction(ends[at], None, has_begun=False)
                 catalog = self._change(entry, catalog)
             else:
                 raise UnsupportedMessage(NAME, "entry.entryType", "not a kind of Canal's entries")
@@ -148,7 +148,7 @@ class _PacketDecoder:
     def _begin(self, entry: Entry, id: str | None) -> None:
         boundary = self._packets.boundary(entry, self._losses)
         id = boundary.id or id
-        self._open = _Open(id, boundary.thread_id, has_begun=True)
+        self._open = _OpenTransaction(id, boundary.thread_id, has_begun=True)
         self._row_count = 0
         self._tables.clear()
         if id is None:

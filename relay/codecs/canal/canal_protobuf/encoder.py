@@ -66,7 +66,7 @@ class _Shape(NamedTuple):
 _SHAPE_BYTES: Final = 400
 
 
-class Encoder:
+class CanalProtobufEncoder:
     """Encodes packets as Canal 1.1.8 does."""
 
     prepare: Final = None

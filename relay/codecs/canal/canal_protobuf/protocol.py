@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 
 from relay.codecs.canal import detection as signs
-from relay.codecs.canal.canal_protobuf.decoder import Decoder
-from relay.codecs.canal.canal_protobuf.encoder import Encoder
+from relay.codecs.canal.canal_protobuf.decoder import CanalProtobufDecoder
+from relay.codecs.canal.canal_protobuf.encoder import CanalProtobufEncoder
 from relay.codecs.canal.canal_protobuf.options import NAME, ProtobufOptions, carries
 from relay.codecs.codec import Codec
 
@@ -30,7 +30,7 @@ CODEC: Final = Codec(
         carries(ProtobufOptions()), thread_id=True, transaction=True, transaction_order=True
     ),
     encodes=carries,
-    decoder=Decoder,
-    encoder=Encoder,
+    decoder=CanalProtobufDecoder,
+    encoder=CanalProtobufEncoder,
     signs=signs.packets,
 )

@@ -12,7 +12,7 @@ from relay.codecs.canal.ckafka.messages import (
     MOSTLY_NULL,
     NAME,
     SECOND_NS,
-    RowMessage,
+    CKafkaRowMessage,
     parse_message,
 )
 from relay.codecs.canal.ckafka.options import CkafkaOptions, text_style
@@ -57,7 +57,7 @@ _TOO_LATE: Final = "a time beyond the year 4199"
 _NO_ROW: Final = "a row message without its row"
 
 
-def _check_size(message: RowMessage | CanalMessage, limits: Limits) -> None:
+def _check_size(message: CKafkaRowMessage | CanalMessage, limits: Limits) -> None:
     if isinstance(message, CanalMessage):
         check_size(NAME, message, limits)
         return
@@ -94,7 +94,7 @@ def _read_time(text: str, zone: tzinfo) -> int:
     return seconds
 
 
-class Decoder:
+class CKafkaDecoder:
     """Decodes rows of official format 1 and of the "canal format", and the DDL of both."""
 
     def __init__(self, options: CkafkaOptions, answers: LookupCache) -> None:
@@ -115,7 +115,7 @@ class Decoder:
         message = parse_message(record.value, self._limits)
         if len(record.value) > self._unchecked:
             _check_size(message, self._limits)
-        if isinstance(message, RowMessage):
+        if isinstance(message, CKafkaRowMessage):
             return [self._row(message, record, catalog, losses)], catalog
         unit_ns = _to_milliseconds(message)
         source = _canal_source(message, record, unit_ns, losses)
@@ -128,7 +128,7 @@ class Decoder:
         raise _refusal(op)
 
     def _row(
-        self, message: RowMessage, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+        self, message: CKafkaRowMessage, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> RowChange:
         op = _OPS.get(message.TYPE)
         if op is None:
@@ -145,7 +145,7 @@ class Decoder:
         database = message.DATABASE or ""
         return self._rows.row(database, message.TABLE, images, source, emitted_at_ns, record, catalog, losses)
 
-    def _source(self, message: RowMessage, record: ConsumerRecord, losses: list[Loss]) -> Source:
+    def _source(self, message: CKafkaRowMessage, record: ConsumerRecord, losses: list[Loss]) -> Source:
         time, seconds = message.TIME, None
         if time is not None:
             if time != self._time:
@@ -219,7 +219,7 @@ def _images(op: Op, new: Cells | None, old: Cells | None) -> CkafkaImages:
     return CkafkaImages(op, new, old)
 
 
-def _unknown_fields(message: RowMessage) -> Unknown | None:
+def _unknown_fields(message: CKafkaRowMessage) -> Unknown | None:
     """Return the members that relay does not know: others than the document's, and those that it documents as
     "currently" null if they are not.
     """

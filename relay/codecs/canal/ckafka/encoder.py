@@ -13,8 +13,8 @@ from relay.codecs.canal.ckafka.messages import (
     MOSTLY_NULL,
     NAME,
     SECOND_NS,
-    DdlMessage,
-    RowMessage,
+    CKafkaDdlMessage,
+    CKafkaRowMessage,
     time_text,
 )
 from relay.codecs.canal.ckafka.options import CkafkaOptions, carries, text_style
@@ -54,7 +54,7 @@ def _split_extras(source: Source) -> tuple[Unknown | None, Unknown | None]:
     return kept or None, unknown_in(unknown, MOSTLY_NULL)
 
 
-class Encoder:
+class CKafkaEncoder:
     """Encodes official format 1."""
 
     prepare: Final = None
@@ -85,7 +85,7 @@ class Encoder:
             else:
                 losses.append(loss_of(event))
 
-    def _row(self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]) -> RowMessage:
+    def _row(self, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]) -> CKafkaRowMessage:
         source, table = change.source, change.table
         writer, images = self._rows.images(change)
         losses += self._rows.lost
@@ -99,7 +99,7 @@ class Encoder:
         if op is UPDATE and images.old is None:
             op = op_without_before(self._unknown_before, NAME)
         binlog_file, binlog_position = self._binlog(source, source_record, losses)
-        return RowMessage(
+        return CKafkaRowMessage(
             BINLOG_NAME=binlog_file,
             BINLOG_POS=binlog_position,
             DATABASE=table.database,
@@ -139,7 +139,7 @@ class Encoder:
             losses.append(Loss.EVENT_TIME_PRECISION)
         return time_text(seconds, self._zone)
 
-    def _ddl(self, change: SchemaChange, losses: list[Loss]) -> DdlMessage:
+    def _ddl(self, change: SchemaChange, losses: list[Loss]) -> CKafkaDdlMessage:
         source = change.source
         self._count_lost_of_ddl(source, losses)
         unit_ns = self._ddl_unit_ns or source.time_unit_ns or SECOND_NS
@@ -150,7 +150,7 @@ class Encoder:
         if source.connector == CONNECTOR:  # rows of CKafka are passed on unchanged
             emitted_at = change.emitted_at_ns // unit_ns
             word = change.wire_kind if change.wire_kind in DDL_WORDS else word
-        return DdlMessage(
+        return CKafkaDdlMessage(
             database=change.table.database,
             es=time,
             sql=mysql_text(change),

@@ -17,7 +17,7 @@ from relay.codecs.canal.shared.messages import (
     text_cells,
 )
 from relay.codecs.shared import lenient_json as _json
-from relay.codecs.shared.unknown_members import Message, MessageParser
+from relay.codecs.shared.unknown_members import MessageParser, OpenMessage
 from relay.model.errors import Malformed, NotRepresentable
 from relay.model.limits import DEFAULT_LIMITS, Limits
 from relay.templates.tracing import TracedNumber
@@ -33,7 +33,7 @@ SECOND_NS: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class RowMessage(Message, kw_only=True, gc=False):
+class CKafkaRowMessage(OpenMessage, kw_only=True, gc=False):
     """A row, as read and as written by relay."""
 
     BINLOG_NAME: str | None = None
@@ -53,7 +53,7 @@ class RowMessage(Message, kw_only=True, gc=False):
 MOSTLY_NULL: Final = frozenset({"EVENT_SERVER_ID", "GROUP_ID"})
 
 
-class DdlMessage(msgspec.Struct, kw_only=True):
+class CKafkaDdlMessage(msgspec.Struct, kw_only=True):
     """A DDL statement as relay writes it."""
 
     data: None = None
@@ -71,12 +71,12 @@ class DdlMessage(msgspec.Struct, kw_only=True):
     type: str
 
 
-_PARSER: Final = MessageParser(RowMessage)
+_PARSER: Final = MessageParser(CKafkaRowMessage)
 
 _decode: Final = _PARSER.decode
 
 
-def parse_message(value: bytes, limits: Limits = DEFAULT_LIMITS) -> RowMessage | CanalMessage:
+def parse_message(value: bytes, limits: Limits = DEFAULT_LIMITS) -> CKafkaRowMessage | CanalMessage:
     """Parse a row message, or one of Canal's form: DDL, and rows of the "canal format".
 
     Raises Malformed, UnsupportedMessage, LimitExceeded.

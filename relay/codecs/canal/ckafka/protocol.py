@@ -19,8 +19,8 @@ from __future__ import annotations
 from typing import Final
 
 from relay.codecs.canal import detection as signs
-from relay.codecs.canal.ckafka.decoder import Decoder
-from relay.codecs.canal.ckafka.encoder import Encoder
+from relay.codecs.canal.ckafka.decoder import CKafkaDecoder
+from relay.codecs.canal.ckafka.encoder import CKafkaEncoder
 from relay.codecs.canal.ckafka.messages import NAME
 from relay.codecs.canal.ckafka.options import CkafkaOptions, carries
 from relay.codecs.codec import Codec, RowSignature
@@ -32,8 +32,8 @@ CODEC: Final = Codec(
     options=CkafkaOptions,
     decodes=carries(CkafkaOptions()),
     encodes=carries,
-    decoder=Decoder,
-    encoder=Encoder,
+    decoder=CKafkaDecoder,
+    encoder=CKafkaEncoder,
     writes_rows_alone=lambda _: True,
     marker=Marker("value", b',"TABLE":', b',"TIME":'),
     non_ddl_marker=RowSignature(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),

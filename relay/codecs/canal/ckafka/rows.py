@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from relay.catalog import Catalog
 from relay.codecs.canal.ckafka.values import ValueStyle, cell_reader, cell_writer
-from relay.codecs.canal.shared.definitions import Definition, Resolved
+from relay.codecs.canal.shared.definitions import KeyedDefinition, Resolved
 from relay.codecs.canal.shared.local_times import local_times
 from relay.codecs.canal.shared.messages import DELETE, UPDATE, Cells
 from relay.codecs.canal.shared.row_writing import SHORTCUTS
@@ -149,7 +149,7 @@ class _TableReaders(Table[_KeptReader]):
         self._protocol, self._style, self._value_style, self._tables = protocol, style, value_style, tables
         #: Readers of rows that are newer than all DDL of the table, by columns in the order of the message.
         self._by_names: dict[tuple[str, ...], _KeptReader] = {}
-        self._definition: Definition | None = None
+        self._definition: KeyedDefinition | None = None
         self._without_members: tuple[TableSchema, Resolved] | None = None
 
     def forget(self) -> None:
@@ -205,12 +205,12 @@ class _TableReaders(Table[_KeptReader]):
         made.charge = functools.partial(self._tables.charge, self)
         return kept
 
-    def _defined(self, known: TableSchema | None, pk_names: list[str] | None) -> Definition:
+    def _defined(self, known: TableSchema | None, pk_names: list[str] | None) -> KeyedDefinition:
         found = self._definition
         if found is None or found.known is not known or found.pk_names != pk_names:
             if known is not None and found is None:
                 self._tables.charge(self, _COMPILED_BYTES + _DEFINED_COLUMN_BYTES * len(known.columns))
-            found = self._definition = Definition(known, pk_names)
+            found = self._definition = KeyedDefinition(known, pk_names)
         return found
 
     def _plain(self, resolved: Resolved) -> Resolved:

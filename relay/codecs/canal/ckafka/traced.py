@@ -22,8 +22,8 @@ from relay.templates.scanning import (
     STRING,
     TEXT_OR_NULL,
     Given,
+    JsonToken,
     Path,
-    Token,
     parsed,
     source_ops,
 )
@@ -93,7 +93,7 @@ def _reader_of(images: Images) -> TypedReader:
     return reader
 
 
-def _given(value: bytes, root: Token, change: RowChange) -> dict[Path, Given]:
+def _given(value: bytes, root: JsonToken, change: RowChange) -> dict[Path, Given]:
     """Return the slots that may differ: the cells of each image, the row's binlog position, and its time."""
     given: dict[Path, Given] = {}
     for path in (_NEW, _OLD):

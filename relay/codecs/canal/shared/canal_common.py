@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.codecs.canal.shared.local_times import ZonedReaders, zoned
-from relay.codecs.canal.shared.messages import Dialect
+from relay.codecs.canal.shared.messages import CanalDialect
 from relay.codecs.canal.shared.row_readers import Spelling, TextReaders
 from relay.codecs.canal.shared.wire_table import SqlTypes, WireTable, are_full
 from relay.codecs.codec import ZonedOptions
@@ -85,9 +85,9 @@ def canal_style(options: UpstreamOptions, *, read_binary: Callable[[str], bytes]
     return shaped_style(style, options)
 
 
-def canal_dialect(style: TextStyle) -> Dialect:
+def canal_dialect(style: TextStyle) -> CanalDialect:
     """Return the dialect of Canal's rows of this style."""
-    return Dialect(style, format_type, null_sql_types=_NULL_SQL_TYPES)
+    return CanalDialect(style, format_type, null_sql_types=_NULL_SQL_TYPES)
 
 
 def canal_readers(protocol: str, style: TextStyle, most_bytes: int) -> TextReaders | ZonedReaders:

@@ -28,7 +28,7 @@ class Resolved(NamedTuple):
     texts: frozenset[str] = frozenset()
 
 
-class Definition:
+class KeyedDefinition:
     """The catalog's definition of a table with the key that a message names: made once for all its rows.
 
     `is_druid`: the messages have names and types as Canal's parser of DDL, Druid, leaves them: back-ticks

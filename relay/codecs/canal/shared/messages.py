@@ -21,7 +21,7 @@ from relay.codecs.shared.base64_text import read_base64
 from relay.codecs.shared.local_times import event_time_ns
 from relay.codecs.shared.ticdc import Milliseconds
 from relay.codecs.shared.traced import choosing
-from relay.codecs.shared.unknown_members import Message, MessageParser, Unknown, merged
+from relay.codecs.shared.unknown_members import MessageParser, OpenMessage, Unknown, merged
 from relay.model.errors import Malformed
 from relay.model.events import ColumnType, DdlKind, Op, SchemaChange, Source, TableId
 from relay.model.limits import DEFAULT_LIMITS, Limits, check_columns, check_rows, check_values
@@ -47,7 +47,7 @@ ROW_WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE",
 # ---------------------------------------------------------------- message
 
 
-class CanalMessage(Message, kw_only=True, gc=False):
+class CanalMessage(OpenMessage, kw_only=True, gc=False):
     """A message of any producer of the family. Members are in TiCDC's order, which msgspec parses fastest."""
 
     id: Any = None
@@ -280,7 +280,7 @@ def _promoted_sql_type(column_type: ColumnType) -> SqlTypeOf | None:
     return choosing(sql_type_of, plain, plain, promoted, limit)
 
 
-class Dialect(msgspec.Struct, frozen=True):
+class CanalDialect(msgspec.Struct, frozen=True):
     """The differences between the producers of Canal messages, as data.
 
     `type_text` returns a column's `mysqlType`; `null_sql_types` holds the `sqlType` of NULL for the types

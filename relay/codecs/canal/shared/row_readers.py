@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.canal.shared.definitions import Definition
+from relay.codecs.canal.shared.definitions import KeyedDefinition
 from relay.codecs.canal.shared.messages import UPDATE, CanalMessage, Cells
 from relay.codecs.canal.shared.rows import TextReader, TextRows
 from relay.codecs.canal.shared.wire_table import (
@@ -60,7 +60,7 @@ class TextReaders:
 
     `is_full`: a message's types have all their parameters. `spelling_of`: facts of a message's values besides
     the style. `is_odd`: the texts of `sqlType` for which to call `spelling_of`. `is_druid`: the form of names
-    and types (`Definition`).
+    and types (`KeyedDefinition`).
     """
 
     def __init__(  # noqa: PLR0913 - the differences between protocols
@@ -196,7 +196,7 @@ class _TableReaders(Table[TextReader]):
         self._is_shuffled = False
         # `is_odd`, once rows with binary values have come.
         self._is_odd: _IsOdd | None = None
-        self._definition: Definition | None = None
+        self._definition: KeyedDefinition | None = None
 
     def forget(self) -> None:
         """Discard compiled readers and the definition."""
@@ -294,7 +294,7 @@ class _TableReaders(Table[TextReader]):
         """Return the reader for such messages, compiled if needed; `types_bytes`: the size of `mysqlType`."""
         definition = self._definition
         if definition is None or definition.known is not known or definition.pk_names != wire.pk_names:
-            definition = Definition(known, wire.pk_names, is_druid=self.is_druid)
+            definition = KeyedDefinition(known, wire.pk_names, is_druid=self.is_druid)
             if known is not None and self._definition is None:
                 self._tables.charge(self, _DEFINED_COLUMN_BYTES * len(known.columns))
             self._definition = definition

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.canal.shared.messages import DELETE, UPDATE, Cells, Dialect
+from relay.codecs.canal.shared.messages import DELETE, UPDATE, CanalDialect, Cells
 from relay.codecs.canal.shared.rows import TextReader, TextRows
 from relay.codecs.losses import Loss
 from relay.codecs.shared.caches import ByteCache, CachePool, columns_bytes, schema_bytes
@@ -84,7 +84,7 @@ class TextWriter:
     def __init__(
         self,
         schema: TableSchema,
-        dialect: Dialect,
+        dialect: CanalDialect,
         places: tuple[int, ...],
         pk_names: list[str],
         sql_types: SqlTypeTexts,
@@ -152,7 +152,7 @@ class TextWriter:
 class TextPlan:
     """Converts one producer's text to another's; touches only the columns that they spell differently."""
 
-    def __init__(self, protocol: str, reader: TextReader, dialect: Dialect, writer: TextWriter) -> None:
+    def __init__(self, protocol: str, reader: TextReader, dialect: CanalDialect, writer: TextWriter) -> None:
         self._protocol, self._writer = protocol, writer
         self._loses_parameters = writer.loses_parameters
         if not dialect.with_parameters:
@@ -194,7 +194,7 @@ class TextPlan:
 class TypedPlan:
     """Converts another family's wire values (`relay.codecs.shared.rows`) to text in one step per column."""
 
-    def __init__(self, protocol: str, reader: TypedReader, dialect: Dialect, writer: TextWriter) -> None:
+    def __init__(self, protocol: str, reader: TypedReader, dialect: CanalDialect, writer: TextWriter) -> None:
         self._protocol, self._writer = protocol, writer
         columns, styles = reader.schema.columns, column_styles(reader.schema, dialect.style)
         writes = [value_writer(columns[at].type, styles[at]) for at in reader.places]
@@ -225,7 +225,7 @@ SHORTCUTS: Final[dict[tuple[Read, Write | None], Convert]] = {
 class TextWriters:
     """An encoder's writers and plans, by table version. `lost`: losses of the last row's values."""
 
-    def __init__(self, protocol: str, dialect: Dialect, pool: CachePool) -> None:
+    def __init__(self, protocol: str, dialect: CanalDialect, pool: CachePool) -> None:
         self.lost: list[Loss] = []
         unmoved = functools.partial(self.lost.append, Loss.ZERO_DATE)
         unlabeled = functools.partial(self.lost.append, Loss.ENUM_INDEX)

@@ -32,8 +32,8 @@ from relay.templates.ops import Members, Take, Unordered
 from relay.templates.scanning import (
     INTEGER,
     TEXT_OR_NULL,
+    JsonToken,
     Path,
-    Token,
     members_of,
     optional_members,
     parsed,
@@ -113,7 +113,7 @@ def traced_row(  # noqa: PLR0913 - the differences between the family's protocol
     return TracedMessage(None, ops, traced, after)
 
 
-def _cells(value: bytes, root: Token, limits: Limits) -> dict[Path, Take | Members | Unordered]:
+def _cells(value: bytes, root: JsonToken, limits: Limits) -> dict[Path, Take | Members | Unordered]:
     """Return the cells of the only row: all of the new row, any of the old one. Raises NotTemplatable if a
     message with all of that may have too many values.
     """
@@ -128,7 +128,7 @@ def _cells(value: bytes, root: Token, limits: Limits) -> dict[Path, Take | Membe
     return given
 
 
-def _types(value: bytes, root: Token, reader: TextReader) -> dict[Path, Take | Members | Unordered]:
+def _types(value: bytes, root: JsonToken, reader: TextReader) -> dict[Path, Take | Members | Unordered]:
     """Return the slots of `mysqlType`, whose members TiCDC shuffles, and of the numbers of `sqlType` that
     depend on values: those of unsigned types.
 
@@ -148,7 +148,7 @@ def _types(value: bytes, root: Token, reader: TextReader) -> dict[Path, Take | M
     return given
 
 
-def _may_be_unsigned(value: bytes, mysql_type: Token | None) -> bool:
+def _may_be_unsigned(value: bytes, mysql_type: JsonToken | None) -> bool:
     """Return whether a column is unsigned by its `mysqlType`, or has none."""
     return mysql_type is None or b"unsigned" in value[mysql_type.start : mysql_type.end].lower()
 

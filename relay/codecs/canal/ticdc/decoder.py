@@ -23,8 +23,8 @@ from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Loss
 from relay.codecs.shared.ddl_codes import ddl_events
 from relay.codecs.shared.large_messages import (
-    Compression,
     Decompression,
+    LargeMessageCompression,
     claim_check_parts,
     claim_checked,
     decompressed,
@@ -57,14 +57,14 @@ _BRACE: Final = ord("{")
 _LOCATION: Final = "_tidb.claimCheckLocation"
 
 
-class Decoder:
+class TicdcCanalDecoder:
     """Decodes TiCDC Canal-JSON of all releases, with and without the extension."""
 
     def __init__(self, options: TicdcOptions, answers: LookupCache) -> None:
         self._options, self._answers, self._limits = options, answers, answers.limits
         self._unchecked = unchecked_bytes(answers.limits)
         self._compression = options.large_message_handle_compression
-        self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._is_packed = self._compression in {LargeMessageCompression.LZ4, LargeMessageCompression.SNAPPY}
         is_full = _always if options.content_compatible else have_parameters
         style = text_style(options)
         readers = TextReaders(NAME, style, is_full, most_bytes=answers.limits.cache_bytes)

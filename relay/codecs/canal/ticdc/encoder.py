@@ -17,14 +17,20 @@ from relay.codecs.canal.shared.messages import (
 )
 from relay.codecs.canal.shared.row_writing import TextChange, TextWriters
 from relay.codecs.canal.ticdc.decoder import WATERMARK
-from relay.codecs.canal.ticdc.messages import NAME, ControlMessage, RowMessage, TidbMembers, ticdc_ddl_word
+from relay.codecs.canal.ticdc.messages import (
+    NAME,
+    ControlMessage,
+    TicdcRowMessage,
+    TidbMembers,
+    ticdc_ddl_word,
+)
 from relay.codecs.canal.ticdc.options import TicdcOptions, carries, text_dialect
 from relay.codecs.codec import EncodedRecord
 from relay.codecs.losses import Loss, loss_of, source_losses
 from relay.codecs.shared.base64_text import base64_text
 from relay.codecs.shared.caches import ByteCache, CachePool
 from relay.codecs.shared.large_messages import (
-    Compression,
+    LargeMessageCompression,
     SizeLimit,
     claim_check_document,
     compressed,
@@ -59,7 +65,7 @@ _TYPE_PARAMETERS: Final = Loss.TYPE_PARAMETERS
 _KEY_BYTES: Final = 100
 
 
-class Encoder:
+class TicdcCanalEncoder:
     """Encodes TiCDC Canal-JSON as current releases do."""
 
     def __init__(self, options: TicdcOptions, answers: LookupCache) -> None:
@@ -76,7 +82,7 @@ class Encoder:
         self._limit = SizeLimit(NAME, options)
         self._free_bytes = self._limit.free_bytes
         self._compression = options.large_message_handle_compression
-        self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._is_packed = self._compression in {LargeMessageCompression.LZ4, LargeMessageCompression.SNAPPY}
         self._to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
 
     def encode(
@@ -139,7 +145,7 @@ class Encoder:
                 op = INSERT
             else:
                 old = [text.changed() if self._only_changed else cells | text.old]
-        message = RowMessage(
+        message = TicdcRowMessage(
             0,
             writer.table.database,
             writer.table.table,

@@ -28,7 +28,7 @@ class TidbMembers(msgspec.Struct, omit_defaults=True, gc=False):
     rowkey: str | UnsetType = UNSET
 
 
-class RowMessage(msgspec.Struct, gc=False):
+class TicdcRowMessage(msgspec.Struct, gc=False):
     """A row: `old` comes before `data`."""
 
     id: int

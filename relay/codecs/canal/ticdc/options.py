@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from relay.codecs.canal.shared.messages import (
-    Dialect,
+    CanalDialect,
 )
 from relay.codecs.losses import Before, Capabilities
 from relay.codecs.shared.large_messages import (
@@ -113,8 +113,8 @@ def text_style(options: TicdcOptions) -> TextStyle:
     return shaped_style(style, options)
 
 
-def text_dialect(options: TicdcOptions) -> Dialect:
+def text_dialect(options: TicdcOptions) -> CanalDialect:
     """Return the dialect of rows: text, types, and columns."""
     full = options.content_compatible
     type_text = full_type_text if full else bare_type_text
-    return Dialect(text_style(options), type_text, with_virtual_columns=False, with_parameters=full)
+    return CanalDialect(text_style(options), type_text, with_virtual_columns=False, with_parameters=full)

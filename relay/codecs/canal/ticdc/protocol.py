@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Final
 
 from relay.codecs.canal import detection as signs
-from relay.codecs.canal.ticdc.decoder import Decoder
-from relay.codecs.canal.ticdc.encoder import Encoder
+from relay.codecs.canal.ticdc.decoder import TicdcCanalDecoder
+from relay.codecs.canal.ticdc.encoder import TicdcCanalEncoder
 from relay.codecs.canal.ticdc.messages import NAME
 from relay.codecs.canal.ticdc.options import TicdcOptions, carries
 from relay.codecs.codec import Codec, RowSignature
@@ -28,8 +28,8 @@ CODEC: Final = Codec(
     options=TicdcOptions,
     decodes=carries(TicdcOptions(enable_tidb_extension=True, content_compatible=True, output_row_key=True)),
     encodes=carries,
-    decoder=Decoder,
-    encoder=Encoder,
+    decoder=TicdcCanalDecoder,
+    encoder=TicdcCanalEncoder,
     writes_rows_alone=lambda _: True,
     marker=Marker("value", b"", b',"es":'),
     non_ddl_marker=RowSignature(

@@ -65,11 +65,11 @@ def carries(options: DebeziumAvroOptions) -> Capabilities:
 # ---------------------------------------------------------------- decoder
 
 
-class Decoder:
+class DebeziumAvroDecoder:
     """Decodes Avro of Debezium's connectors for MySQL and MariaDB."""
 
     def __init__(self, options: DebeziumAvroOptions, answers: LookupCache) -> None:
-        self.inner = json_decoder.Decoder(options.as_json(), answers, NAME)
+        self.inner = json_decoder.DebeziumJsonDecoder(options.as_json(), answers, NAME)
         self._schemas = RegisteredSchemas(NAME, answers)
         self._pool = CachePool(answers.limits.cache_bytes)
         self._readers: ByteCache[AvroSchema, ConnectReader] = self._pool.cache()
@@ -137,14 +137,14 @@ class Decoder:
 # ---------------------------------------------------------------- encoder
 
 
-class Encoder(ByTopic):
+class DebeziumAvroEncoder(ByTopic):
     """Encodes Debezium Avro as the MySQL connector 3.6 and AvroConverter do."""
 
     def __init__(
         self, options: DebeziumAvroOptions, answers: LookupCache, chosen: ChosenKey | None = None
     ) -> None:
         super().__init__()
-        of_json = json_writing.Encoder(options.as_json(), answers, chosen)
+        of_json = json_writing.DebeziumJsonEncoder(options.as_json(), answers, chosen)
         self.prepare, self.encode_open = of_json.prepare, of_json.encode
         self._pool = pool = CachePool(answers.limits.cache_bytes)
         self._writers: ByteCache[bytes, ConnectWriter] = pool.cache()
@@ -218,9 +218,9 @@ CODEC: Final = Codec(
         DebeziumAvroOptions(provide_transaction_metadata=True, ignore_default_for_nullables=True)
     ),
     encodes=carries,
-    decoder=Decoder,
-    encoder=partial(placing, Encoder),
-    keyed_encoder=partial(placing, Encoder),
+    decoder=DebeziumAvroDecoder,
+    encoder=partial(placing, DebeziumAvroEncoder),
+    keyed_encoder=partial(placing, DebeziumAvroEncoder),
     marker=MARKER,
     ddl_topics=ddl_topics,
     keys=Keys.ROW,

@@ -18,7 +18,7 @@ from relay.codecs.debezium.native.messages import key_of
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.native.value_formats import form_of
 from relay.codecs.debezium.shared.defaults import null_default, zero_is_null
-from relay.codecs.debezium.shared.dialect import AmbiguousValue, Form, Object
+from relay.codecs.debezium.shared.dialect import AmbiguousValue, DebeziumValueFormat, Object
 from relay.codecs.debezium.shared.json_kinds import fitting
 from relay.codecs.debezium.shared.messages import Key
 from relay.codecs.debezium.shared.schemas import DeclaredColumn
@@ -93,21 +93,27 @@ class DebeziumColumns:
         *,
         is_known: bool,
         is_key: bool,  # noqa: ARG002 - key columns have no form of their own
-    ) -> Form:
+    ) -> DebeziumValueFormat:
         """Return the form of the column's values; for an inferred type, that of JSON."""
         form = self._form(column, declared, value, is_known=is_known)
         if form is None:
-            return Form(bool, int) if type(value) is bool else Form(_LIKE.get(type(value), str))
+            return (
+                DebeziumValueFormat(bool, int)
+                if type(value) is bool
+                else DebeziumValueFormat(_LIKE.get(type(value), str))
+            )
         return form
 
     def _form(
         self, column: Column, declared: DeclaredColumn | None, value: object, *, is_known: bool
-    ) -> Form | None:
+    ) -> DebeziumValueFormat | None:
         if declared is None:
             declared = expected(column.name, column.type, self._options, value)
         return form_of(column.type, declared, value, self._options, is_known=is_known)
 
-    def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[AmbiguousValue]:
+    def doubts(
+        self, column: Column, form: DebeziumValueFormat, declared: DeclaredColumn | None
+    ) -> Iterator[AmbiguousValue]:
         """Yield the ambiguous wire values: the default or NULL, 1970-01-01 or a date that is not in the
         calendar. Debezium writes 1970-01-01 for such a date even in columns that can be NULL.
         """
@@ -155,7 +161,7 @@ def _placeholders(placeholder: bytes) -> frozenset[str]:
     return frozenset({text, encoded, encoded.replace("+", "-").replace("/", "_"), placeholder.hex()})
 
 
-def _default(column: Column, form: Form, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401 - any JSON value
+def _default(column: Column, form: DebeziumValueFormat, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401 - any JSON value
     """Return the wire value that NULL is written as, ABSENT if there is none.
 
     Without a schema block it is known only for types whose values are the same in JSON.

@@ -22,7 +22,7 @@ from relay.catalog import Catalog, DdlMessage
 from relay.codecs.codec import TracedMessage
 from relay.codecs.debezium.native import messages as _wire
 from relay.codecs.debezium.native.columns import DebeziumColumns
-from relay.codecs.debezium.native.messages import Body, Envelope, Origin, RowBody
+from relay.codecs.debezium.native.messages import NativeBody, NativeEnvelope, NativeOrigin, NativeRowBody
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.table_changes import NATIVE
 from relay.codecs.debezium.native.traced import traced_row
@@ -30,7 +30,7 @@ from relay.codecs.debezium.shared.decoder import MessageDecoder
 from relay.codecs.debezium.shared.definitions import change_word, declared_events, parse
 from relay.codecs.debezium.shared.layouts import Shape
 from relay.codecs.debezium.shared.messages import image, unknown_in_columns
-from relay.codecs.debezium.shared.rows import RowDecoder, RowParts
+from relay.codecs.debezium.shared.rows import DebeziumRowDecoder, RowParts
 from relay.codecs.losses import Loss
 from relay.codecs.shared.tables import NAMELESS
 from relay.codecs.shared.unknown_members import Unknown, merged, with_unknown
@@ -67,15 +67,15 @@ _DELETE: Final = Op.DELETE
 _READ: Final = Op.READ
 
 
-class Decoder(MessageDecoder[Envelope]):
+class DebeziumJsonDecoder(MessageDecoder[NativeEnvelope]):
     """Decodes JSON of Debezium's connectors for MySQL and MariaDB, 1.9 to 3.6, with schemas and without.
 
     `protocol`: the protocol's name in errors of values.
     """
 
     def __init__(self, options: DebeziumOptions, answers: LookupCache, protocol: str = NAME) -> None:
-        rows = RowDecoder(protocol, DebeziumColumns(options), RowBody, answers.limits)
-        super().__init__(protocol, Envelope, rows, answers.limits)
+        rows = DebeziumRowDecoder(protocol, DebeziumColumns(options), NativeRowBody, answers.limits)
+        super().__init__(protocol, NativeEnvelope, rows, answers.limits)
 
     def traced(
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
@@ -92,7 +92,7 @@ class Decoder(MessageDecoder[Envelope]):
         catalog: Catalog,
         losses: list[Loss],
     ) -> RowChange | None:
-        origin: Origin | None = payload.source
+        origin: NativeOrigin | None = payload.source
         op = _OPS.get(payload.op)
         if op is None or origin is None or origin.connector not in _wire.CONNECTORS:
             return None
@@ -113,7 +113,7 @@ class Decoder(MessageDecoder[Envelope]):
         return RowChange(op, images.reader.schema, images, source, emitted_at_ns, transaction)
 
     def _event(
-        self, message: Envelope, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+        self, message: NativeEnvelope, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         if message.schemaId is not UNSET:
             raise UnsupportedMessage(NAME, "schemaId", _EXT_JSON)
@@ -143,7 +143,9 @@ class Decoder(MessageDecoder[Envelope]):
         raise UnsupportedMessage(NAME, "payload.op", "not one of c, u, d, r, t, and no DDL")
 
 
-def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: ConsumerRecord) -> RowParts:
+def _row_parts(
+    op: Op, body: NativeBody, origin: NativeOrigin, schema: bytes, record: ConsumerRecord
+) -> RowParts:
     """Return the parts of a row's message. Raises Malformed if its image or table is missing."""
     before = image(body.before) if op is _DELETE or op is _UPDATE else None
     after = None if op is _DELETE else image(body.after)
@@ -158,7 +160,12 @@ def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: Consum
 
 
 def _ddl(
-    body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+    body: NativeBody,
+    origin: NativeOrigin,
+    source: Source,
+    record: ConsumerRecord,
+    catalog: Catalog,
+    losses: list[Loss],
 ) -> tuple[list[Event], Catalog]:
     declared, unknown = parse(NAME, image(body.tableChanges), NATIVE)
     beside = unknown_in_columns(_wire.key_of(record.key), {"databaseName"})
@@ -200,7 +207,12 @@ def _definitions(event: Event) -> list[Event]:
 
 
 def _truncation(
-    body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+    body: NativeBody,
+    origin: NativeOrigin,
+    source: Source,
+    record: ConsumerRecord,
+    catalog: Catalog,
+    losses: list[Loss],
 ) -> tuple[list[Event], Catalog]:
     if not origin.table:
         raise Malformed(NAME, "payload.source.table", NAMELESS)
@@ -219,7 +231,9 @@ def _truncation(
 # ---------------------------------------------------------------- messages without a table
 
 
-def _control(body: Body, unknown: Unknown | None, record: ConsumerRecord, catalog: Catalog) -> list[Event]:
+def _control(
+    body: NativeBody, unknown: Unknown | None, record: ConsumerRecord, catalog: Catalog
+) -> list[Event]:
     """Return the event of a message without `source`: of a transaction, or a heartbeat. Raises
     UnsupportedMessage for all others.
     """

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.debezium.native.fields import DATES, Field
+from relay.codecs.debezium.native.fields import DATES, NativeField
 from relay.codecs.debezium.shared import semantic_names
 from relay.codecs.debezium.shared.defaults import within_64_bits
 from relay.codecs.shared.conversions import Write
@@ -151,7 +151,7 @@ _ISO: Final = {
 }
 
 
-def fallback(column: Column, field: Field, *, is_number: bool) -> Any:  # noqa: ANN401 - any value of JSON
+def fallback(column: Column, field: NativeField, *, is_number: bool) -> Any:  # noqa: ANN401 - any value of JSON
     """Return the connector's value for NULL in a NOT NULL column without a default: zero, the empty text,
     1970; None for types without such a value. `is_number`: exact decimals are numbers.
     """

@@ -21,12 +21,12 @@ from relay.codecs.debezium.native.fields import (
     TRANSACTION_VALUE,
     Json,
 )
-from relay.codecs.debezium.native.message_writing import Messages, native_key, printed
+from relay.codecs.debezium.native.message_writing import NativeRowTarget, native_key, printed
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.schema_changes import (
     CHANGE_KEY,
     CHANGE_VALUE,
-    Message,
+    SchemaChangeMessage,
     changes_of,
     shown_of,
 )
@@ -153,7 +153,7 @@ def _halves(event: RowChange) -> list[Event]:
     ]
 
 
-class Encoder:
+class DebeziumJsonEncoder:
     """Encodes Debezium JSON as the MySQL connector 3.6 and JsonConverter do."""
 
     def __init__(
@@ -164,7 +164,7 @@ class Encoder:
         if chosen is not None:
             self.prepare = functools.partial(_split_chosen, chosen)
         pool = CachePool(answers.limits.cache_bytes)
-        self._messages = Messages(options, pool, chosen)
+        self._messages = NativeRowTarget(options, pool, chosen)
         self._lost = self._messages.lost
         self._rows = TypedWriters(NAME, self._messages, pool)
         self._has_transactions = options.provide_transaction_metadata
@@ -296,7 +296,7 @@ class Encoder:
             yield self._change_message(each, change, change.source.snapshot, pos)
 
     def _change_message(
-        self, shown: Message, event: SchemaChange | Bootstrap, snapshot: Snapshot | None, pos: int
+        self, shown: SchemaChangeMessage, event: SchemaChange | Bootstrap, snapshot: Snapshot | None, pos: int
     ) -> EncodedRecord:
         """Return the message of one change of a statement, or of a definition."""
         messages, database = self._messages, shown.database

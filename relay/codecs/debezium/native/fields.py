@@ -52,7 +52,7 @@ def node(  # noqa: PLR0913 - the members of a node
     return found | {member: value for member, value in others.items() if value is not None}
 
 
-class Field(msgspec.Struct, frozen=True):
+class NativeField(msgspec.Struct, frozen=True):
     """A column's Connect type; `more` is `fields` of a struct, or `items` of an array."""
 
     type: str
@@ -78,21 +78,22 @@ class Field(msgspec.Struct, frozen=True):
 
 # ---------------------------------------------------------------- types
 
-STRING: Final = Field("string")
-_BYTES: Final = Field("bytes")
-_INT64: Final = Field("int64")
+STRING: Final = NativeField("string")
+_BYTES: Final = NativeField("bytes")
+_INT64: Final = NativeField("int64")
 _PLAIN: Final = {
-    "tinyint": Field("int16"), "smallint": Field("int16"), "mediumint": Field("int32"), "int": Field("int32"),
-    "bigint": _INT64, "float": Field("float"), "double": Field("double"),
-    "year": Field("int32", semantic_names.YEAR), "json": Field("string", semantic_names.JSON),
-    "vector": Field("array", semantic_names.FLOAT_VECTOR, more=(("items", node("float")),)),
+    "tinyint": NativeField("int16"), "smallint": NativeField("int16"), "mediumint": NativeField("int32"),
+    "int": NativeField("int32"), "bigint": _INT64, "float": NativeField("float"),
+    "double": NativeField("double"),
+    "year": NativeField("int32", semantic_names.YEAR), "json": NativeField("string", semantic_names.JSON),
+    "vector": NativeField("array", semantic_names.FLOAT_VECTOR, more=(("items", node("float")),)),
 }  # fmt: skip
-_UNSIGNED: Final = {"smallint": Field("int32"), "int": Field("int64")}
+_UNSIGNED: Final = {"smallint": NativeField("int32"), "int": NativeField("int64")}
 _WKB: Final = (
     node("bytes", field="wkb"),
     node("int32", optional=True, field="srid"),
 )
-_POINT: Final = Field(
+_POINT: Final = NativeField(
     "struct",
     semantic_names.POINT,
     doc="Geometry (POINT)",
@@ -108,39 +109,41 @@ _POINT: Final = Field(
         ),
     ),
 )
-_GEOMETRY: Final = Field("struct", semantic_names.GEOMETRY, doc="Geometry", more=(("fields", list(_WKB)),))
+_GEOMETRY: Final = NativeField(
+    "struct", semantic_names.GEOMETRY, doc="Geometry", more=(("fields", list(_WKB)),)
+)
 
-_MODES: Final[dict[str, dict[str, Field]]] = {
+_MODES: Final[dict[str, dict[str, NativeField]]] = {
     "adaptive_time_microseconds": {
-        "date": Field("int32", semantic_names.DATE),
-        "time": Field("int64", semantic_names.MICRO_TIME),
+        "date": NativeField("int32", semantic_names.DATE),
+        "time": NativeField("int64", semantic_names.MICRO_TIME),
     },
     "connect": {
-        "date": Field("int32", semantic_names.CONNECT_DATE),
-        "time": Field("int32", semantic_names.CONNECT_TIME),
-        "datetime": Field("int64", semantic_names.CONNECT_TIMESTAMP),
+        "date": NativeField("int32", semantic_names.CONNECT_DATE),
+        "time": NativeField("int32", semantic_names.CONNECT_TIME),
+        "datetime": NativeField("int64", semantic_names.CONNECT_TIMESTAMP),
     },
     "isostring": {
-        "date": Field("string", semantic_names.ISO_DATE),
-        "time": Field("string", semantic_names.ISO_TIME),
-        "datetime": Field("string", semantic_names.ISO_TIMESTAMP),
+        "date": NativeField("string", semantic_names.ISO_DATE),
+        "time": NativeField("string", semantic_names.ISO_TIME),
+        "datetime": NativeField("string", semantic_names.ISO_TIMESTAMP),
     },
     "microseconds": {
-        "date": Field("int32", semantic_names.DATE),
-        "time": Field("int64", semantic_names.MICRO_TIME),
-        "datetime": Field("int64", semantic_names.MICRO_TIMESTAMP),
+        "date": NativeField("int32", semantic_names.DATE),
+        "time": NativeField("int64", semantic_names.MICRO_TIME),
+        "datetime": NativeField("int64", semantic_names.MICRO_TIMESTAMP),
     },
     "nanoseconds": {
-        "date": Field("int32", semantic_names.DATE),
-        "time": Field("int64", semantic_names.NANO_TIME),
-        "datetime": Field("int64", semantic_names.NANO_TIMESTAMP),
+        "date": NativeField("int32", semantic_names.DATE),
+        "time": NativeField("int64", semantic_names.NANO_TIME),
+        "datetime": NativeField("int64", semantic_names.NANO_TIMESTAMP),
     },
 }
 #: Types with values that are no dates of the calendar.
 DATES: Final = frozenset({"date", "datetime", "timestamp"})
 
 
-def field_of(column_type: ColumnType, options: DebeziumOptions) -> Field:  # noqa: C901, PLR0911 - a dispatch
+def field_of(column_type: ColumnType, options: DebeziumOptions) -> NativeField:  # noqa: C901, PLR0911 - a dispatch
     """Return a column's Connect type. Facts missing from a type are assumed alike for all of its values."""
     base = column_type.base
     if is_text(base, options):
@@ -149,9 +152,9 @@ def field_of(column_type: ColumnType, options: DebeziumOptions) -> Field:  # noq
         return STRING
     if base in {"date", "time", "datetime"}:
         usual = semantic_names.MICRO_TIMESTAMP if counts_micros(column_type) else semantic_names.TIMESTAMP
-        return _MODES[options.time_precision_mode].get(base) or Field("int64", usual)
+        return _MODES[options.time_precision_mode].get(base) or NativeField("int64", usual)
     if base == "timestamp":
-        return Field("string", semantic_names.ZONED_TIMESTAMP)
+        return NativeField("string", semantic_names.ZONED_TIMESTAMP)
     if base == "decimal":
         return _decimal(column_type, options)
     if base == "bigint" and column_type.unsigned:
@@ -190,43 +193,43 @@ def is_exact(column_type: ColumnType, options: DebeziumOptions) -> bool:
     return options.decimal_handling_mode == "precise" and column_type.scale is not None and not is_wide
 
 
-def _decimal(column_type: ColumnType, options: DebeziumOptions) -> Field:
+def _decimal(column_type: ColumnType, options: DebeziumOptions) -> NativeField:
     if is_exact(column_type, options):
         return exact(column_type.scale or 0, column_type.length)
     return _PLAIN["double"] if options.decimal_handling_mode == "double" else STRING
 
 
-def exact(scale: int, precision: int | None) -> Field:
+def exact(scale: int, precision: int | None) -> NativeField:
     """Return the type of exact decimals."""
     parameters = [("scale", str(scale))]
     if precision is not None:
         parameters.append(("connect.decimal.precision", str(precision)))
-    return Field("bytes", semantic_names.DECIMAL, tuple(parameters))
+    return NativeField("bytes", semantic_names.DECIMAL, tuple(parameters))
 
 
 _UNSIGNED64: Final = {"long": _INT64, "precise": exact(0, 20), "string": STRING}
 
 
-def _unsigned(options: DebeziumOptions) -> Field:
+def _unsigned(options: DebeziumOptions) -> NativeField:
     return _UNSIGNED64[options.bigint_unsigned_handling_mode]
 
 
-def _bit(length: int | None, options: DebeziumOptions) -> Field:
+def _bit(length: int | None, options: DebeziumOptions) -> NativeField:
     """Return the field of BIT; without its length it is BIT(64)."""
     if options.bit == "number":
         return _unsigned(options)
     if length == 1:
-        return Field("boolean")
-    return Field("bytes", semantic_names.BITS, (("length", str(length or 64)),))
+        return NativeField("boolean")
+    return NativeField("bytes", semantic_names.BITS, (("length", str(length or 64)),))
 
 
-def _members(base: str, members: tuple[str, ...] | None, options: DebeziumOptions) -> Field:
+def _members(base: str, members: tuple[str, ...] | None, options: DebeziumOptions) -> NativeField:
     """Return the field of ENUM or SET; a plain string if the members are unknown."""
     if members is None or options.enum_schema == "string":
         return STRING
     allowed = ",".join([member.replace("\\", "\\\\").replace(",", "\\,") for member in members])
     name = semantic_names.ENUM if base == "enum" else semantic_names.ENUM_SET
-    return Field("string", name, (("allowed", allowed),))
+    return NativeField("string", name, (("allowed", allowed),))
 
 
 # ---------------------------------------------------------------- names

@@ -1,10 +1,10 @@
 """Writing rows of Debezium's MySQL connector: envelopes with their schemas, keys, headers of a changed key.
 
 The parts that are the same in every message of a table version are encoded once, as the text around a
-message's own numbers and rows (`RowPlan`). `Messages` serves one encoder's options and only holds caches.
-Member order is that of 3.1 to 3.6, schema before payload as in JsonConverter. Sources: debezium/debezium
-Envelope, AbstractSourceInfoStructMaker, RelationalChangeRecordEmitter; apache/kafka connect JsonConverter,
-SimpleHeaderConverter; records of 3.6.1.
+message's own numbers and rows (`NativeRowPlan`). `NativeRowTarget` serves one encoder's options and only
+holds caches. Member order is that of 3.1 to 3.6, schema before payload as in JsonConverter. Sources:
+debezium/debezium Envelope, AbstractSourceInfoStructMaker, RelationalChangeRecordEmitter; apache/kafka connect
+JsonConverter, SimpleHeaderConverter; records of 3.6.1.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from relay.codecs.debezium.native.fields import (
     DATES,
     FIELD_NAMES,
     SCHEMA_NAMES,
-    Field,
     Json,
+    NativeField,
     field_of,
     key_schema,
     table_name,
     value_schema,
 )
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
-from relay.codecs.debezium.native.value_writing import ValueWriter
+from relay.codecs.debezium.native.value_writing import NativeValueWriter
 from relay.codecs.debezium.shared import semantic_names
 from relay.codecs.debezium.shared.value_writing import image_names, present_names
 from relay.codecs.losses import Loss
@@ -111,7 +111,7 @@ class _Envelope(msgspec.Struct, gc=False):
     ts_ns: int | None
 
 
-class RowPlan(msgspec.Struct, frozen=True, eq=False):
+class NativeRowPlan(msgspec.Struct, frozen=True, eq=False):
     """The common parts of all rows of a table version.
 
     `columns`: as written; `shown`: their names; `place_of`: their indexes. `key`: the columns of the key, in
@@ -127,7 +127,7 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     id: TableId
     shown: tuple[str, ...]
     place_of: dict[str, int]
-    key: tuple[tuple[str, Field], ...]
+    key: tuple[tuple[str, NativeField], ...]
     chosen: tuple[str, ...]
     key_value: Callable[[Row], Any] | None
     streamed: msgspec.Raw
@@ -140,7 +140,7 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     loses_names: bool
 
 
-class Messages(RowTarget[RowPlan]):
+class NativeRowTarget(RowTarget[NativeRowPlan]):
     """Writes the rows of one encoder; `lost`: losses of its last row's values. `chosen`: the rules for keys,
     None without any.
     """
@@ -150,7 +150,7 @@ class Messages(RowTarget[RowPlan]):
 
     def __init__(self, options: DebeziumOptions, pool: CachePool, chosen: ChosenKey | None = None) -> None:
         self._options, self._chosen = options, chosen
-        self._values, self._defaults = ValueWriter(options), ValueWriter(options)
+        self._values, self._defaults = NativeValueWriter(options), NativeValueWriter(options)
         #: The text before the payload of messages without some columns.
         self._heads: ByteCache[object, bytes] = pool.cache()
         self._columns: ByteCache[TableSchema, tuple[Column, ...]] = pool.cache()
@@ -194,7 +194,7 @@ class Messages(RowTarget[RowPlan]):
             column, name=self._rename(column.name), nullable=nullable, default=default
         )
 
-    def plan(self, schema: TableSchema) -> RowPlan:
+    def plan(self, schema: TableSchema) -> NativeRowPlan:
         """Return the plan of a table version."""
         options, columns = self._options, self.columns_of(schema)
         place_of = {column.name: at for at, column in enumerate(columns)}
@@ -213,7 +213,7 @@ class Messages(RowTarget[RowPlan]):
         key_value = None
         if len(key) == 1:
             key_value = operator.attrgetter(f"f{place_of[key[0].name]}")
-        return RowPlan(
+        return NativeRowPlan(
             columns=columns,
             id=schema.id,
             shown=tuple(place_of),
@@ -253,7 +253,7 @@ class Messages(RowTarget[RowPlan]):
                 found[column.name] = as_text
         return found
 
-    def completed(self, plan: RowPlan, row: Row) -> Row:
+    def completed(self, plan: NativeRowPlan, row: Row) -> Row:
         """Return the row with placeholders for all columns that it lacks; the row itself if one of them has
         none, since its schema then differs from the table's.
         """
@@ -262,11 +262,11 @@ class Messages(RowTarget[RowPlan]):
         whole = plan.placeholders | row
         return {name: whole[name] for name in plan.shown} if len(whole) == len(plan.shown) else row
 
-    def plan_bytes(self, plan: RowPlan) -> int:
+    def plan_bytes(self, plan: NativeRowPlan) -> int:
         """Return the approximate memory of a plan in bytes."""
         return len(plan.head) + 2 * len(plan.key_head) + _PLAN_COLUMN_BYTES * len(plan.shown)
 
-    def losses(self, plan: RowPlan, type_info: TypeInfo) -> tuple[Loss, ...]:
+    def losses(self, plan: NativeRowPlan, type_info: TypeInfo) -> tuple[Loss, ...]:
         """Return the losses of every row of a table: its types, their parameters, and names of columns."""
         lost = {
             Loss.UNTYPED: type_info.types,
@@ -354,7 +354,7 @@ class Messages(RowTarget[RowPlan]):
     def row(
         self,
         op: Op,
-        plan: RowPlan,
+        plan: NativeRowPlan,
         images: tuple[Row, Row],
         source: SourceBlock,
         emitted_ns: int,
@@ -376,13 +376,13 @@ class Messages(RowTarget[RowPlan]):
             return EncodedRecord(self._key(plan, row), value)
         return EncodedRecord(plan.key_start + printed(plan.key_value(row)) + self._key_tail, value)
 
-    def truncate(self, plan: RowPlan, source: SourceBlock, emitted_ns: int) -> EncodedRecord:
+    def truncate(self, plan: NativeRowPlan, source: SourceBlock, emitted_ns: int) -> EncodedRecord:
         """Return the message of TRUNCATE."""
         middle = msgspec.Raw(b'null,"op":"t"')
         value = printed(_Envelope(None, None, source, middle, *_times(emitted_ns)))
         return EncodedRecord(None, plan.head + value + b"}" if plan.head else value)
 
-    def _key(self, plan: RowPlan, row: Row) -> bytes | None:
+    def _key(self, plan: NativeRowPlan, row: Row) -> bytes | None:
         """Return the key of any row; None for a table without one, and for a row that lacks columns of it.
         Raises KeyColumnsMissing if a rule makes the key of those.
         """
@@ -395,7 +395,7 @@ class Messages(RowTarget[RowPlan]):
         payload = printed({name: value for (name, _), value in zip(plan.key, columns, strict=True)})
         return plan.key_head + payload + self._key_tail[1:]
 
-    def key_columns(self, plan: RowPlan, row: Row) -> list[Any] | None:
+    def key_columns(self, plan: NativeRowPlan, row: Row) -> list[Any] | None:
         """Return the values of a row's key, in its order, None if there is none."""
         if not plan.key:
             return None
@@ -405,7 +405,7 @@ class Messages(RowTarget[RowPlan]):
             return None
         return [row[name] for name, _ in plan.key]
 
-    def key_text(self, plan: RowPlan, row: Row) -> bytes | None:
+    def key_text(self, plan: NativeRowPlan, row: Row) -> bytes | None:
         """Return the key of a row as SimpleHeaderConverter prints it, None if there is none."""
         columns = self.key_columns(plan, row)
         if columns is None:
@@ -416,7 +416,7 @@ class Messages(RowTarget[RowPlan]):
         ]
         return ("{" + ",".join(members) + "}").encode()
 
-    def _head_of(self, plan: RowPlan, *images: Row) -> bytes:
+    def _head_of(self, plan: NativeRowPlan, *images: Row) -> bytes:
         """Return the text before a payload; its schema lists the present columns."""
         for row in images:
             if row is not None and image_names(plan.shown, row) is not plan.shown:
@@ -473,7 +473,7 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _simple(value: Any, field: Field) -> str:  # noqa: ANN401 - any written value
+def _simple(value: Any, field: NativeField) -> str:  # noqa: ANN401 - any written value
     """Return a value as Kafka Connect's `Values` prints it inside a struct."""
     if field.name == semantic_names.DECIMAL and isinstance(value, bytes):
         scale = int(dict(field.parameters)["scale"])

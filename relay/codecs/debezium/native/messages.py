@@ -1,6 +1,7 @@
 """Messages of Debezium's MySQL and MariaDB connectors, and functions that extract single facts from them.
 
-Images, schema and table changes are still JSON in an `Envelope`. A payload without its wrapper is read too.
+Images, schema and table changes are still JSON in an `NativeEnvelope`. A payload without its wrapper is read
+too.
 Source: Debezium "MySQL connector", 1.9 to 3.6; records of 1.9.7, 2.4.2, 2.6.2, 2.7.4, 3.0.8, 3.2.0 and 3.6.1.
 """
 
@@ -16,7 +17,7 @@ from relay.codecs.losses import Loss
 from relay.codecs.shared.lenient_json import REFUSED
 from relay.codecs.shared.local_times import event_time_ns
 from relay.codecs.shared.ticdc import Milliseconds
-from relay.codecs.shared.unknown_members import Message
+from relay.codecs.shared.unknown_members import OpenMessage
 from relay.model.errors import DecodeError, UnsupportedMessage
 from relay.model.events import Position, Snapshot, Source, Transaction
 from relay.model.records import TIME_END_MS, ConsumerRecord
@@ -28,7 +29,7 @@ CONNECTORS: Final = frozenset({"mysql", "mariadb"})
 _NULL: Final = msgspec.Raw(b"null")
 
 
-class Origin(Message, gc=False):
+class NativeOrigin(OpenMessage, gc=False):
     """`source`. Members that relay does not use have any type."""
 
     version: Any = None
@@ -65,10 +66,10 @@ class Count(msgspec.Struct, gc=False):
     event_count: int
 
 
-class RowBody(Message, gc=False):
+class NativeRowBody(OpenMessage, gc=False):
     """`payload` of a row without its images, which `relay.codecs.debezium.shared.layouts.Shape` adds."""
 
-    source: Origin | None = None
+    source: NativeOrigin | None = None
     transaction: TransactionBlock | None = None
     op: str | None = None
     ts_ms: Milliseconds | None = None
@@ -76,7 +77,7 @@ class RowBody(Message, gc=False):
     ts_ns: int | None = None
 
 
-class Body(RowBody, gc=False):
+class NativeBody(NativeRowBody, gc=False):
     """`payload`, of every kind of message."""
 
     before: msgspec.Raw = _NULL
@@ -91,14 +92,14 @@ class Body(RowBody, gc=False):
     data_collections: list[Count] | None = None
 
 
-class Envelope(Body, gc=False):
+class NativeEnvelope(NativeBody, gc=False):
     """A whole message, with `payload` and `schema`, or without this wrapper (then `payload` is unset)."""
 
-    payload: Body | UnsetType | None = UNSET
+    payload: NativeBody | UnsetType | None = UNSET
     schema: msgspec.Raw = _NULL
     schemaId: msgspec.Raw | UnsetType = UNSET
 
-    def body(self) -> Body | None:
+    def body(self) -> NativeBody | None:
         """Return the payload; None if it is null, as in a tombstone."""
         return self if self.payload is UNSET else self.payload
 
@@ -117,7 +118,7 @@ _END: Final = 1 << 63
 _SNAPSHOTS: Final = {word.value: word for word in Snapshot}
 
 
-def snapshot_of(origin: Origin) -> Snapshot | None:
+def snapshot_of(origin: NativeOrigin) -> Snapshot | None:
     """Return the snapshot state of a row, None if it is from the log. Unknown values count as `true`; old
     releases have a boolean.
     """
@@ -127,7 +128,9 @@ def snapshot_of(origin: Origin) -> Snapshot | None:
     return _SNAPSHOTS.get(word, Snapshot.TRUE) if isinstance(word, str) else Snapshot.TRUE
 
 
-def source_of(body: RowBody, origin: Origin, record: ConsumerRecord, losses: list[Loss]) -> Source:
+def source_of(
+    body: NativeRowBody, origin: NativeOrigin, record: ConsumerRecord, losses: list[Loss]
+) -> Source:
     """Return the canonical source, with the time of `source`, or else (counted) the next best time."""
     time_ns = origin.ts_ns
     if time_ns is None or not 0 < time_ns < _END_NS:
@@ -161,7 +164,7 @@ def source_of(body: RowBody, origin: Origin, record: ConsumerRecord, losses: lis
     )
 
 
-def position_time_ns(source: Source, origin: Origin) -> int:
+def position_time_ns(source: Source, origin: NativeOrigin) -> int:
     """Return the time for ordering an event, to the millisecond: DDL has nothing finer, and the log position
     orders the rest.
     """
@@ -169,7 +172,7 @@ def position_time_ns(source: Source, origin: Origin) -> int:
     return (ms if ms is not None and ms > 0 else source.event_time_ns // 1_000_000) * 1_000_000
 
 
-def position_of(source: Source, origin: Origin, record: ConsumerRecord, *, is_read: bool) -> Position:
+def position_of(source: Source, origin: NativeOrigin, record: ConsumerRecord, *, is_read: bool) -> Position:
     """Return the position of an event. `is_read`: it is a row of a snapshot."""
     file, pos = source.binlog_file, source.binlog_position
     log = None if file is None or pos is None else (len(file), file, pos, is_read)
@@ -177,7 +180,7 @@ def position_of(source: Source, origin: Origin, record: ConsumerRecord, *, is_re
     return Position(None, time_ns, record.topic, record.partition, record.offset, log)
 
 
-def emitted_at_ns(body: RowBody, record: ConsumerRecord) -> int:
+def emitted_at_ns(body: NativeRowBody, record: ConsumerRecord) -> int:
     """Return the connector's time of the message; else the row's change time, else the record's timestamp."""
     found = body.ts_ns
     if found is not None and 0 < found < _END_NS:
@@ -191,7 +194,7 @@ def emitted_at_ns(body: RowBody, record: ConsumerRecord) -> int:
 _END_NS: Final = TIME_END_MS * 1_000_000
 
 
-def _time_ns(part: Origin | RowBody) -> int | None:
+def _time_ns(part: NativeOrigin | NativeRowBody) -> int | None:
     """Return the time with the finest unit in the message; None if it is no time."""
     ns, us, ms = part.ts_ns, part.ts_us, part.ts_ms
     if not ns and us:
@@ -201,7 +204,7 @@ def _time_ns(part: Origin | RowBody) -> int | None:
     return None if ms is None else ms * 1_000_000
 
 
-def transaction_of(body: RowBody) -> Transaction | None:
+def transaction_of(body: NativeRowBody) -> Transaction | None:
     """Return a row's transaction and its order there, None if the message has none."""
     place = body.transaction
     if place is None:

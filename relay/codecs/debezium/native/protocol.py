@@ -19,8 +19,8 @@ from typing import Final
 
 from relay.codecs.codec import Codec, RowSignature
 from relay.codecs.debezium import detection as signs
-from relay.codecs.debezium.native.decoder import Decoder
-from relay.codecs.debezium.native.encoder import NEW_KEY, OLD_KEY, Encoder, carries
+from relay.codecs.debezium.native.decoder import DebeziumJsonDecoder
+from relay.codecs.debezium.native.encoder import NEW_KEY, OLD_KEY, DebeziumJsonEncoder, carries
 from relay.codecs.debezium.native.messages import MARKER
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.profiles import JSON_PROFILES, JSON_REASONS
@@ -33,9 +33,9 @@ CODEC: Final = Codec(
     options=DebeziumOptions,
     decodes=carries(DebeziumOptions(provide_transaction_metadata=True, replace_null_with_default=False)),
     encodes=carries,
-    decoder=Decoder,
-    encoder=Encoder,
-    keyed_encoder=Encoder,
+    decoder=DebeziumJsonDecoder,
+    encoder=DebeziumJsonEncoder,
+    keyed_encoder=DebeziumJsonEncoder,
     ddl_topics=ddl_topics,
     keys=Keys.ROW,
     non_ddl_marker=RowSignature(

@@ -39,7 +39,7 @@ from relay.mysql.types import CHARS, FLOATS, FRACTIONAL, INTEGERS, quoted_table,
 # ---------------------------------------------------------------- the list
 
 
-class Message(NamedTuple):
+class SchemaChangeMessage(NamedTuple):
     """One message of a statement; `table` None: it concerns no table."""
 
     database: str
@@ -61,11 +61,13 @@ _INDEX: Final = re.compile(
 _WORDS: Final = {DdlKind.CREATE_TABLE: "CREATE", DdlKind.DROP_TABLE: "DROP"}
 
 
-def changes_of(change: SchemaChange, losses: list[Loss], *, has_comments: bool) -> Iterator[Message]:
+def changes_of(
+    change: SchemaChange, losses: list[Loss], *, has_comments: bool
+) -> Iterator[SchemaChangeMessage]:
     """Yield the messages of a statement; for an unknown table only its name is written, counted."""
     declared = [_declared(each, has_comments) for each in change.table_changes if each.dialect == DIALECT]
     if declared:  # changes from a connector are passed on
-        yield Message(change.table.database, change.table.table, change.ddl, declared)
+        yield SchemaChangeMessage(change.table.database, change.table.table, change.ddl, declared)
         return
     change = msgspec.structs.replace(change, ddl=mysql_text(change))
     definitions = {schema.id: schema for schema in reversed(change.definitions)}
@@ -73,11 +75,11 @@ def changes_of(change: SchemaChange, losses: list[Loss], *, has_comments: bool) 
     for table, ddl in _statements(change):
         kind = change.kinds[0] if change.kinds else None
         if kind in _OF_DATABASE:
-            yield Message(table.database, None, ddl, [])
+            yield SchemaChangeMessage(table.database, None, ddl, [])
         elif kind is None or kind in _WITHOUT_TABLE or not table.table or _INDEX(ddl):
-            yield Message(table.database, "", ddl, [])
+            yield SchemaChangeMessage(table.database, "", ddl, [])
         elif kind in _VIEWS:
-            yield Message(table.database, table.table, ddl, [])
+            yield SchemaChangeMessage(table.database, table.table, ddl, [])
         else:
             entry = {"type": _WORDS.get(kind, "ALTER"), "id": id_of(table), "table": None}
             found = definitions.get(table)
@@ -85,13 +87,13 @@ def changes_of(change: SchemaChange, losses: list[Loss], *, has_comments: bool) 
                 # Several statements, or a text that differs from its message, stay unchanged.
                 words = drop_words(ddl) if only_kind(change) is kind else None
                 text = f"{words} {quoted_table(table)}" if words else ddl
-                yield Message(table.database, table.table, text, [entry])
+                yield SchemaChangeMessage(table.database, table.table, text, [entry])
             elif found is None:
                 losses.append(Loss.TABLE_DEFINITION)
-                yield Message(table.database, table.table, ddl, [])
+                yield SchemaChangeMessage(table.database, table.table, ddl, [])
             else:
                 shown = shown_table(found, has_comments=has_comments)
-                yield Message(table.database, table.table, ddl, [entry | {"table": shown}])
+                yield SchemaChangeMessage(table.database, table.table, ddl, [entry | {"table": shown}])
 
 
 def _statements(change: SchemaChange) -> list[tuple[TableId, str]]:
@@ -109,7 +111,7 @@ def _statements(change: SchemaChange) -> list[tuple[TableId, str]]:
     return [(table, f"{words} {clause}") for (table, _), clause in zip(found, clauses, strict=True)]
 
 
-def shown_of(event: Bootstrap, *, has_comments: bool) -> Message:
+def shown_of(event: Bootstrap, *, has_comments: bool) -> SchemaChangeMessage:
     """Return the message that declares a definition, like a snapshot's: with the statement that creates the
     table, None if it is unknown.
     """
@@ -120,7 +122,7 @@ def shown_of(event: Bootstrap, *, has_comments: bool) -> Message:
     else:
         shown = shown_table(schema, has_comments=has_comments)
         change = {"type": "CREATE", "id": id_of(schema.id), "table": shown}
-    return Message(schema.id.database, schema.id.table, ddl, [change])
+    return SchemaChangeMessage(schema.id.database, schema.id.table, ddl, [change])
 
 
 def _declared(change: TableChange, has_comments: bool) -> Json | msgspec.Raw:

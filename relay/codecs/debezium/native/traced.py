@@ -10,7 +10,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.codec import AfterDdl, TracedMessage
-from relay.codecs.debezium.shared.rows import RowDecoder
+from relay.codecs.debezium.shared.rows import DebeziumRowDecoder
 from relay.codecs.debezium.shared.traced import RowMessage, fitting_change
 from relay.model.events import Position, RowChange, Source, Transaction
 from relay.model.records import TIME_END_MS, ConsumerRecord
@@ -45,7 +45,7 @@ _TEXTS: Final[tuple[Path, ...]] = (_GTID, _QUERY, _TRANSACTION)
 
 
 def traced_row(
-    rows: RowDecoder, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    rows: DebeziumRowDecoder, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
 ) -> TracedMessage:
     """Return a message of one row with traced values. Raises NotTemplatable."""
     at, newest = catalog.newest(change.table)

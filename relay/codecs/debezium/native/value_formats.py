@@ -27,7 +27,7 @@ from relay.codecs.debezium.native.temporal_reading import (
     wall_text,
 )
 from relay.codecs.debezium.shared import semantic_names
-from relay.codecs.debezium.shared.dialect import Form
+from relay.codecs.debezium.shared.dialect import DebeziumValueFormat
 from relay.codecs.debezium.shared.json_kinds import FLOAT_OR_TEXT, NUMERIC, fitting, is_no_number
 from relay.codecs.debezium.shared.schemas import DeclaredColumn, declared_scale
 from relay.codecs.debezium.shared.values import double_reader, read_bits, scaled, scaled_reader, unsigned64
@@ -68,7 +68,7 @@ def form_of(
     options: DebeziumOptions,
     *,
     is_known: bool,
-) -> Form | None:
+) -> DebeziumValueFormat | None:
     """Return the form of the column's values, None if schema or value contradict the type."""
     if declared.name is None:
         declared = named_again(declared, column_type, options)
@@ -78,35 +78,37 @@ def form_of(
     return None if form is None or fitting(form.kind, value) is ABSENT else form
 
 
-def _bit_number(case: _Case) -> Form | None:
+def _bit_number(case: _Case) -> DebeziumValueFormat | None:
     """Return the form of a BIT that is a number (target option `bit`); None for other columns."""
     declared = case.declared
     if case.type.base != "bit":
         return None
     if declared.name == semantic_names.DECIMAL:
-        return Form(int) if type(case.value) is int else Form(str, read_unscaled)
-    return Form(int, unsigned64) if declared.type == "int64" else None
+        return (
+            DebeziumValueFormat(int) if type(case.value) is int else DebeziumValueFormat(str, read_unscaled)
+        )
+    return DebeziumValueFormat(int, unsigned64) if declared.type == "int64" else None
 
 
 # ---------------------------------------------------------------- numbers
 
 
-def _boolean(case: _Case) -> Form | None:
+def _boolean(case: _Case) -> DebeziumValueFormat | None:
     if case.type.base not in {"bit", "tinyint"}:
         return None
     # JdbcSinkDataTypesConverter, or a snapshot, has numbers instead.
-    return Form(int if type(case.value) is int else bool, int)
+    return DebeziumValueFormat(int if type(case.value) is int else bool, int)
 
 
-def _integer(case: _Case) -> Form | None:
+def _integer(case: _Case) -> DebeziumValueFormat | None:
     base = case.type.base
     if base == "year":
-        return Form(int, read_year)
+        return DebeziumValueFormat(int, read_year)
     if base not in INTEGERS:
         return None
     if type(case.value) is bool and base == "tinyint":
-        return Form(bool, int)
-    return Form(int, unsigned64 if base == "bigint" and case.type.unsigned else None)
+        return DebeziumValueFormat(bool, int)
+    return DebeziumValueFormat(int, unsigned64 if base == "bigint" and case.type.unsigned else None)
 
 
 @native("year-1900")
@@ -115,15 +117,15 @@ def read_year(year: int) -> int:
     return 0 if year == 1900 else year
 
 
-def _float(case: _Case) -> Form | None:
+def _float(case: _Case) -> DebeziumValueFormat | None:
     base = case.type.base
     if base == "decimal":
-        return Form(Decimal, double_decimal_reader(case.type))
+        return DebeziumValueFormat(Decimal, double_decimal_reader(case.type))
     if base not in FLOATS:
         return None
     if is_no_number(case.value):
-        return Form(FLOAT_OR_TEXT, _read_float32_or_text if base == "float" else float)
-    return Form(float, read_float32 if base == "float" else None)
+        return DebeziumValueFormat(FLOAT_OR_TEXT, _read_float32_or_text if base == "float" else float)
+    return DebeziumValueFormat(float, read_float32 if base == "float" else None)
 
 
 def _read_float32_or_text(value: float | str) -> float:
@@ -137,7 +139,7 @@ def read_float32(value: float) -> float:
     return shortest_float32(value)
 
 
-def _decimal(case: _Case) -> Form | None:
+def _decimal(case: _Case) -> DebeziumValueFormat | None:
     """Return the form of DECIMAL, and of BIGINT UNSIGNED with `precise`: bytes, or a JSON number with
     `decimal.format=NUMERIC`.
     """
@@ -148,10 +150,10 @@ def _decimal(case: _Case) -> Form | None:
     scale = case.type.scale or 0 if declared is None else declared
     is_number = type(case.value) in {int, Decimal}
     if base in INTEGERS:
-        return Form(int) if is_number else Form(str, read_unscaled)
+        return DebeziumValueFormat(int) if is_number else DebeziumValueFormat(str, read_unscaled)
     if is_number:
-        return Form(NUMERIC, scaled_reader(scale))
-    return Form(str, decimal_reader(scale))
+        return DebeziumValueFormat(NUMERIC, scaled_reader(scale))
+    return DebeziumValueFormat(str, decimal_reader(scale))
 
 
 #: Maximum bytes of a DECIMAL of 65 digits.
@@ -192,11 +194,11 @@ def decimal_reader(scale: int) -> Read:
     return native("decimal-bytes", scale)(functools.partial(_read_decimal_bytes, scale))
 
 
-def _variable_decimal(case: _Case) -> Form | None:
+def _variable_decimal(case: _Case) -> DebeziumValueFormat | None:
     if case.type.base != "decimal" and case.type.base not in INTEGERS:
         return None
     read = functools.partial(_read_variable_decimal, case.type.scale)
-    return Form(dict, read if case.type.base == "decimal" else lambda parts: int(read(parts)))
+    return DebeziumValueFormat(dict, read if case.type.base == "decimal" else lambda parts: int(read(parts)))
 
 
 def _read_variable_decimal(scale: int | None, parts: dict[str, Any]) -> Decimal:
@@ -230,18 +232,22 @@ def read_decimal_text(scale: int | None, text: str) -> Decimal:
     return scaled(scale, read_decimal(text))
 
 
-def _bits(case: _Case) -> Form | None:
-    return Form(str, read_bits) if case.type.base == "bit" else None
+def _bits(case: _Case) -> DebeziumValueFormat | None:
+    return DebeziumValueFormat(str, read_bits) if case.type.base == "bit" else None
 
 
-def _vector(case: _Case) -> Form | None:
+def _vector(case: _Case) -> DebeziumValueFormat | None:
     """Return the form of MySQL's VECTOR, an array of 32-bit numbers in Avro."""
     read = functools.partial(_read_vector, read_float32)
-    return Form(list, read) if case.type.base == "vector" else None
+    return DebeziumValueFormat(list, read) if case.type.base == "vector" else None
 
 
-def _double_vector(case: _Case) -> Form | None:
-    return Form(list, functools.partial(_read_vector, float)) if case.type.base == "vector" else None
+def _double_vector(case: _Case) -> DebeziumValueFormat | None:
+    return (
+        DebeziumValueFormat(list, functools.partial(_read_vector, float))
+        if case.type.base == "vector"
+        else None
+    )
 
 
 def _read_vector(shortest: Callable[[float], float], numbers: list[Any]) -> str:
@@ -253,22 +259,22 @@ def _read_vector(shortest: Callable[[float], float], numbers: list[Any]) -> str:
 # ---------------------------------------------------------------- text and bytes
 
 
-def _string(case: _Case) -> Form | None:
+def _string(case: _Case) -> DebeziumValueFormat | None:
     """Return the form of text, and of DECIMAL, BIGINT UNSIGNED and binary columns that handling modes turn
     into text.
     """
     base = case.type.base
     if base == "decimal":
         read = functools.partial(read_decimal_text, case.type.scale)
-        return Form(str, native("decimal-text", case.type.scale)(read))
+        return DebeziumValueFormat(str, native("decimal-text", case.type.scale)(read))
     if base == "bigint" and case.type.unsigned:
-        return Form(str, read_whole)
+        return DebeziumValueFormat(str, read_whole)
     if base in BINARIES:
         return _binary_text(case)
     if base in {"enum", "set"}:
         return _label(case)
     is_other = base in INTEGERS or base in FLOATS or base in {"bit", "year"}
-    return None if is_other else Form(str)
+    return None if is_other else DebeziumValueFormat(str)
 
 
 @native("whole-text")
@@ -280,22 +286,24 @@ def read_whole(text: str) -> int:
     return int(number)
 
 
-def _bytes(case: _Case) -> Form | None:
-    return Form(str, read_base64) if case.type.base in BINARIES else None
+def _bytes(case: _Case) -> DebeziumValueFormat | None:
+    return DebeziumValueFormat(str, read_base64) if case.type.base in BINARIES else None
 
 
-def _binary_text(case: _Case) -> Form:
+def _binary_text(case: _Case) -> DebeziumValueFormat:
     """Return the form of a binary column as a string: it was declared as text with CHARACTER SET binary, or
     the connector's `binary.handling.mode` is not `bytes`. If the option is `bytes`, the values decide.
     """
     mode = case.options.binary_handling_mode
     length = case.type.length if case.type.base == "binary" else None
     if case.type.charset == AS_TEXT:
-        return Form(str, native("latin1", length)(functools.partial(_read_latin1, length or 0)))
+        return DebeziumValueFormat(
+            str, native("latin1", length)(functools.partial(_read_latin1, length or 0))
+        )
     if mode != "bytes":
-        return Form(str, _BINARY_MODES[mode])
+        return DebeziumValueFormat(str, _BINARY_MODES[mode])
     read = native("guessed-binary", length)(functools.partial(infer_binary, length))
-    return Form(str, read, is_inferred=True)
+    return DebeziumValueFormat(str, read, is_inferred=True)
 
 
 @native("base64-url")
@@ -335,10 +343,10 @@ def _read_latin1(length: int, text: str) -> bytes:
         raise ValueError("text with characters that are not bytes") from None
 
 
-def _label(case: _Case) -> Form | None:
+def _label(case: _Case) -> DebeziumValueFormat | None:
     if case.type.base not in {"enum", "set"} or (case.is_known and _lacks_labels(case)):
         return None
-    return Form(str, label_reader(case.type, has_escapes=True))
+    return DebeziumValueFormat(str, label_reader(case.type, has_escapes=True))
 
 
 def _lacks_labels(case: _Case) -> bool:
@@ -357,12 +365,12 @@ def _plain_label(label: str) -> str:
     return label.rstrip(" ").replace("''", "'")
 
 
-def _json(case: _Case) -> Form | None:
-    return Form(str) if case.type.base == "json" else None
+def _json(case: _Case) -> DebeziumValueFormat | None:
+    return DebeziumValueFormat(str) if case.type.base == "json" else None
 
 
-def _geometry(case: _Case) -> Form | None:
-    return Form(dict, _read_geometry) if case.type.base in GEOMETRIES else None
+def _geometry(case: _Case) -> DebeziumValueFormat | None:
+    return DebeziumValueFormat(dict, _read_geometry) if case.type.base in GEOMETRIES else None
 
 
 #: SRIDs are unsigned 32-bit numbers.
@@ -384,57 +392,59 @@ def _read_geometry(parts: dict[str, Any]) -> bytes:
 def _counted(base: str, text: Callable[[int, int | None], str], micros: int, per: int = 1) -> _Make:
     """Return the form of times of a base that are counted in `micros` microseconds, or `per` parts of one."""
 
-    def make(case: _Case) -> Form | None:
+    def make(case: _Case) -> DebeziumValueFormat | None:
         if case.type.base != base:
             return None
         read = count_reader(text, micros, per, case.digits)
-        return Form(int, read, is_too_fine=None if per == 1 else _has_part_of_a_microsecond)
+        return DebeziumValueFormat(int, read, is_too_fine=None if per == 1 else _has_part_of_a_microsecond)
 
     return make
 
 
-def _floored_nanos(case: _Case) -> Form | None:
+def _floored_nanos(case: _Case) -> DebeziumValueFormat | None:
     if case.type.base != "datetime":
         return None
-    return Form(int, nanos_reader(case.digits), is_too_fine=_has_part_of_a_microsecond)
+    return DebeziumValueFormat(int, nanos_reader(case.digits), is_too_fine=_has_part_of_a_microsecond)
 
 
 def _has_part_of_a_microsecond(nanos: int) -> bool:
     return nanos % 1_000 != 0
 
 
-def _date(case: _Case) -> Form | None:
-    return Form(int, date_text) if case.type.base == "date" else None
+def _date(case: _Case) -> DebeziumValueFormat | None:
+    return DebeziumValueFormat(int, date_text) if case.type.base == "date" else None
 
 
-def _iso_date(case: _Case) -> Form | None:
-    return Form(str, read_iso_date) if case.type.base == "date" else None
+def _iso_date(case: _Case) -> DebeziumValueFormat | None:
+    return DebeziumValueFormat(str, read_iso_date) if case.type.base == "date" else None
 
 
-def _iso_time(case: _Case) -> Form | None:
+def _iso_time(case: _Case) -> DebeziumValueFormat | None:
     digits = case.digits
     if case.type.base != "time":
         return None
     read = native("iso-time", digits)(lambda iso: clock_text(iso, digits))
-    return Form(str, read, is_too_fine=is_too_fine_text)
+    return DebeziumValueFormat(str, read, is_too_fine=is_too_fine_text)
 
 
-def _iso_datetime(case: _Case) -> Form | None:
+def _iso_datetime(case: _Case) -> DebeziumValueFormat | None:
     digits = case.digits
     if case.type.base != "datetime":
         return None
     read = native("iso-wall", digits)(lambda iso: wall_text(iso, digits))
-    return Form(str, read, is_too_fine=is_too_fine_text)
+    return DebeziumValueFormat(str, read, is_too_fine=is_too_fine_text)
 
 
-def _zoned(case: _Case) -> Form | None:
+def _zoned(case: _Case) -> DebeziumValueFormat | None:
     if case.type.base != "timestamp":
         return None
     zone = case.options.zone()
-    return Form(str, timestamp_reader(case.digits, zone), zone=zone, is_too_fine=is_too_fine_text)
+    return DebeziumValueFormat(
+        str, timestamp_reader(case.digits, zone), zone=zone, is_too_fine=is_too_fine_text
+    )
 
 
-_Make = Callable[[_Case], Form | None]
+_Make = Callable[[_Case], DebeziumValueFormat | None]
 _BY_TYPE: Final[dict[str, _Make]] = {
     "boolean": _boolean, "int8": _integer, "int16": _integer, "int32": _integer, "int64": _integer,
     "float": _float, "double": _float, "string": _string, "bytes": _bytes,

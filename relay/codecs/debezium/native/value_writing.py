@@ -1,10 +1,10 @@
 """Writing canonical values as Debezium's MySQL connector 3.6 and JsonConverter do, and counting the losses.
 
-A `ValueWriter` returns, per column (its name and nullability are the target's), a function from the canonical
-value to a value that msgspec prints as JSON: `bytes` for base64, `msgspec.Raw` for numbers with all digits. A
-value that the form cannot hold becomes NULL, or the zero of a column that cannot be NULL, and is counted in
-`lost`, which the encoder empties before every row. Where the connector destroys a value that its form can
-hold (years below 100, YEAR 0, commas in members of ENUM) the right value is written. Sources:
+A `NativeValueWriter` returns, per column (its name and nullability are the target's), a function from the
+canonical value to a value that msgspec prints as JSON: `bytes` for base64, `msgspec.Raw` for numbers with all
+digits. A value that the form cannot hold becomes NULL, or the zero of a column that cannot be NULL, and is
+counted in `lost`, which the encoder empties before every row. Where the connector destroys a value that its
+form can hold (years below 100, YEAR 0, commas in members of ENUM) the right value is written. Sources:
 debezium/debezium BinlogValueConverters, JdbcValueConverters (3.6); records of 3.6.1.
 """
 
@@ -65,7 +65,7 @@ _DAY_MICROS: Final = 86_400_000_000
 _LEAST, _END = -(1 << 63), 1 << 63
 
 
-class ValueWriter:
+class NativeValueWriter:
     """Writes values of one encoder's rows; `lost` holds their losses since it was last emptied."""
 
     def __init__(self, options: DebeziumOptions) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic
 from relay.catalog import Catalog
 from relay.codecs.debezium.shared.layouts import Shape
 from relay.codecs.debezium.shared.messages import parse_again
-from relay.codecs.debezium.shared.rows import RowDecoder
+from relay.codecs.debezium.shared.rows import DebeziumRowDecoder
 from relay.codecs.debezium.shared.schema_blocks import WRAPPED
 from relay.codecs.losses import Loss
 from relay.codecs.shared.lenient_json import REFUSED
@@ -30,7 +30,7 @@ _block: Final = operator.attrgetter("schema")
 class MessageDecoder(Generic[T]):
     """Decodes the records of one protocol, whose envelopes are `message`s."""
 
-    def __init__(self, protocol: str, message: type[T], rows: RowDecoder, limits: Limits) -> None:
+    def __init__(self, protocol: str, message: type[T], rows: DebeziumRowDecoder, limits: Limits) -> None:
         self._protocol, self._rows, self._limits = protocol, rows, limits
         self._parser = MessageParser(message)
         self._topics, self._blocks, self._odd = rows.topics, rows.blocks, rows.blocks.odd

@@ -32,7 +32,7 @@ from relay.codecs.debezium.shared.schemas import Json
 from relay.codecs.losses import Loss
 from relay.codecs.shared.lenient_json import REFUSED, complaint
 from relay.codecs.shared.tidb_defaults import NOW
-from relay.codecs.shared.unknown_members import Message, MessageParser, Unknown, below
+from relay.codecs.shared.unknown_members import MessageParser, OpenMessage, Unknown, below
 from relay.model.errors import Malformed
 from relay.model.events import (
     ABSENT,
@@ -97,7 +97,7 @@ class _Change(msgspec.Struct):
     table: ListedTable | None = None
 
 
-class _Changes(Message):
+class _Changes(OpenMessage):
     tableChanges: list[_Change]
 
 

@@ -1,6 +1,6 @@
 """The properties of a producer of Debezium JSON: the form of its columns, and which columns its rows have.
 
-A `Dialect` knows nothing of one row. It is called when a layout is made
+A `DebeziumDialect` knows nothing of one row. It is called when a layout is made
 (`relay.codecs.debezium.shared.rows`), and its results hold for every row of that layout.
 """
 
@@ -17,7 +17,7 @@ from relay.codecs.shared.conversions import Read
 from relay.model.events import Column, ColumnType, TableSchema
 
 
-class Form(NamedTuple):
+class DebeziumValueFormat(NamedTuple):
     """The form of a column's values: the kind of its JSON values, and the function from one to its canonical
     value (None: they are the same).
 
@@ -39,7 +39,7 @@ AmbiguousValue = tuple[Any, Loss]
 Object = dict[str, Any]
 
 
-class Dialect(Protocol):
+class DebeziumDialect(Protocol):
     """The form of one producer's columns in rows.
 
     `declared`: the column in the message's schema block, None if it is missing; `value`: one of the message's
@@ -88,13 +88,15 @@ class Dialect(Protocol):
 
     def form(
         self, column: Column, declared: DeclaredColumn | None, value: object, *, is_known: bool, is_key: bool
-    ) -> Form:
+    ) -> DebeziumValueFormat:
         """Return the form of the column's values. `is_known`: the type is the catalog's, with its parameters;
         `is_key`: the column belongs to its table's key.
         """
         ...
 
-    def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[AmbiguousValue]:
+    def doubts(
+        self, column: Column, form: DebeziumValueFormat, declared: DeclaredColumn | None
+    ) -> Iterator[AmbiguousValue]:
         """Yield the column's ambiguous wire values."""
         ...
 

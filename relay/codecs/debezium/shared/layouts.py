@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.debezium.shared.dialect import AmbiguousValue, Dialect, Form
+from relay.codecs.debezium.shared.dialect import AmbiguousValue, DebeziumDialect, DebeziumValueFormat
 from relay.codecs.debezium.shared.json_kinds import (
     FLOAT32,
     FLOAT_OR_TEXT,
@@ -63,7 +63,7 @@ class LayoutColumn(NamedTuple):
     """
 
     name: str
-    form: Form
+    form: DebeziumValueFormat
     doubts: tuple[AmbiguousValue, ...]
     null_value: Any
 
@@ -256,7 +256,7 @@ class TableLayouts(Table[Layout]):
     _keyed: TableSchema | None = None
     _key_names: frozenset[str] = frozenset()
 
-    def key_names(self, known: TableSchema, dialect: Dialect) -> frozenset[str]:
+    def key_names(self, known: TableSchema, dialect: DebeziumDialect) -> frozenset[str]:
         """Return the columns that the keys of rows with this definition can have."""
         if known is not self._keyed:
             shown = (column.name for column in known.columns if dialect.has_values(column))

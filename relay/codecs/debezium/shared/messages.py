@@ -17,7 +17,7 @@ from relay.codecs.shared import lenient_json as _json
 from relay.codecs.shared import ticdc as _ticdc
 from relay.codecs.shared.local_times import event_time_ns
 from relay.codecs.shared.ticdc import Milliseconds
-from relay.codecs.shared.unknown_members import Message, MessageParser, T, Unknown, below, unknown_in
+from relay.codecs.shared.unknown_members import MessageParser, OpenMessage, T, Unknown, below, unknown_in
 from relay.model.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.model.events import TSO_LOGICAL_BITS, Source
 from relay.model.limits import DEFAULT_LIMITS, Limits
@@ -26,7 +26,7 @@ from relay.model.records import ConsumerRecord
 CONNECTOR: Final = "TiCDC"
 
 
-class Origin(Message, gc=False):
+class Origin(OpenMessage, gc=False):
     """`source`, in TiCDC's order. Members that relay does not use have any type."""
 
     version: Any = None
@@ -52,7 +52,7 @@ class Origin(Message, gc=False):
 _NULL: Final = msgspec.Raw(b"null")
 
 
-class RowBody(Message, gc=False):
+class RowBody(OpenMessage, gc=False):
     """`payload` of a row without its images, which `relay.codecs.debezium.shared.layouts.Shape` adds."""
 
     source: Origin | None = None

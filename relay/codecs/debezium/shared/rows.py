@@ -1,10 +1,10 @@
 """Reading rows of Debezium JSON: `before` and `after` as JSON objects, and the definition to read them with.
 
-`RowDecoder` keeps layouts by table. A row with the columns and types of an earlier message is parsed in one
-step (`relay.codecs.debezium.shared.layouts`); in a topic with a run of such rows, so is the message around
-it. Everything else takes the general path: it uses the catalog's definition as far as the message does not
-contradict it, else the schema block, else the form of the JSON values, and makes a layout for the next
-message. The `Dialect` defines the form of a column's values in a producer's JSON.
+`DebeziumRowDecoder` keeps layouts by table. A row with the columns and types of an earlier message is parsed
+in one step (`relay.codecs.debezium.shared.layouts`); in a topic with a run of such rows, so is the message
+around it. Everything else takes the general path: it uses the catalog's definition as far as the message does
+not contradict it, else the schema block, else the form of the JSON values, and makes a layout for the next
+message. The `DebeziumDialect` defines the form of a column's values in a producer's JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.debezium.shared.dialect import Dialect, Object
+from relay.codecs.debezium.shared.dialect import DebeziumDialect, Object
 from relay.codecs.debezium.shared.json_kinds import fitting, is_no_number, parsed_image, wire_key_cell
 from relay.codecs.debezium.shared.layouts import KeyUse, Layout, LayoutColumn, TableLayouts, TopicRows
 from relay.codecs.debezium.shared.messages import Key
@@ -95,7 +95,7 @@ class _Evidence(NamedTuple):
     key_block: bytes | None
 
 
-class _Definition(NamedTuple):
+class _RowDefinition(NamedTuple):
     """The definition to read a row with, and the names of its columns in the message. `is_value_inferred`:
     the types of some columns come from JSON values alone.
     """
@@ -105,13 +105,13 @@ class _Definition(NamedTuple):
     is_value_inferred: bool = False
 
 
-class RowDecoder:
+class DebeziumRowDecoder:
     """Reads rows with layouts cached by table, and messages with shapes cached by topic. Both caches may be
     emptied at any time. `payload`: see `Shape`.
     """
 
     def __init__(
-        self, protocol: str, dialect: Dialect, payload: type, limits: Limits = DEFAULT_LIMITS
+        self, protocol: str, dialect: DebeziumDialect, payload: type, limits: Limits = DEFAULT_LIMITS
     ) -> None:
         self._protocol, self._dialect, self._limits = protocol, dialect, limits
         self._payload, self.key_of = payload, dialect.key_of
@@ -239,7 +239,7 @@ class RowDecoder:
                 schema = _with_message_key(known, row.key_names, usable)
             elif evidence.key_block is None and wire_names.keys() >= wanted:
                 key_use = None
-            definition = _Definition(schema, wire_names)
+            definition = _RowDefinition(schema, wire_names)
         else:
             definition = self._inferred_definition(row, table.id, evidence, usable)
         schema = definition.schema
@@ -275,7 +275,7 @@ class RowDecoder:
 
     def _inferred_definition(
         self, row: _ParsedRow, table: TableId, evidence: _Evidence, usable: Mapping[str, Column]
-    ) -> _Definition:
+    ) -> _RowDefinition:
         """Return the definition that a message declares: its columns, and those of its block."""
         names = self._dialect.column_names(
             [*evidence.values, *(evidence.block.keys() - evidence.values.keys())]
@@ -303,11 +303,11 @@ class RowDecoder:
         if row.key_names is not None:
             primary_key = tuple([columns[name].name for name in row.key_names if name in columns]) or None
         schema = TableSchema(table, tuple(columns.values()), primary_key=primary_key, complete=False)
-        return _Definition(schema, wire_names, is_value_inferred)
+        return _RowDefinition(schema, wire_names, is_value_inferred)
 
     def _layout_columns(
         self,
-        definition: _Definition,
+        definition: _RowDefinition,
         places: Sequence[int],
         evidence: _Evidence,
         usable: Mapping[str, Column],

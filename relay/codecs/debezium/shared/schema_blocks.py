@@ -15,8 +15,8 @@ from relay.codecs.shared.lenient_json import REFUSED
 from relay.codecs.shared.unknown_members import (
     DefinedObject,
     EachOf,
-    Message,
     MessageParser,
+    OpenMessage,
     Unknown,
     below,
     find_unknown,
@@ -35,7 +35,7 @@ _SCHEMA: Final = DefinedObject(
 _SCHEMA.members |= {"fields": EachOf(_SCHEMA), "items": _SCHEMA, "keys": _SCHEMA, "values": _SCHEMA}
 
 
-class _Wrapper(Message, gc=False):
+class _Wrapper(OpenMessage, gc=False):
     """A key as JsonConverter writes it with its schema."""
 
     schema: msgspec.Raw = _NULL

@@ -24,7 +24,7 @@ from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS, MAX_MEMBER
 Json = dict[str, Any]
 
 
-class Field(msgspec.Struct, frozen=True):
+class ConnectField(msgspec.Struct, frozen=True):
     """A column's Connect type: `type`, and `name` and `parameters` of a semantic type."""
 
     type: str
@@ -35,28 +35,32 @@ class Field(msgspec.Struct, frozen=True):
 # ---------------------------------------------------------------- types
 
 _PLAIN: Final = {
-    "tinyint": Field("int16"), "smallint": Field("int16"), "mediumint": Field("int32"), "int": Field("int32"),
-    "bigint": Field("int64"), "float": Field("float"), "double": Field("double"), "decimal": Field("double"),
-    "date": Field("int32", semantic_names.DATE), "time": Field("int64", semantic_names.MICRO_TIME),
-    "year": Field("int32", semantic_names.YEAR), "timestamp": Field("string", semantic_names.ZONED_TIMESTAMP),
-    "json": Field("string", semantic_names.JSON), "vector": Field("string", semantic_names.TIDB_VECTOR),
+    "tinyint": ConnectField("int16"), "smallint": ConnectField("int16"), "mediumint": ConnectField("int32"),
+    "int": ConnectField("int32"), "bigint": ConnectField("int64"), "float": ConnectField("float"),
+    "double": ConnectField("double"), "decimal": ConnectField("double"),
+    "date": ConnectField("int32", semantic_names.DATE),
+    "time": ConnectField("int64", semantic_names.MICRO_TIME),
+    "year": ConnectField("int32", semantic_names.YEAR),
+    "timestamp": ConnectField("string", semantic_names.ZONED_TIMESTAMP),
+    "json": ConnectField("string", semantic_names.JSON),
+    "vector": ConnectField("string", semantic_names.TIDB_VECTOR),
 }  # fmt: skip
-_UNSIGNED: Final = {"smallint": Field("int32"), "int": Field("int64")}
-_STRING: Final = Field("string")
+_UNSIGNED: Final = {"smallint": ConnectField("int32"), "int": ConnectField("int64")}
+_STRING: Final = ConnectField("string")
 
 
-def ticdc_field(column_type: ColumnType) -> Field:
+def ticdc_field(column_type: ColumnType) -> ConnectField:
     """Return a column's Connect type in TiCDC's dialect; BIT without its length is BIT(64)."""
     base, length = column_type.base, column_type.length
     if base == "datetime":
-        return Field(
+        return ConnectField(
             "int64",
             semantic_names.MICRO_TIMESTAMP if counts_micros(column_type) else semantic_names.TIMESTAMP,
         )
     if base == "bit":
         if length == 1:
-            return Field("boolean")
-        return Field("bytes", semantic_names.BITS, (("length", str(length or 64)),))
+            return ConnectField("boolean")
+        return ConnectField("bytes", semantic_names.BITS, (("length", str(length or 64)),))
     if base in {"enum", "set"}:
         return _members_field(base, column_type.members)
     if base == "float" and column_type.scale is not None:
@@ -72,28 +76,28 @@ class AvroForms(msgspec.Struct, frozen=True):
     has_bigint_text: bool = False
 
 
-def avro_field(column_type: ColumnType, forms: AvroForms) -> Field:
+def avro_field(column_type: ColumnType, forms: AvroForms) -> ConnectField:
     """Return a column's Connect type in TiCDC's dialect of Avro; DECIMAL without its digits is text."""
     base = column_type.base
     if base == "decimal":
         if forms.has_decimal_text or column_type.length is None:
             return _STRING
         digits = ("precision", str(column_type.length)), ("scale", str(column_type.scale or 0))
-        return Field("bytes", semantic_names.DECIMAL, digits)
+        return ConnectField("bytes", semantic_names.DECIMAL, digits)
     if base == "bigint" and column_type.unsigned and forms.has_bigint_text:
         return _STRING
     if base in BINARIES or base in GEOMETRIES:
-        return Field("bytes")
+        return ConnectField("bytes")
     return ticdc_field(column_type)
 
 
-def _members_field(base: str, members: tuple[str, ...] | None) -> Field:
+def _members_field(base: str, members: tuple[str, ...] | None) -> ConnectField:
     """Return the field of ENUM or SET; without `allowed` if the members are unknown."""
     name = semantic_names.ENUM if base == "enum" else semantic_names.ENUM_SET
     if members is None:
-        return Field("string", name)
+        return ConnectField("string", name)
     allowed = escaped_members(members) if base == "enum" else ",".join(members)
-    return Field("string", name, (("allowed", allowed),))
+    return ConnectField("string", name, (("allowed", allowed),))
 
 
 def counts_micros(column_type: ColumnType) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 
 from relay.codecs.debezium.shared.json_kinds import FLOAT32, NUMERIC, SPELLED
 from relay.codecs.debezium.shared.layouts import Layout
-from relay.codecs.debezium.shared.rows import RowDecoder
+from relay.codecs.debezium.shared.rows import DebeziumRowDecoder
 from relay.codecs.debezium.shared.values import unsigned64
 from relay.codecs.shared.rows import TypedRows
 from relay.codecs.shared.traced import TracedReader, TracedRows, conversion
@@ -35,7 +35,7 @@ from relay.templates.ops import (
     Take,
     Unordered,
 )
-from relay.templates.scanning import INTEGER, SCALAR, Path, Token, parsed, source_ops
+from relay.templates.scanning import INTEGER, SCALAR, JsonToken, Path, parsed, source_ops
 from relay.templates.tracing import NotTemplatable, Trace, TracedCell, TracedNumber, TracedText
 
 #: Kinds of JSON values of a column, besides null, and the conversion of columns without a reading function.
@@ -87,7 +87,7 @@ class RowMessage:
 
     def __init__(
         self,
-        rows: RowDecoder,
+        rows: DebeziumRowDecoder,
         record: ConsumerRecord,
         change: RowChange,
         trace: Trace,
@@ -260,7 +260,7 @@ def _key_ops(key: bytes | None) -> tuple[tuple[SourceOp, ...] | None, int]:
     return ops, len(slots)
 
 
-def _values(root: Token, path: Path = ()) -> Iterator[Path]:
+def _values(root: JsonToken, path: Path = ()) -> Iterator[Path]:
     """Yield the paths of a key's values; its schema block has none."""
     if root.members is None and root.items is None:
         yield path

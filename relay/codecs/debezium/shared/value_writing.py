@@ -1,9 +1,9 @@
 """Writing canonical values for TiCDC's Debezium formats, and counting the losses.
 
-A `ValueWriter` returns, per column, a function from the canonical value to a value that msgspec prints as
-TiCDC's JSON: `bytes` for base64, `msgspec.Raw` for numbers that msgspec would print differently. If the
-written value is ambiguous for readers, the function appends to `lost`, which the encoder empties before every
-row. `shortcuts` are for sources whose wire has the canonical text already. Source: pingcap/ticdc
+A `DebeziumValueWriter` returns, per column, a function from the canonical value to a value that msgspec
+prints as TiCDC's JSON: `bytes` for base64, `msgspec.Raw` for numbers that msgspec would print differently. If
+the written value is ambiguous for readers, the function appends to `lost`, which the encoder empties before
+every row. `shortcuts` are for sources whose wire has the canonical text already. Source: pingcap/ticdc
 pkg/sink/codec/debezium/codec.go (2026-08), value rules; its records.
 """
 
@@ -116,7 +116,7 @@ class LabelWriter:
         return write
 
 
-class ValueWriter:
+class DebeziumValueWriter:
     """Writes values of one encoder's rows; `lost` holds their losses since it was last emptied.
 
     `too_fine` is not empty after a DATETIME that has more digits than its column counts. `avro`: the output

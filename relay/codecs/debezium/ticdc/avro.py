@@ -284,11 +284,11 @@ def _short(number: float) -> float:
 _CONVERTS: Final[dict[str, Convert]] = {"bytes": base64_text, "float": _short, "double": _finite}
 
 
-class Decoder:
+class TicdcDebeziumAvroDecoder:
     """Decodes TiCDC's debezium-avro."""
 
     def __init__(self, options: TicdcDebeziumAvroOptions, answers: LookupCache) -> None:
-        self._json = decoder.Decoder(options.as_json(), answers, NAME)
+        self._json = decoder.TicdcDebeziumDecoder(options.as_json(), answers, NAME)
         self._schemas = RegisteredSchemas(NAME, answers)
         self._readers: ByteCache[AvroSchema, _Reader] = CachePool(answers.limits.cache_bytes).cache()
 
@@ -535,12 +535,12 @@ def _columns(nodes: Sequence[Json]) -> list[_Field]:
     return [_field(node["field"], _typed(node).optional(), node.get("tidb_type")) for node in nodes]
 
 
-class Encoder(ByTopic):
+class TicdcDebeziumAvroEncoder(ByTopic):
     """Encodes debezium-avro as TiCDC does."""
 
     def __init__(self, options: TicdcDebeziumAvroOptions, answers: LookupCache) -> None:
         super().__init__()
-        self._json = encoder.Encoder(options.as_json(), answers, options.forms)
+        self._json = encoder.TicdcDebeziumEncoder(options.as_json(), answers, options.forms)
         self.prepare = self._json.prepare
         self._cluster, self._has_control = options.cluster_id, options.avro_enable_watermark
         pool = CachePool(answers.limits.cache_bytes)
@@ -612,8 +612,8 @@ CODEC: Final = Codec(
     options=TicdcDebeziumAvroOptions,
     decodes=carries(TicdcDebeziumAvroOptions(enable_tidb_extension=True, avro_enable_watermark=True)),
     encodes=carries,
-    decoder=Decoder,
-    encoder=partial(placing, Encoder),
+    decoder=TicdcDebeziumAvroDecoder,
+    encoder=partial(placing, TicdcDebeziumAvroEncoder),
     ddl_everywhere=True,
     keys=Keys.ROW,
     uses_registry=True,

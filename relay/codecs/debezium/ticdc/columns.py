@@ -12,7 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.debezium.shared.defaults import null_default, zero_is_null
-from relay.codecs.debezium.shared.dialect import AmbiguousValue, Form, Object, plain_column_names
+from relay.codecs.debezium.shared.dialect import (
+    AmbiguousValue,
+    DebeziumValueFormat,
+    Object,
+    plain_column_names,
+)
 from relay.codecs.debezium.shared.json_kinds import FLOAT32, SPELLED, fitting
 from relay.codecs.debezium.shared.messages import Key, key_of
 from relay.codecs.debezium.shared.schemas import (
@@ -22,7 +27,7 @@ from relay.codecs.debezium.shared.schemas import (
     inferred_type,
     ticdc_field,
 )
-from relay.codecs.debezium.shared.value_writing import ValueWriter
+from relay.codecs.debezium.shared.value_writing import DebeziumValueWriter
 from relay.codecs.debezium.shared.values import double_reader, read_bits, unsigned64
 from relay.codecs.losses import Loss
 from relay.codecs.shared.base64_text import read_base64
@@ -95,7 +100,7 @@ class TicdcColumns:
     added_key_fields: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
-        self._defaults = ValueWriter()
+        self._defaults = DebeziumValueWriter()
 
     def complete(self, images: Sequence[Object | None], key: Key, wanted: frozenset[str] | None) -> None:
         """Add the key's columns: TiCDC's `column-selectors` may remove them from rows, but not from the key.
@@ -139,15 +144,20 @@ class TicdcColumns:
         *,
         is_known: bool,
         is_key: bool,
-    ) -> Form:
+    ) -> DebeziumValueFormat:
         """Return the form of the column's values."""
-        return Form(
+        return DebeziumValueFormat(
             _kind_of(column.type, is_key=is_key),
             read_of(column.type, is_known=is_known, is_key=is_key),
             is_too_fine=is_too_fine_text if column.type.base == "timestamp" else None,
         )
 
-    def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[AmbiguousValue]:  # noqa: ARG002 - the definition suffices
+    def doubts(
+        self,
+        column: Column,
+        form: DebeziumValueFormat,
+        declared: DeclaredColumn | None,  # noqa: ARG002 - the definition suffices
+    ) -> Iterator[AmbiguousValue]:
         """Yield the ambiguous wire values: the default or NULL, 1970-01-01 or a date not in the calendar."""
         default = None
         if column.default is not ABSENT:

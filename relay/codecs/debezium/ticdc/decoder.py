@@ -17,14 +17,14 @@ from relay.codecs.debezium.shared.definitions import DeclaredTable, change_word,
 from relay.codecs.debezium.shared.definitions import parse as parse_changes
 from relay.codecs.debezium.shared.layouts import Shape
 from relay.codecs.debezium.shared.messages import Body, Envelope, Origin, RowBody
-from relay.codecs.debezium.shared.rows import RowDecoder, RowParts
+from relay.codecs.debezium.shared.rows import DebeziumRowDecoder, RowParts
 from relay.codecs.debezium.ticdc.columns import TicdcColumns
 from relay.codecs.debezium.ticdc.options import NAME, TicdcDebeziumOptions
 from relay.codecs.debezium.ticdc.traced import traced_row
 from relay.codecs.losses import Loss
 from relay.codecs.shared.large_messages import (
-    Compression,
     Decompression,
+    LargeMessageCompression,
     decompressed,
 )
 from relay.codecs.shared.tables import NAMELESS
@@ -58,14 +58,14 @@ UPDATE: Final = Op.UPDATE
 _DELETE: Final = Op.DELETE
 
 
-class Decoder(MessageDecoder[Envelope]):
+class TicdcDebeziumDecoder(MessageDecoder[Envelope]):
     """Decodes TiCDC Debezium JSON of all releases, with and without schema, extension and compression."""
 
     def __init__(self, options: TicdcDebeziumOptions, answers: LookupCache, name: str = NAME) -> None:
-        rows = RowDecoder(name, TicdcColumns(), RowBody, answers.limits)
+        rows = DebeziumRowDecoder(name, TicdcColumns(), RowBody, answers.limits)
         super().__init__(name, Envelope, rows, answers.limits)
         self._compression = options.large_message_handle_compression
-        self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._is_packed = self._compression in {LargeMessageCompression.LZ4, LargeMessageCompression.SNAPPY}
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]

@@ -12,12 +12,12 @@ from relay.codecs.debezium.shared.ddl_events import table_changes
 from relay.codecs.debezium.shared.schemas import AvroForms, counts_micros, has_open_digits
 from relay.codecs.debezium.shared.value_writing import micro_digits
 from relay.codecs.debezium.ticdc.decoder import UPDATE
-from relay.codecs.debezium.ticdc.message_writing import Messages, Settings
+from relay.codecs.debezium.ticdc.message_writing import TicdcRowTarget, WritingSettings
 from relay.codecs.debezium.ticdc.options import NAME, TicdcDebeziumOptions, carries
 from relay.codecs.losses import Loss, loss_of, source_losses
 from relay.codecs.shared.caches import CachePool
 from relay.codecs.shared.large_messages import (
-    Compression,
+    LargeMessageCompression,
     compressed,
 )
 from relay.codecs.shared.row_writing import TypedWriters
@@ -36,7 +36,7 @@ _READ: Final = Op.READ
 _UNPRINTABLE: Final = (OverflowError, UnicodeError, msgspec.MsgspecError)
 
 
-class Encoder:
+class TicdcDebeziumEncoder:
     """Encodes TiCDC Debezium JSON as pingcap/ticdc does since v26.3.3."""
 
     def __init__(
@@ -45,10 +45,10 @@ class Encoder:
         self._options = options
         self.prepare = None if options.output_raw_change_event else split_updates
         self._compression = options.large_message_handle_compression
-        self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._is_packed = self._compression in {LargeMessageCompression.LZ4, LargeMessageCompression.SNAPPY}
         self._has_before = options.output_old_value
         self._has_start_ts = options.debezium_include_start_ts
-        settings = Settings(
+        settings = WritingSettings(
             cluster=options.cluster_id,
             has_schema=not options.debezium_disable_schema,
             extension=options.enable_tidb_extension,
@@ -57,7 +57,7 @@ class Encoder:
             avro=avro,
         )
         pool = CachePool(answers.limits.cache_bytes)
-        self._messages = Messages(settings, pool)
+        self._messages = TicdcRowTarget(settings, pool)
         self._lost, self._too_fine = self._messages.lost, self._messages.too_fine
         self._rows = TypedWriters(NAME, self._messages, pool)
         self._count_lost = source_losses(carries(options), options.cluster_id)

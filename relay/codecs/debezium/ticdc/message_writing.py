@@ -1,7 +1,8 @@
 """Writing messages of TiCDC Debezium JSON: `source`, rows, DDL and watermarks around their schema blocks.
 
 The parts that are the same in every message of a table version are encoded once, as the text around a
-message's own numbers and rows (`RowPlan`). `Messages` serves one encoder's settings and only holds caches.
+message's own numbers and rows (`TicdcRowPlan`). `TicdcRowTarget` serves one encoder's settings and only holds
+caches.
 Source: pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08); its records.
 """
 
@@ -29,7 +30,7 @@ from relay.codecs.debezium.shared.schemas import (
     watermark_name,
     watermark_schema,
 )
-from relay.codecs.debezium.shared.value_writing import ValueWriter, image_names, present_names
+from relay.codecs.debezium.shared.value_writing import DebeziumValueWriter, image_names, present_names
 from relay.codecs.losses import Loss
 from relay.codecs.shared.caches import ByteCache, CachePool
 from relay.codecs.shared.compiled import Null
@@ -79,7 +80,7 @@ class _RowMessage(msgspec.Struct, gc=False):
     payload: _RowPayload
 
 
-class Settings(msgspec.Struct, frozen=True):
+class WritingSettings(msgspec.Struct, frozen=True):
     """The encoder's options that change its bytes, under plain names. `avro`: the messages become Avro."""
 
     cluster: str
@@ -90,7 +91,7 @@ class Settings(msgspec.Struct, frozen=True):
     avro: AvroForms | None = None
 
 
-class RowPlan(msgspec.Struct, frozen=True, eq=False):
+class TicdcRowPlan(msgspec.Struct, frozen=True, eq=False):
     """The common parts of all rows of a table version.
 
     `shown`: the columns of a whole row; `place_of`: their indexes in the table. `key`: those of the key, in
@@ -114,16 +115,16 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     loses_parameters: bool
 
 
-class Messages(RowTarget[RowPlan]):
+class TicdcRowTarget(RowTarget[TicdcRowPlan]):
     """Writes the messages of one encoder; `lost`: losses of its last row's values, `too_fine`: whether some
-    had more digits than their columns (`ValueWriter`).
+    had more digits than their columns (`DebeziumValueWriter`).
     """
 
     has_structs = True
 
-    def __init__(self, settings: Settings, pool: CachePool) -> None:
-        self._settings, self._values = settings, ValueWriter(settings.avro)
-        self._defaults = ValueWriter(settings.avro)  # losses of a default are not losses of a row
+    def __init__(self, settings: WritingSettings, pool: CachePool) -> None:
+        self._settings, self._values = settings, DebeziumValueWriter(settings.avro)
+        self._defaults = DebeziumValueWriter(settings.avro)  # losses of a default are not losses of a row
         #: Ends of messages with `start_ts`, or without some columns.
         self._ends: ByteCache[object, bytes] = pool.cache()
         self.shortcuts, self.lost = self._values.shortcuts, self._values.lost
@@ -139,7 +140,7 @@ class Messages(RowTarget[RowPlan]):
 
     # ------------------------------------------------------------ rows
 
-    def plan(self, schema: TableSchema) -> RowPlan:
+    def plan(self, schema: TableSchema) -> TicdcRowPlan:
         """Return the plan of a table version."""
         settings, handle = self._settings, frozenset(schema.handle_key())
         key = [column for column in schema.columns if column.name in handle]
@@ -162,7 +163,7 @@ class Messages(RowTarget[RowPlan]):
         key_value = None
         if len(key) == len(handle) == 1 and key[0] in shown:
             key_value = operator.attrgetter(f"f{shown.index(key[0])}")
-        return RowPlan(
+        return TicdcRowPlan(
             schema=schema,
             shown=tuple(column.name for column in shown),
             place_of={
@@ -180,11 +181,11 @@ class Messages(RowTarget[RowPlan]):
             loses_parameters=loses,
         )
 
-    def plan_bytes(self, plan: RowPlan) -> int:
+    def plan_bytes(self, plan: TicdcRowPlan) -> int:
         """Return the approximate memory of a plan in bytes."""
         return len(plan.end) + len(plan.key_end) + _PLAN_COLUMN_BYTES * len(plan.shown)
 
-    def losses(self, plan: RowPlan, type_info: TypeInfo) -> tuple[Loss, ...]:
+    def losses(self, plan: TicdcRowPlan, type_info: TypeInfo) -> tuple[Loss, ...]:
         """Return the losses of every row of a table: its types without `tidb_type`, their parameters."""
         has_types = self._settings.extension and self._settings.has_schema
         untyped = (Loss.UNTYPED,) if type_info.types and not has_types else ()
@@ -206,7 +207,7 @@ class Messages(RowTarget[RowPlan]):
     def row(
         self,
         op: Op,
-        plan: RowPlan,
+        plan: TicdcRowPlan,
         images: tuple[Row, Row],
         times: tuple[int, int, int],
         start_ts: int | None,
@@ -236,7 +237,7 @@ class Messages(RowTarget[RowPlan]):
             key = with_long_escapes(key)
         return EncodedRecord(plan.key_start + key + plan.key_end, value)
 
-    def _end(self, plan: RowPlan, images: tuple[Row, Row], *, has_start: bool) -> bytes:
+    def _end(self, plan: TicdcRowPlan, images: tuple[Row, Row], *, has_start: bool) -> bytes:
         """Return the end of a message with a schema block, which lists the present columns.
 
         Columns of only one of the two images are optional.
@@ -331,7 +332,7 @@ def _snapshot(table: TableId) -> bytes:
     return names + b',"server_id":0,"gtid":null,"file":"","pos":0,"row":0,"thread":0,"query":null'
 
 
-def _row_key(plan: RowPlan, row: Row) -> bytes | None:
+def _row_key(plan: TicdcRowPlan, row: Row) -> bytes | None:
     """Return the key of a row; None if the row lacks columns of its key."""
     columns = row
     if type(row) is not dict:

@@ -18,8 +18,8 @@ from typing import Final
 
 from relay.codecs.codec import Codec, RowSignature
 from relay.codecs.debezium import detection as signs
-from relay.codecs.debezium.ticdc.decoder import Decoder
-from relay.codecs.debezium.ticdc.encoder import Encoder
+from relay.codecs.debezium.ticdc.decoder import TicdcDebeziumDecoder
+from relay.codecs.debezium.ticdc.encoder import TicdcDebeziumEncoder
 from relay.codecs.debezium.ticdc.options import NAME, TicdcDebeziumOptions, carries
 from relay.codecs.losses import Keys
 from relay.templates.ops import Marker
@@ -30,8 +30,8 @@ CODEC: Final = Codec(
     options=TicdcDebeziumOptions,
     decodes=carries(TicdcDebeziumOptions(enable_tidb_extension=True, debezium_include_start_ts=True)),
     encodes=carries,
-    decoder=Decoder,
-    encoder=Encoder,
+    decoder=TicdcDebeziumDecoder,
+    encoder=TicdcDebeziumEncoder,
     writes_rows_alone=lambda _: True,
     ddl_everywhere=True,
     keys=Keys.ROW,

@@ -6,7 +6,7 @@ from typing import Final
 
 from relay.catalog import Catalog
 from relay.codecs.codec import TracedMessage
-from relay.codecs.debezium.shared.rows import RowDecoder
+from relay.codecs.debezium.shared.rows import DebeziumRowDecoder
 from relay.codecs.debezium.shared.traced import RowMessage, fitting_change
 from relay.codecs.shared.ticdc import TSO_END
 from relay.codecs.shared.traced import follows_ddl
@@ -23,7 +23,7 @@ _EMITTED_MS: Final[Path] = ("ts_ms",)
 
 
 def traced_row(
-    rows: RowDecoder, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    rows: DebeziumRowDecoder, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
 ) -> TracedMessage:
     """Return a message of one row with traced values. Raises NotTemplatable."""
     message = RowMessage(rows, record, change, trace, (_MS, _COMMIT_TS, _START_TS, _EMITTED_MS))
