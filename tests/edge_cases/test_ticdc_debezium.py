@@ -1,5 +1,6 @@
-"""TiCDC Debezium's edge cases of NULL, defaults and schemas, numbers 69 to 82; and the check that the list is
-complete.
+"""TiCDC Debezium's edge cases of schemas that need Python; the others are in tests/golden/ticdc-debezium.
+
+The last test checks that the list is complete.
 """
 
 from __future__ import annotations
@@ -10,16 +11,12 @@ from typing import Any
 import cramjam
 import msgspec
 import pytest
-from debezium_support import DEBEZIUM, NO_SCHEMA, block, ddl, decoded, message, record, row
+from debezium_support import DEBEZIUM, NO_SCHEMA, ddl, decoded, message, record, row
 from edge_cases import canal_family
 from edge_cases.ticdc_debezium import (
     CASES,
-    EXTENSION,
-    canal_row,
     change,
-    counted,
     debezium_row,
-    read,
     sent,
     written,
 )
@@ -27,44 +24,9 @@ from support import TICDC, row_message
 
 from relay import ABSENT, Malformed
 
-ZONED = {"type": "string", "name": "io.debezium.time.ZonedTimestamp"}
 FIRST = "1970-01-01T00:00:00Z"
 
 # ---------------------------------------------------------------- NULL and defaults
-
-
-@pytest.mark.parametrize(
-    ("definition", "value", "lost"),
-    [
-        CASES.param("69", "INT DEFAULT 5", "5", {"null-replaced-by-default": 1}),
-        CASES.param("70", "DATETIME DEFAULT CURRENT_TIMESTAMP", "0", {"null-replaced-by-default": 1}),
-        CASES.param("71", "TIMESTAMP NULL DEFAULT CURRENT_TIMESTAMP", "null", {}),
-        CASES.param("73", "VARBINARY(5) DEFAULT 'ab'", '"YWI="', {"null-replaced-by-default": 1}),
-    ],
-)
-def test_null_in_a_column_with_a_default(definition: str, value: str, lost: dict[str, int]) -> None:
-    made = written(definition, None)
-    assert (made.cell(), made.counted) == (value, lost)
-    kept = written(definition, None, writing={"replace.null.with.default": "false"})
-    assert (kept.cell(), kept.counted) == ("null", {})
-
-
-@pytest.mark.parametrize(
-    ("definition", "value", "canonical", "noted"),
-    [
-        CASES.param("69", "INT DEFAULT 5", "5", 5, {"null-or-default": 1}),
-        CASES.param("69", "INT DEFAULT 5", "6", 6, {}),
-        CASES.param("69", "INT NOT NULL DEFAULT 5", "5", 5, {}),
-        CASES.param("70", "DATETIME DEFAULT CURRENT_TIMESTAMP", "0", None, {"null-or-default": 1}),
-        CASES.param("71", "TIMESTAMP NULL DEFAULT CURRENT_TIMESTAMP", "null", None, {}),
-        CASES.param("73", "VARBINARY(5) DEFAULT 'ab'", '"YWI="', b"ab", {"null-or-default": 1}),
-    ],
-)
-def test_a_value_that_may_have_been_null_is_noted(
-    definition: str, value: str, canonical: Any, noted: dict[str, int]
-) -> None:
-    assert read(definition, value) == canonical
-    assert counted(definition, value) == noted
 
 
 @pytest.mark.parametrize(
@@ -81,13 +43,6 @@ def test_the_default_in_the_schema(definition: str, text: str | None, default: A
     field = written(definition, text).field()
     assert ("default" in field, field.get("default")) == (default is not None, default)
     assert field["optional"] is ("NOT NULL" not in definition)
-
-
-@CASES.covers("74")
-def test_a_default_that_is_not_of_its_type_does_not_matter() -> None:
-    for definition in (None, "TIMESTAMP"):
-        assert read(definition, f'"{FIRST}"', ZONED | {"default": 0}) == "0000-00-00 00:00:00"
-        assert read(definition, "null", ZONED | {"default": 0}) is None
 
 
 # ---------------------------------------------------------------- schemas
@@ -134,33 +89,6 @@ def test_schema_names_have_allowed_characters_alone() -> None:
     ]
 
 
-@CASES.covers("79")
-def test_without_a_schema_the_catalog_tells_the_types() -> None:
-    made = sent(TICDC, DEBEZIUM, *canal_row("DECIMAL(9,2)", "1.50"), writing=NO_SCHEMA)
-    assert [list(made.values[0]), made.payload["after"]] == [["payload"], {"id": 1, "c": 1.5}]
-    assert made.outs[0].key == b'{"payload":{"id":1}}'
-    assert str(read("DECIMAL(9,2)", "1.5")) == "1.50"
-    assert read(None, "1.5") == 1.5
-    assert counted(None, "1.5") == {"schema-inferred": 1, "value-inferred": 1}
-
-
-@CASES.covers("80")
-def test_what_only_the_row_or_only_the_schema_has() -> None:
-    fields = [
-        {"type": "int32", "optional": False, "field": "id"},
-        {"type": "int32", "optional": True, "field": "unsent"},
-    ]
-    schema = block(*fields)
-    value = message(after={"id": 1, "unsaid": 2}) | {"schema": schema}
-    found = change(record(value, {"payload": {"id": 1}}))
-    assert [column.name for column in found.schema.columns] == ["id", "unsaid"]
-    assert found.source.commit_ts == 463586886942720001  # which no schema before v26.3.3 declares
-    create = record(ddl("CREATE TABLE t (id INT PRIMARY KEY, unsent INT)"))
-    only = record(message(after={"id": 1}) | {"schema": schema}, {"payload": {"id": 1}}, 1)
-    assert change(create, only).after == (1, ABSENT)
-    assert sent(DEBEZIUM, TICDC, create, only, writing=EXTENSION).counted == {"columns-absent": 1}
-
-
 @CASES.covers("82")
 @pytest.mark.parametrize("reading", [{}, {"large-message-handle-compression": "lz4"}])
 def test_keys_and_values_are_compressed_as_a_whole(reading: dict[str, str]) -> None:
@@ -178,6 +106,6 @@ def test_keys_and_values_are_compressed_as_a_whole(reading: dict[str, str]) -> N
 
 
 def test_every_number_is_a_case_or_a_decision() -> None:
-    for part in ("values", "events", "connector"):
+    for part in ("values", "events"):
         importlib.import_module(f"edge_cases.test_ticdc_debezium_{part}")
     CASES.check()

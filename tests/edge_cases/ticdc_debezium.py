@@ -21,7 +21,6 @@ from relay.mysql.types import parse_type
 CASES = EdgeCases("ticdc-debezium", "TiCDC Debezium")
 
 EXTENSION = {"enable-tidb-extension": "true"}
-SHANGHAI = {"timezone": "Asia/Shanghai"}
 #: What is counted of nearly every row, and is not what the cases are about.
 _USUAL = frozenset({"type-parameters", "commit-ts", "commit-ts-synthetic", "untyped"})
 _TYPE = re.compile(r"\w+(\([^()]*\))?( UNSIGNED)?( ZEROFILL)?", re.IGNORECASE)
@@ -151,15 +150,6 @@ def counted(
     """What is counted of one row on its way to another protocol."""
     records = debezium_row(definition, value, said)[:-1]
     return sent(DEBEZIUM, target, *records, writing=EXTENSION if target == TICDC else None).counted
-
-
-def back(
-    definition: str | None, value: str, target: str = TICDC, writing: Options | None = None
-) -> str | None:
-    """The text of the Canal family for JSON."""
-    (out,) = sent(DEBEZIUM, target, *debezium_row(definition, value), writing=writing).values
-    found: str | None = out["data"][0]["c"]
-    return found
 
 
 def change(*records: ConsumerRecord, options: Options | None = None) -> RowChange:

@@ -1,4 +1,4 @@
-"""The lines of golden files: record files in which the values may be JSON objects and defaults are left out."""
+"""The lines of golden files: record files in which keys and values may be JSON objects and defaults are left out."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ def _record(line: str, offset: int) -> ConsumerRecord:
     members = msgspec.json.decode(line, type=dict[str, msgspec.Raw]) if line.startswith("{") else {}
     if "value" not in members or not members.keys() <= _MEMBERS:
         members = {"value": msgspec.Raw(orjson.dumps(line))}
-    value = bytes(members["value"])
-    if value.startswith((b"{", b"[")) and not value.startswith(b'{"base64"'):
-        members["value"] = msgspec.Raw(orjson.dumps(value.decode()))
+    for name in ("key", "value"):
+        part = bytes(members.get(name, b""))
+        if part.startswith((b"{", b"[")) and not part.startswith(b'{"base64"'):
+            members[name] = msgspec.Raw(orjson.dumps(part.decode()))
     return parse_record(msgspec.json.encode({**DEFAULTS, "offset": offset, **members}))
 
 
@@ -50,11 +51,16 @@ def format_line(produced: ProducerRecord, source: ConsumerRecord) -> str:
     members["headers"] = [header for header in members["headers"] if header[0] != SOURCE_HEADER]
     usual = {"topic": source.topic, "partition": source.partition, "timestamp": source.timestamp_ms}
     differing = [name for name, each in ({**DEFAULTS, **usual}).items() if members[name] != each]
-    value = members["value"]
-    is_json = isinstance(value, str) and value.startswith(("{", "[")) and "\n" not in value
-    text = value if is_json else orjson.dumps(value).decode()
-    parts = [f'"{name}":{orjson.dumps(members[name]).decode()}' for name in differing]
-    return text if is_json and not parts else "{" + ",".join([*parts, f'"value":{text}']) + "}"
+    parts = [f'"{name}":{_text_of(members[name])}' for name in differing]
+    text = _text_of(members["value"])
+    return text if text[0] in "{[" and not parts else "{" + ",".join([*parts, f'"value":{text}']) + "}"
+
+
+def _text_of(part: object) -> str:
+    """Return the JSON form of a member; JSON in a text is shown as such."""
+    if isinstance(part, str) and part.startswith(("{", "[")) and "\n" not in part:
+        return part
+    return orjson.dumps(part).decode()
 
 
 def event_lines(translator: Translator, record: ConsumerRecord, *, rows: bool = False) -> Iterator[str]:

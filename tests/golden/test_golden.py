@@ -1,7 +1,7 @@
 """Run the cases in the folders beside this file: FAMILY/NAME.
 
 `source.jsonl` has a message per line: its value, or an object with members of a record file (`relay.io.record_lines`)
-whose `value` may also be an object. Topic, offset and timestamp have defaults. A blank line starts anew: the next
+whose `key` and `value` may also be objects. Topic, offset and timestamp have defaults. A blank line starts anew: the next
 record is the first one of another run, which knows nothing of those before.
 
 `options.toml` has `title`, `ids` (docs/edge-cases), `from`, `from_options`, and a table `[to.NAME]` of options for each
