@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +106,25 @@ class Rendered:
         """The annotations of the pods."""
         found: dict[str, str] = self.workload["spec"]["template"]["metadata"]["annotations"]
         return found
+
+
+def templates_of(name: str, values: Sequence[dict[str, Any]]) -> list[str]:
+    """What a template of `_config.tpl` gives for each of these values, in one rendering: a chart of that file,
+    what the chart knows of protocols, and a list.
+    """
+    usual = values_of(CHART / "values.yaml")
+    of_one = f'include "{name}" (dict "Values" . "Files" $.Files) | quote'
+    listed = "{{- range .Values.cases }}\n- {{ " + of_one + " }}\n{{- end }}\n"
+    with tempfile.TemporaryDirectory() as folder:
+        alone = Path(folder)
+        for part in ("Chart.yaml", "templates/_config.tpl", "files/protocols.yaml"):
+            (alone / part).parent.mkdir(exist_ok=True)
+            shutil.copy(CHART / part, alone / part)
+        (alone / "templates/list.yaml").write_text(listed)
+        cases = [usual | each for each in values]
+        (text,) = helm.Chart.load(alone).render({"cases": cases}, name=RELEASE, namespace=NAMESPACE).values()
+    found: list[str] = yaml.safe_load(text)
+    return found
 
 
 @functools.cache

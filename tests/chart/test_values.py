@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import tarfile
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 
 import helm_python as helm
 import pytest
+import yaml
 from chart.generate import PROTOCOLS, README, documented, protocols, with_table
-from chart.rendering import CHART, ROOT, Rendered, chart, schema_nodes
+from chart.rendering import CHART, ROOT, Rendered, chart, schema_nodes, templates_of
 
 from relay.cli.formats import options_of
 from relay.codecs import BUILT_IN
@@ -302,60 +304,87 @@ def test_a_second_instance_without_all_partitions_is_refused(values: dict[str, A
     assert Rendered(spread() | {"exactlyOnce": {"enabled": True}}).workload["kind"] == "StatefulSet"
 
 
-@pytest.mark.parametrize("source", [name for name, codec in BUILT_IN.items() if codec.is_readable])
-@pytest.mark.parametrize("target", BUILT_IN)
-@pytest.mark.parametrize("extension", [False, True])
-def test_the_chart_knows_which_routes_have_watermarks(source: str, target: str, extension: bool) -> None:
-    """As relay itself does; with an option that the target may not have, so it is not asked then."""
-    options = {"enable-tidb-extension": "true"} if extension else {}
-    if extension and "enable-tidb-extension" not in {option.name for option in options_of(BUILT_IN[target])}:
-        options = {}
-    needs_all = Translator(source, target, None, options, topic="x", partitions=6).needs_all_partitions
-    found = strategy(spread(source, target, EXTENSION if options else "partitions = 6"))
-    assert (found["type"] == "Recreate") == needs_all
+def routes_with_options() -> list[tuple[str, str, bool]]:
+    """Every route, without and with an option that the target may not have, so it is not asked then."""
+    readable = [name for name, codec in BUILT_IN.items() if codec.is_readable]
+    return [
+        (source, target, extension)
+        for source, target, extension in itertools.product(readable, BUILT_IN, (False, True))
+        if not extension or "enable-tidb-extension" in {each.name for each in options_of(BUILT_IN[target])}
+    ]
+
+
+def test_the_chart_knows_which_routes_have_watermarks() -> None:
+    """As relay itself does. The release's own strategy is that of the same template."""
+    found, needs_all = {}, {}
+    for route in routes_with_options():
+        source, target, extension = route
+        options = {"enable-tidb-extension": "true"} if extension else {}
+        translator = Translator(source, target, None, options, topic="x", partitions=6)
+        needs_all[route] = translator.needs_all_partitions
+        found[route] = spread(source, target, EXTENSION if extension else "partitions = 6")
+    strategies = dict(zip(found, templates_of("relay.strategy", list(found.values())), strict=True))
+    assert {
+        route: yaml.safe_load(text)["type"] == "Recreate" for route, text in strategies.items()
+    } == needs_all
+    for alone in (True, False):
+        route = next(route for route, needs in needs_all.items() if needs is alone)
+        assert yaml.safe_load(strategies[route]) == strategy(found[route])
 
 
 NO_HISTORY = '[schema]\nhistory_topic = ""\n'
+WAITS = [
+    ("", {}),
+    ("[schema]\nwait_for_ddl = true\n", {}),
+    ('[schema]\nwait_for_ddl = "auto"\nhistory_topic = "history"', {}),
+    ("[schema]\nwait_for_ddl = false\n", {}),
+    ("[schema]\nwait_for_ddl = 'false'\n", {}),
+    (NO_HISTORY, {}),
+    ("[schema]\nhistory_topic = ''\n", {}),
+    ('schema = { history_topic = "", wait_for_ddl = "auto" }', {}),
+    (NO_HISTORY, {"RELAY_SCHEMA__HISTORY_TOPIC": "history"}),
+    ("", {"RELAY_SCHEMA__HISTORY_TOPIC": ""}),
+    ("", {"RELAY_SCHEMA__WAIT_FOR_DDL": "false"}),
+    ("[schema]\nwait_for_ddl = false\n", {"RELAY_SCHEMA__WAIT_FOR_DDL": "true"}),
+]
 
 
-@pytest.mark.parametrize(
-    ("keys", "more"),
-    [
-        ("", {}),
-        ("[schema]\nwait_for_ddl = true\n", {}),
-        ('[schema]\nwait_for_ddl = "auto"\nhistory_topic = "history"', {}),
-        ("[schema]\nwait_for_ddl = false\n", {}),
-        ("[schema]\nwait_for_ddl = 'false'\n", {}),
-        (NO_HISTORY, {}),
-        ("[schema]\nhistory_topic = ''\n", {}),
-        ('schema = { history_topic = "", wait_for_ddl = "auto" }', {}),
-        (NO_HISTORY, {"RELAY_SCHEMA__HISTORY_TOPIC": "history"}),
-        ("", {"RELAY_SCHEMA__HISTORY_TOPIC": ""}),
-        ("", {"RELAY_SCHEMA__WAIT_FOR_DDL": "false"}),
-        ("[schema]\nwait_for_ddl = false\n", {"RELAY_SCHEMA__WAIT_FOR_DDL": "true"}),
-    ],
-)
-@pytest.mark.parametrize(
-    "source", ["ticdc-canal-json", "ckafka-json", "debezium-json", "ticdc-open-protocol"]
-)
-def test_the_notes_say_what_rows_do_before_their_ddl(
-    source: str, keys: str, more: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As relay itself does."""
+def waiting(source: str, keys: str, more: dict[str, str]) -> dict[str, Any]:
     config = (
         f'route = {{ from = "{source}", to = "canal-json" }}\n'
         'source = { bootstrap_servers = "k:9092", topics = ["orders"], group_id = "g" }\n'
         f'target = {{ topic = "x" }}\n{keys}'
     )
-    (tmp_path / "relay.toml").write_text(config)
-    for name, value in more.items():
-        monkeypatch.setenv(name, value)
-    env = [{"name": name, "value": value} for name, value in more.items()]
-    notes = Rendered({"config": config, "extraEnv": env}).notes
-    waits = load_config(tmp_path / "relay.toml").waits_for_ddl
-    assert ("wait until the one with their DDL has been read" in notes) == waits
-    is_noted = not waits and source != "ticdc-open-protocol"
-    assert ("Rows that overtake their DDL are translated with inferred types" in notes) == is_noted
+    return {"config": config, "extraEnv": [{"name": name, "value": value} for name, value in more.items()]}
+
+
+def test_the_chart_knows_whether_rows_wait_for_their_ddl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As relay itself does, of every source that needs no registry and every way to say so."""
+    sources = [name for name, codec in BUILT_IN.items() if codec.is_readable and not codec.uses_registry]
+    cases = list(itertools.product(sources, WAITS))
+    values = [waiting(source, *way) for source, way in cases]
+    for (source, (_, more)), given, said in zip(
+        cases, values, templates_of("relay.waits", values), strict=True
+    ):
+        (tmp_path / "relay.toml").write_text(given["config"])
+        with monkeypatch.context() as patch:
+            for name, value in more.items():
+                patch.setenv(name, value)
+            waits = load_config(tmp_path / "relay.toml").waits_for_ddl
+        may_overtake = BUILT_IN[source].decodes.ddl and not BUILT_IN[source].ddl_everywhere
+        assert said == ("yes" if waits else "no" if may_overtake else ""), given
+
+
+@pytest.mark.parametrize("said", ["yes", "no", ""])
+def test_the_notes_say_what_rows_do_before_their_ddl(said: str) -> None:
+    source = "canal-json" if said else "ticdc-open-protocol"
+    values = waiting(source, "" if said == "yes" else "[schema]\nwait_for_ddl = false\n", {})
+    assert templates_of("relay.waits", [values]) == [said]
+    notes = Rendered(values).notes
+    assert ("wait until the one with their DDL has been read" in notes) == (said == "yes")
+    assert ("Rows that overtake their DDL are translated with inferred types" in notes) == (said == "no")
 
 
 def test_the_notes_say_who_knows_what_is_in_a_config_map_of_ones_own() -> None:
