@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
+from decoded_once import decoded_once
 from fuzz.corpus import answer, captured_sample, reading_options, with_storage
 from fuzz.events import _plain  # the canonical form of a cell
 from support import captured
@@ -340,8 +341,8 @@ class Case:
         self.name = f"{file} -> {self.label}"
         self.source, self.target = sample.protocol, target
         self._records, self._objects = captured(file), dict(sample.objects)
-        self.translator = Translator(sample.protocol, target, reading, written)
-        self.viewer = Translator(sample.protocol, sample.protocol, reading)
+        self.translator = decoded_once(file, Translator(sample.protocol, target, reading, written), reading)
+        self.viewer = decoded_once(file, Translator(sample.protocol, sample.protocol, reading), reading)
         self._reading_options = reading_options(target, written)
         self.reader = self._new_reader()
         self._offsets: Counter[tuple[str, int]] = Counter()

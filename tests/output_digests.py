@@ -22,6 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from decoded_once import DecodedOnce
 from support import remember_schemas
 
 from relay import CodecError, ConsumerRecord, ProducerRecord, RelayError, Resolver, Translator
@@ -321,9 +322,11 @@ def digests_of(job: Job) -> dict[str, str]:
     """The digests and counts of one job by route and set of options."""
     remember_schemas(job.path.parent)
     records, source_options, found = list(_records(job)), _source_options(job), {}
+    decoded = DecodedOnce()
     for set_name, (partitions, by_target) in OPTION_SETS.items():
         for target, options in by_target.items():
             translator = Translator(job.source, target, source_options, options, partitions=partitions)
+            decoded.share(translator)
             digest, resolver = hashlib.sha256(), Resolver()
             for record in records:
                 try:

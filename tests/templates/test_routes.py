@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from decoded_once import decoded_once
 from output_digests import OPTION_SETS
 from reference_engine import Interpreter
 from support import CAPTURED, captured, protocol_of, reading_options
@@ -51,8 +52,11 @@ def outcome(translator: Translator, record: ConsumerRecord) -> list[ProducerReco
 
 def translators(file: str, target: str, options: dict[str, str], **settings: Any) -> list[Translator]:
     """A translator of a file's records without an engine, and one with it."""
+    reading = reading_options(file)
     return [
-        Translator(protocol_of(file), target, reading_options(file), options, engine=engine, **settings)
+        decoded_once(
+            file, Translator(protocol_of(file), target, reading, options, engine=engine, **settings), reading
+        )
         for engine in (None, Interpreter)
     ]
 
