@@ -82,7 +82,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def test_the_order_of_members_costs_no_memory(member: str, target: str) -> None:
     """Go prints a map of more than 8 members in a new order each time."""
     # Threads that other tests have left behind allocate, too, now and then.
-    assert min(grown_by(target, member) for _ in range(3)) < 500_000
+    assert any(grown_by(target, member) < 500_000 for _ in range(3))
 
 
 def grown_by(target: str, member: str) -> int:
