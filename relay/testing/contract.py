@@ -221,6 +221,11 @@ def _cell(column: Column, cell: Cell, carries: Capabilities, without_dates: froz
 # ---------------------------------------------------------------- the contract
 
 
+@functools.cache
+def _warm_wires(contract: type[CodecContract], test: str) -> list[Wire]:  # noqa: ARG001 - part of the key
+    return contract().wires()
+
+
 class CodecContract:
     """Requirements for a codec with any options. A subclass names the codec.
 
@@ -249,6 +254,12 @@ class CodecContract:
     def wires(self) -> list[Wire]:
         """Return a wire for each set of options."""
         return [self.wire(options) for options in self.sets()]
+
+    def warm_wires(self, test: str) -> list[Wire]:
+        """Return the same wires for all cases of a test whose cases do not depend on each other: opening codecs
+        and describing the table takes longer than the message of a case.
+        """
+        return _warm_wires(type(self), test)
 
     def sampled_wires(self, case: Case) -> list[Wire]:
         """Return a wire for each set of options, or for some of many: the same ones for the same case."""
@@ -432,7 +443,9 @@ class CodecContract:
     def test_events_other_than_rows_are_read_back_or_counted(self, event: Event) -> None:
         self._require(reads=True, writes=True)
         for wire in self.wires():
-            read, losses = wire.round_trip(event)
+            records, losses = wire.write(event)
+            assert (UNSUPPORTED_EVENT_LOSSES[type(event)] in losses) is (records == [])
+            read = [event for record in records for event in wire.read(record)]
             assert (UNSUPPORTED_EVENT_LOSSES[type(event)] in losses) is (read == [])
             if isinstance(event, Watermark):
                 assert wire.carries.watermark is bool(read)
@@ -455,7 +468,10 @@ class CodecContract:
 
     @pytest.mark.parametrize("event", OTHERS, ids=lambda event: type(event).__name__)
     def test_events_other_than_rows_are_written_or_counted(self, event: Event) -> None:
+        """Of codecs that are only written; those that are read, too, are tested with what is read back."""
         self._require(writes=True)
+        if self.codec.is_readable:
+            pytest.skip(f"{self.codec.name} is read back")
         for wire in self.wires():
             records, losses = wire.write(event)
             assert (UNSUPPORTED_EVENT_LOSSES[type(event)] in losses) is (records == [])
@@ -464,27 +480,29 @@ class CodecContract:
 
     @pytest.mark.parametrize("name", FACTS)
     def test_a_fact_of_a_rows_source_is_read_back_or_counted(self, name: str) -> None:
+        """The loss of unknown fields and of column names depends on their values."""
         self._require(reads=True, writes=True)
         source, what = source_with(name), FACTS[name]
-        for wire in self.wires():
+        for wire in self.warm_wires("rows"):
             (read,), losses = wire.round_trip(insert(source))
             is_kept = getattr(read.source, name) == getattr(source, name)
             assert is_kept is not (what in losses)
-            if what not in {Loss.UNKNOWN_FIELDS, Loss.SOURCE_NAME}:  # their loss depends on their values
+            if what not in {Loss.UNKNOWN_FIELDS, Loss.SOURCE_NAME}:
                 assert wire.carries.has(what) is is_kept
                 assert is_listed(what, wire.carries) is not is_kept
 
     @pytest.mark.parametrize("name", FACTS)
     def test_a_fact_of_a_rows_source_is_carried_or_counted(self, name: str) -> None:
-        """The loss of unknown fields and of column names depends on their values."""
+        """Of codecs that are only written; the test before this one asserts more of the others."""
         self._require(writes=True)
+        if self.codec.is_readable:
+            pytest.skip(f"{self.codec.name} is read back")
         source, what = source_with(name), FACTS[name]
-        for wire in self.wires():
+        for wire in self.warm_wires("rows"):
             _, losses = wire.write(insert(source))
             if what not in {Loss.UNKNOWN_FIELDS, Loss.SOURCE_NAME}:
                 assert wire.carries.has(what) is (what not in losses)
-            if not self.codec.is_readable:
-                assert is_listed(what, wire.carries) or wire.carries.has(what) or what is Loss.UNKNOWN_FIELDS
+            assert is_listed(what, wire.carries) or wire.carries.has(what) or what is Loss.UNKNOWN_FIELDS
 
     def test_a_deleted_row_is_written_or_counted(self) -> None:
         self._require(writes=True)
@@ -498,7 +516,7 @@ class CodecContract:
         self._require(reads=True, writes=True)
         source = source_with(name)
         change = msgspec.structs.replace(CREATED, source=source)
-        for wire in self.wires():
+        for wire in self.warm_wires("statements"):
             read, losses = wire.round_trip(change)
             assert (
                 all(getattr(event.source, name) == getattr(source, name) for event in read)
@@ -511,7 +529,7 @@ class CodecContract:
         of_row = Transaction("tx:9", **({} if name == "id" else {name: value_of(Transaction, name)}))
         what = TRANSACTION_LOSSES[name]
         assert what is not None
-        for wire in self.wires():
+        for wire in self.warm_wires("transactions"):
             (read,), losses = wire.round_trip(insert(transaction=of_row))
             assert isinstance(read, RowChange)
             is_kept = getattr(read.transaction, name, None) == getattr(of_row, name)

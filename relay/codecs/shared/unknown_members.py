@@ -93,6 +93,12 @@ class MessageParser(Generic[T]):
         message.unknown = unknown or None
 
 
+@functools.cache
+def parser_of(message: type[T]) -> MessageParser[T]:
+    """Return the parser of a type. It has no state, and making one takes milliseconds."""
+    return MessageParser(message)
+
+
 def merged(*found: Unknown | None) -> Unknown | None:
     """Return the unknown members of several parts of a message; None if there are none."""
     present = [each for each in found if each]

@@ -17,7 +17,7 @@ from relay.codecs.debezium.shared.rows import DebeziumRowDecoder
 from relay.codecs.debezium.shared.schema_blocks import WRAPPED
 from relay.codecs.losses import Loss
 from relay.codecs.shared.lenient_json import REFUSED
-from relay.codecs.shared.unknown_members import MessageParser, T, Unknown, merged
+from relay.codecs.shared.unknown_members import T, Unknown, merged, parser_of
 from relay.model.errors import Malformed
 from relay.model.events import Event, RowChange
 from relay.model.limits import Limits, check_values, uncounted_bytes
@@ -32,7 +32,7 @@ class MessageDecoder(Generic[T]):
 
     def __init__(self, protocol: str, message: type[T], rows: DebeziumRowDecoder, limits: Limits) -> None:
         self._protocol, self._rows, self._limits = protocol, rows, limits
-        self._parser = MessageParser(message)
+        self._parser = parser_of(message)
         self._topics, self._blocks, self._odd = rows.topics, rows.blocks, rows.blocks.odd
         self._uncounted = uncounted_bytes(limits)
 
