@@ -14,6 +14,7 @@ from service.transport_support import NOW, Route, both_modes, route
 
 from relay.config import Start
 from relay.config.kafka import consumer_settings
+from relay.io.kafka import reconnecting
 from relay.io.kafka.ports import Partition
 from relay.io.kafka.source import KafkaSource, ShardSource
 from relay.model.records import ConsumerRecord
@@ -130,14 +131,31 @@ async def test_added_for_two_shards(route: Route) -> None:
     await check_new(route, 1, 2, 3)
 
 
-async def test_the_first_start_of_a_second_shard_begins_at_the_end(route: Route) -> None:
+async def test_the_first_start_of_a_second_shard_begins_at_the_end(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if brokers do not answer its first requests for metadata."""
     await route.lay("exactly-once", **LATEST)
     await fill(route, 0, 1, text="old")
     first = shard(route, 0)
     await route.until_committed(10, first)
     await fill(route, 0)
     await route.until_committed(20, first)
-    second = shard(route, 1)
+    ask, unanswered = reconnecting._Connector.update_metadata, 2
+
+    async def failing(client: Any, cluster: Any, topics: Any) -> bool:
+        nonlocal unanswered
+        if topics and unanswered:
+            unanswered -= 1
+            return False
+        answered: bool = await ask(client, cluster, topics)
+        return answered
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reconnecting._Connector, "update_metadata", failing)
+        second = shard(route, 1)
+        await route.until_logged(second, "partitions.assigned")
+    assert not unanswered
     await route.until_committed(30, first, second)
     assert [await relay.stop() for relay in (first, second)] == [0, 0]
     assert opened(second) == {"1": 10}

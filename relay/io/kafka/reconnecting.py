@@ -198,8 +198,11 @@ def _pace_metadata(client: Any) -> None:
         return update()
 
     def ask_later(asked: asyncio.Future[bool]) -> None:
-        ask()
-        asked.set_result(False)
+        def answered(answer: asyncio.Future[bool]) -> None:
+            if not asked.done():
+                asked.set_result(not answer.cancelled() and answer.result())
+
+        ask().add_done_callback(answered)
 
     def paced() -> asyncio.Future[bool]:
         nonlocal later

@@ -421,9 +421,12 @@ class ShardSource(KafkaSource):
         try:
             await started(REQUEST_SECONDS, self._consumer, self._brokers, self.health)
             async with asyncio.timeout(REQUEST_SECONDS):
-                # From the first time on, the client keeps the metadata of these topics up to date.
-                self._consumer._client.set_topics(self._settings.topics)
-                await self._consumer._client.force_metadata_update()
+                # From the first time on, the client keeps the metadata of these topics up to date. Without an
+                # answer all partitions would later count as added, and be read from their beginning.
+                client = self._consumer._client
+                is_answered = await client.set_topics(self._settings.topics)
+                while not is_answered:
+                    is_answered = await client.force_metadata_update()
         except (KafkaError, TimeoutError) as error:
             raise unreachable(self._servers, error) from error
         self._partitions_at_start = Counter(partition.topic for partition in self.partitions())
