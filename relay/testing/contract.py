@@ -221,11 +221,6 @@ def _cell(column: Column, cell: Cell, carries: Capabilities, without_dates: froz
 # ---------------------------------------------------------------- the contract
 
 
-@functools.cache
-def _warm_wires(contract: type[CodecContract], test: str) -> list[Wire]:  # noqa: ARG001 - part of the key
-    return contract().wires()
-
-
 class CodecContract:
     """Requirements for a codec with any options. A subclass names the codec.
 
@@ -255,11 +250,13 @@ class CodecContract:
         """Return a wire for each set of options."""
         return [self.wire(options) for options in self.sets()]
 
-    def warm_wires(self, test: str) -> list[Wire]:
+    @classmethod
+    @functools.cache
+    def warm_wires(cls, test: str) -> list[Wire]:  # noqa: ARG003 - part of the key
         """Return the same wires for all cases of a test whose cases do not depend on each other: opening codecs
         and describing the table takes longer than the message of a case.
         """
-        return _warm_wires(type(self), test)
+        return cls().wires()
 
     def sampled_wires(self, case: Case) -> list[Wire]:
         """Return a wire for each set of options, or for some of many: the same ones for the same case."""
