@@ -7,7 +7,7 @@ import hashlib
 import logging
 import threading
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -17,6 +17,9 @@ from relay.model.lookups import Need
 
 Answer = TypeVar("Answer")
 _log = logging.getLogger("relay.cache")
+#: The module name of relay's own needs in file names. It stays the same if the module moves, so that answers
+#: that an older version has kept are found.
+_OWN_MODULE: Final = "relay.needs"
 
 
 class AnswerCache:
@@ -91,5 +94,7 @@ class AnswerCache:
         self._free_bytes = min(self._most_bytes - size, quarter)
 
     def _path(self, need: Need[Any]) -> Path:
-        named = msgspec.json.encode((type(need).__module__, type(need).__name__, need.args))
+        module = type(need).__module__
+        module = _OWN_MODULE if module == Need.__module__ else module
+        named = msgspec.json.encode((module, type(need).__name__, need.args))
         return self._folder / f"{hashlib.sha256(named).hexdigest()}.json"
