@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from relay.codecs.given_options import RENAMED_OPTIONS
+from relay.codecs.losses import with_present_names
 from relay.config import Config
 from relay.config.choices import PartitionBy
 from relay.config.keys import new_name
@@ -196,15 +197,23 @@ class Checkpoint:
 def _document(text: str) -> dict[str, Any] | None:
     """Read a kept configuration; None for one of another version. Raises ValueError, KeyError, TypeError."""
     found = json.loads(text)
-    keys = {_present_name(key): value for key, value in found["keys"].items()}
+    keys = dict(_present(key, value) for key, value in found["keys"].items())
     known = {"version": found["version"], "keys": keys, "first": dict(found["first"])}
     # Checkpoints of older versions have no topic ids.
     known["topic_ids"] = dict(found.get("topic_ids", {}))
     return known if known["version"] == _VERSION else None
 
 
+def _present(key: str, value: Any) -> tuple[str, Any]:
+    """Return the present name of a key or an option, and its value with the present names of losses.
+
+    Older checkpoints may have other names.
+    """
+    name = _present_name(key)
+    return name, with_present_names(value) if name == "route.to_options.strict" else value
+
+
 def _present_name(key: str) -> str:
-    """Return the present name of a key or an option, which may have another name in an older checkpoint."""
     *table, name = key.split(".")
     renamed = RENAMED_OPTIONS.get(name) if table[-1:] in (["from_options"], ["to_options"]) else None
     return ".".join([*table, renamed or new_name([*table, name]) or name])

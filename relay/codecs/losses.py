@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import enum
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
@@ -154,6 +155,8 @@ _RENAMED: Final[Mapping[str, Loss]] = {
     "kind-left-out": Loss.EVENTS_FILTERED,
     "table-left-out": Loss.TABLES_FILTERED,
 }
+#: The name of a kind in a text of `strict`, without the sign before it.
+_WORD: Final = re.compile(r"[a-z][a-z-]*")
 _KINDS: Final[dict[str, Loss]] = {kind.value: kind for kind in Loss}
 _NEAR: Final = 3
 
@@ -179,6 +182,11 @@ def strict_without(refused: frozenset[Loss], lost: frozenset[Loss]) -> str:
     if not left or len(taken) > len(left):
         return ",".join(sorted(left)) or "false"
     return ",".join(["all", *(f"-{kind}" for kind in sorted(taken)), *sorted(left - LOSSES)])
+
+
+def with_present_names(text: str) -> str:
+    """Return a text of `strict` with the present names of kinds that were renamed."""
+    return _WORD.sub(lambda found: _RENAMED.get(found[0], found[0]), text)
 
 
 def strict_problems(text: str) -> list[Problem]:
