@@ -12,7 +12,6 @@ from relay import ConsumerRecord
 
 CASES = EdgeCases("ticdc-debezium", "Debezium JSON, written", golden="debezium-json-written")
 
-BARE = {"schemas.enable": "false"}
 #: What is counted of the sources of these cases, and is not what they are about.
 _USUAL = frozenset({"binlog-position-synthetic", "value-inferred"})
 

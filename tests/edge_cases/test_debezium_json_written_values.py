@@ -1,29 +1,20 @@
-"""Edge cases of values that `debezium-json` writes, numbers 1 to 79; and the check that the list is full."""
+"""Values and their schemas that `debezium-json` writes; the other cases are in tests/golden/debezium-json-written."""
 
 from __future__ import annotations
 
-import importlib
 import json
 from typing import Any
 
-import msgspec
 import pytest
-from debezium_json_support import DDL_TOPIC
-from debezium_json_support import DEBEZIUM as NATIVE
-from debezium_json_support import ddl as native_ddl
-from debezium_json_support import record as native_record
-from debezium_json_support import row as native_row
 from edge_cases.canal_family import Options, ddl
-from edge_cases.debezium_json_written import BARE, CASES, made, written
-from support import CANAL, TICDC, record, row_message
+from edge_cases.debezium_json_written import CASES, made, written
+from support import TICDC, record, row_message
 
 TIME = "io.debezium.time"
 DATE, MILLIS, MICROS = f"{TIME}.Date", f"{TIME}.Timestamp", f"{TIME}.MicroTimestamp"
 CLOCK, ZONED, YEAR = f"{TIME}.MicroTime", f"{TIME}.ZonedTimestamp", f"{TIME}.Year"
 DECIMAL, BITS = "org.apache.kafka.connect.data.Decimal", "io.debezium.data.Bits"
 ENUM, SET, JSON = "io.debezium.data.Enum", "io.debezium.data.EnumSet", "io.debezium.data.Json"
-FIRST = '"1970-01-01T00:00:00Z"'
-NOT_A_DATE = {"zero-date": 1}
 MEMBERS = ",".join(f"'m{at:02}'" for at in range(1, 65))
 
 
@@ -105,33 +96,6 @@ def test_values(definition: str, text: str | None, value: str, type_: str, name:
 
 
 @pytest.mark.parametrize(
-    ("definition", "text", "null", "otherwise"),
-    [
-        CASES.param("3", "DATE", "0000-00-00", "null", "0"),
-        CASES.param("4", "DATE", "2026-00-10", "null", "0"),
-        # The connector writes 0, which is a date, in columns with NULL as well.
-        CASES.param("5", "DATE", "2009-11-31", "null", "0"),
-        CASES.param("7", "DATE", "0000-01-01", "null", "0"),
-        CASES.param("12", "DATETIME", "0000-00-00 00:00:00", "null", "0"),
-    ],
-)
-def test_dates_that_are_not_in_the_calendar(definition: str, text: str, null: str, otherwise: str) -> None:
-    for found, value in [
-        (written(f"{definition} NULL", text), null),
-        (written(f"{definition} NOT NULL", text), otherwise),
-    ]:
-        assert (found.cell(), found.counted) == (value, NOT_A_DATE)
-
-
-@CASES.covers("15")
-def test_a_zero_timestamp() -> None:
-    """No TIMESTAMP is 1970-01-01 00:00:00, so that nothing is lost by it."""
-    null, zero = (written(f"TIMESTAMP {word}", "0000-00-00 00:00:00") for word in ("NULL", "NOT NULL"))
-    assert (null.cell(), null.counted) == ("null", NOT_A_DATE)
-    assert (zero.cell(), zero.counted) == (FIRST, {})
-
-
-@pytest.mark.parametrize(
     ("definition", "text", "options", "value", "counted"),
     [
         CASES.param("21", "TIME", "25:00:00", {"time.precision.mode": "connect"}, "null", {"time-range": 1}),
@@ -172,19 +136,6 @@ def test_a_member_with_a_backslash() -> None:
     assert found.field()["parameters"] == {"allowed": r"x\\y"}
 
 
-@CASES.covers("56")
-def test_characters_that_json_escapes() -> None:
-    text = '"\\\n\x01<&>\u2028😀'
-    cell = written("VARCHAR(20)", text).cell()
-    assert (json.loads(cell), cell) == (text, '"\\"\\\\\\n\\u0001<&>\u2028😀"')
-
-
-@CASES.covers("64", "66")
-def test_json_is_compact_with_its_numbers_as_they_came() -> None:
-    found = written("JSON", '{"b": 1, "a": [1, 2.0, 1.0E100, 9223372036854775808], "é": " : ,"}')
-    assert json.loads(found.cell()) == '{"b":1,"a":[1,2.0,1.0E100,9223372036854775808],"é":" : ,"}'
-
-
 @CASES.covers("67")
 def test_a_vector() -> None:
     records = [
@@ -196,13 +147,6 @@ def test_a_vector() -> None:
     found = made(TICDC, *records)
     assert found.cell() == "[1.0,2.5,3.0]"
     assert (found.field()["type"], found.field()["name"]) == ("array", "io.debezium.data.FloatVector")
-
-
-@CASES.covers("68")
-def test_a_point() -> None:
-    data = bytes.fromhex("000000000101000000000000000000F03F0000000000000040").decode("latin-1")
-    cell = json.loads(written("POINT", data).cell())
-    assert cell == {"x": 1.0, "y": 2.0, "wkb": "AQEAAAAAAAAAAADwPwAAAAAAAABA", "srid": None}
 
 
 # ---------------------------------------------------------------- NULL, defaults, schemas
@@ -239,41 +183,5 @@ def test_defaults_in_the_schema(definition: str, text: str, default: Any) -> Non
     assert written(definition, text).field().get("default") == default
 
 
-@CASES.covers("77")
-def test_a_column_that_no_row_has_is_in_no_schema() -> None:
-    records = [
-        record(ddl("CREATE TABLE t (id INT PRIMARY KEY, v INT AS (id + 1), c INT)", "CREATE")),
-        record(row_message({"id": "int", "c": "int"}, {"id": "1", "c": "2"}, pkNames=["id"]), offset=1),
-    ]
-    found = made(TICDC, *records)
-    images = found.values[0]["schema"]["fields"][:2]
-    assert [[field["field"] for field in image["fields"]] for image in images] == [["id", "c"]] * 2
-    assert list(found.payload["after"]) == ["id", "c"]
-
-
-@CASES.covers("78")
-def test_schema_names_are_the_topics() -> None:
-    message = record(row_message({"id": "int"}, {"id": "1"}, database="1a", table="t-名.x", pkNames=["id"]))
-    found = made(CANAL, message, options={"topic.prefix": "prod-cdc"})
-    assert found.values[0]["schema"]["name"] == "prod-cdc.1a.t-_.x.Envelope"
-    assert (found.payload["source"]["db"], found.payload["source"]["table"]) == ("1a", "t-名.x")
-
-
-@CASES.covers("79")
-def test_without_schemas_the_payload_is_all() -> None:
-    (value,) = written("INT", "5", BARE).values
-    assert value["after"] == {"id": 1, "c": 5}
-
-
-@CASES.covers("57")
-def test_bytes_that_are_no_utf_8_are_replaced_where_they_are_read() -> None:
-    create = native_record(native_ddl("CREATE TABLE t (id INT PRIMARY KEY, c VARCHAR(5))"), topic=DDL_TOPIC)
-    insert = native_record(native_row(after={"id": 1, "c": "<>"}), {"id": 1})
-    broken = msgspec.structs.replace(insert, value=(insert.value or b"").replace(b"<>", b"a\xff"))
-    found = made(NATIVE, create, broken)
-    assert (json.loads(found.cell()), found.counted) == ("a\ufffd", {"invalid-text": 1, "source-name": 2})
-
-
 def test_every_number_is_a_case_or_a_decision() -> None:
-    importlib.import_module("edge_cases.test_debezium_json_written_events")
     CASES.check()
