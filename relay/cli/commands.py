@@ -33,14 +33,14 @@ COMMANDS: Final[Mapping[str, str | tuple[str, Mapping[str, str]]]] = {
         "Look at records that could not be relayed, and relay them again when the cause is gone.",
         {
             "list": "dead_letters:ListRequest",
-            "show": "dead_letters:ShowRequest",
+            "show": "dead_letters:ShowDeadLettersRequest",
             "replay": "dead_letters:ReplayRequest",
         },
     ),
     "schema-history": (
         "Show the table definitions that are kept over restarts, copy them, import them, or forget them.",
         {
-            "show": "schema_history:ShowRequest",
+            "show": "schema_history:ShowHistoryRequest",
             "export": "schema_history:ExportRequest",
             "import": "schema_history:ImportRequest",
             "repair": "schema_history:RepairRequest",
