@@ -145,7 +145,7 @@ class Checkpoint:
         new = [topic for topic, kept in known.items() if topic_ids.get(topic, kept) != kept]
         if new:
             names = ", ".join(sorted(new))
-            message = f"{names}: created again since the last run, with offsets that count from 0 again"
+            message = f"{names}: recreated since the last run, with offsets from 0 again"
             raise ConfigError([Problem("source.topics", message, _NEW_RUN)])
 
     def keep(
@@ -240,8 +240,8 @@ def local_problems(config: Config) -> list[Problem]:
 
 
 def _problem(key: str, path: str) -> Problem:
-    hint = f"{path} has the old value; a new value needs a new checkpoint and a new target"
-    return Problem(key, "is not what the checkpoint was made with", hint)
+    hint = f"the old value is in {path}; a new value needs a new checkpoint and a new target"
+    return Problem(key, "differs from the value that the checkpoint was created with", hint)
 
 
 class StepStore:
@@ -289,7 +289,7 @@ class StepStore:
         if self._written is None or self._written[0] != step - 1:
             frame = self._read(f"written/step={step - 1}", _WRITTEN)
             if frame is None:
-                what = f"what was written before step {step}: offsets would begin anew"
+                what = f"the records written before step {step}: offsets would restart"
                 message = f"{self._folder} lacks {what}"
                 raise ConfigError([Problem("backfill.checkpoint", message, _NEW_RUN)])
             self._written = step - 1, {row.place: row.records for row in frame.collect()}

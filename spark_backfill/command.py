@@ -82,7 +82,7 @@ class _Work:
     def do(self) -> None:
         """Start Spark, and translate."""
         if self._log is not None:
-            _say(f"Spark starts; what it says itself is in {self._log.path}")
+            _say(f"starting Spark; its own output is in {self._log.path}")
         self._spark = spark = session(self._config, self._log)
         try:
             if not self._is_stopped:  # while Spark started
@@ -110,7 +110,7 @@ class _Work:
         """Report why the run ends, and the consequences."""
         if self._is_done:
             return
-        again = "the next run goes on behind the last step"
+        again = "the next run continues after the last step"
         if self._config.backfill.input:
             again = "a new run writes everything again"
         _say(f"stopped by {name}; {again}")
@@ -143,12 +143,16 @@ def _parser() -> argparse.ArgumentParser:
     config_help = "configuration of the relay, with [backfill]"
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help=config_help)
     parser.add_argument(
-        "--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="change a key; may be repeated"
+        "--set",
+        action="append",
+        default=[],
+        metavar="TABLE.KEY=VALUE",
+        help="set a configuration key; may be repeated",
     )
     parser.add_argument(
-        "--continuous", action="store_true", help="go on when all is read, and translate what comes"
+        "--continuous", action="store_true", help="continue with new records after everything has been read"
     )
-    log_help = f"file for what Spark says itself; {INHERITED} leaves it here; by default a new temporary file"
+    log_help = f"file for Spark's own output; {INHERITED} leaves it here; by default a new temporary file"
     parser.add_argument("--spark-log", default="", metavar="FILE", help=log_help)
     return parser
 
@@ -157,10 +161,10 @@ def _check(config: Config, *, continuous: bool) -> None:
     """Refuse a configuration that suits the service but not the job. Raises ConfigError."""
     backfill, problems = config.backfill, []
     if not backfill.input and not backfill.checkpoint:
-        hint = "a folder that keeps how far the topics have been read"
+        hint = "a folder that stores the progress in the topics"
         problems.append(Problem("backfill.checkpoint", "is missing", hint))
     if backfill.input and backfill.checkpoint:
-        message = "files are read in one go, from their beginning, and nothing is kept"
+        message = "files are read in one run from their beginning, without saved progress"
         problems.append(Problem("backfill.checkpoint", message, "leave it out"))
     if backfill.input and continuous:
         problems.append(Problem("backfill.input", "files are read once", "leave --continuous out"))
@@ -168,10 +172,10 @@ def _check(config: Config, *, continuous: bool) -> None:
         hint = "leave --continuous or the end out"
         problems.append(Problem("backfill.end", "a continuous run has no end", hint))
     if translator_of(config).needs_all_partitions:
-        message = "the job does not yet write watermarks of rows that are spread over the partitions anew"
+        message = "the job does not yet write watermarks when rows are repartitioned"
         problems.append(Problem("target.watermarks", message, 'set watermarks = "drop", or partitions = 0'))
     if backfill.input and not backfill.output and _keeps_partitions_by_table(config):
-        message = "files do not tell how many partitions the topic of a table needs"
+        message = "files do not determine the number of partitions that a table's topic needs"
         problems.append(Problem("target.partitions", message, "set it, or write to files"))
     if backfill.input:
         problems += input_problems(config)
@@ -240,14 +244,14 @@ def _range_problems(config: Config) -> Iterator[Problem]:
     for place, offset in source.start_offsets.items():
         if offset > backfill.end_offsets.get(place, offset):
             message = f"ends before {offset}, where start_offsets begins"
-            yield Problem(f'backfill.end_offsets."{place}"', message, "there would be nothing to read")
+            yield Problem(f'backfill.end_offsets."{place}"', message, "nothing would be read")
     pairs = (
         ("timestamp", source.start_timestamp_ms, backfill.end_timestamp_ms),
         ("commit_ts", source.start_commit_ts, backfill.end_commit_ts),
     )
     for name, start, end in pairs:
         if start and end and start > end:
-            yield Problem(f"backfill.end_{name}", f"is before start_{name}", "there would be nothing to read")
+            yield Problem(f"backfill.end_{name}", f"is before start_{name}", "nothing would be read")
 
 
 def _warn(message: str) -> None:
@@ -284,7 +288,7 @@ def _report(error: BaseException, log: SparkLog | None) -> int:
     if isinstance(error, RelayError):
         _say(f"error: {error}")
         if log is not None and str(error) == JAVA_ENDED and (reason := log.reason()):
-            _say(f"Java's own words: {reason}")
+            _say(f"Java's error: {reason}")
         return error.exit_status
     advice = "please report it; RELAY_TRACEBACK=1 shows where"
     _say(f"error: this is a bug in relay, {advice}: {type(error).__name__}: {error}")

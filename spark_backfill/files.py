@@ -48,7 +48,7 @@ HIDDEN: Final = ("_", ".")
 _ELSEWHERE: Final = ("PYSPARK_GATEWAY_PORT", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR")
 #: The scheme of this machine's own files; an absolute path follows, which may hold no escapes here.
 _SCHEME: Final = re.compile(r"file:(//)?(?=/[^:%]*$)")
-_NEVER_READ: Final = "what begins with _ or . is never read"
+_NEVER_READ: Final = "names that begin with _ or . are never read"
 #: Characters in a path that make it a pattern to Spark.
 PATTERN: Final = re.compile(r"([\\*?\[\]{},])")
 #: Without it Spark sorts by the folders' names before it writes, and that sort is not documented as stable.
@@ -87,7 +87,7 @@ def read_files(spark: SparkSession, path: str, file_format: InputFormat, key: st
     paths = paths_of(path)
     if not paths:
         hint = "name files or folders, separated by commas"
-        raise ConfigError([Problem(f"backfill.{key}", "names no path", hint)])
+        raise ConfigError([Problem(f"backfill.{key}", "has no path", hint)])
     if file_format is InputFormat.JSON_LINES:
         lines = spark.read.option("lineSep", "\n").text(paths)
         _check_all_read(spark, lines, paths, key)
@@ -124,13 +124,13 @@ def _check_all_read(spark: SparkSession, frame: DataFrame, paths: Iterable[str],
                 is_hidden = any(part.startswith(HIDDEN) for part in path[len(root) + 1 :].split("/"))
                 if not is_hidden and plain_path(path) not in read:
                     hint = f"name its folder, or a pattern; {_NEVER_READ}"
-                    raise ConfigError([Problem(f"backfill.{key}", f"Spark would pass over {path}", hint)])
+                    raise ConfigError([Problem(f"backfill.{key}", f"Spark would ignore {path}", hint)])
     if not read:
         raise _nothing_in(paths, key)
 
 
 def _nothing_in(paths: Iterable[str], key: str) -> ConfigError:
-    message = f"there is no file to read in {', '.join(paths)}"
+    message = f"no file to read in {', '.join(paths)}"
     return ConfigError([Problem(f"backfill.{key}", message, _NEVER_READ)])
 
 
@@ -147,7 +147,7 @@ def _parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
             raise
         if error.getCondition() == "UNABLE_TO_INFER_SCHEMA":
             raise _nothing_in(paths, "input") from None
-        message = f"is no Parquet that Spark reads: {str(error).partition(chr(10))[0]}"
+        message = f"is not Parquet that Spark can read: {str(error).partition(chr(10))[0]}"
         hint = "times are in milliseconds or microseconds"
         raise ConfigError([Problem("backfill.input", message, hint)]) from error
 
@@ -368,11 +368,11 @@ def input_problems(config: Config) -> list[Problem]:
     """Find settings that do not suit a configuration that reads files, and files missing on this machine."""
     problems = []
     if config.source.start is Start.LATEST:
-        message = "files are read from their beginning: there would be nothing to read"
+        message = "files are read from their beginning: nothing would be read"
         problems.append(Problem("source.start", message, 'set start = "earliest", or a bound'))
     for key in ("input", "schema_input"):
         problems += [
-            Problem(f"backfill.{key}", f"there is no file to read in {path}", _NEVER_READ)
+            Problem(f"backfill.{key}", f"no file to read in {path}", _NEVER_READ)
             for path in paths_of(getattr(config.backfill, key))
             if _is_here(config, path) and not _has_files(Path(_SCHEME.sub("", path)))
         ]

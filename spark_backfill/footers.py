@@ -63,7 +63,7 @@ class _Footers:
                 reader.close()
         except Py4JJavaError as error:
             if _NO_PARQUET.search(str(error)):
-                hint = "input_format says how records lie in the files"
+                hint = "set input_format to the format of the files"
                 raise ConfigError([Problem("backfill.input", f"{path} is not Parquet", hint)]) from None
             raise
         text = schema.toString()

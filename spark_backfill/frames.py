@@ -83,7 +83,7 @@ class Columns(NamedTuple):
         """
         for name in ("topic", "partition", "offset"):
             if batch.column(name).null_count:
-                words = "" if name == "topic" else ", or no whole number"
+                words = "" if name == "topic" else ", or not an integer"
                 raise Malformed("record", name, f"the column is NULL{words}")
         for name in ("partition", "offset"):
             if (pc.min(batch.column(name)).as_py() or 0) < 0:
@@ -115,7 +115,7 @@ class Lines(NamedTuple):
                     yield parse_record(text)
                 except ValueError as error:
                     path, block = (batch.column(name)[at].as_py() for name in ("path", "block"))
-                    place = f"{path}, a line behind byte {block}"
+                    place = f"{path}, a line after byte {block}"
                     raise Malformed("record file", place, str(error)) from error
 
 

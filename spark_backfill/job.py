@@ -210,7 +210,7 @@ class TopicsRun:
     def run(self, *, continuous: bool = False) -> BackfillCounts:
         """Run until there is nothing more, or until `stop`.
 
-        Raises the error of a step, and ServiceError if another run is at work with this checkpoint.
+        Raises the error of a step, and ServiceError if another run is using this checkpoint.
         """
         with self._lease:
             return self._run(continuous=continuous)

@@ -130,7 +130,8 @@ class Lease:
 
     def _watch(self, found: Holder) -> None:
         self._say(
-            f"{self._path} is held by process {found.pid} on {found.host}: waiting to see whether it is alive"
+            f"{self._path} is held by process {found.pid} on {found.host}: waiting to check whether it is "
+            "alive"
         )
         end = time.monotonic() + self._watch_seconds
         while time.monotonic() < end:
@@ -143,9 +144,7 @@ class Lease:
 
     def _refused(self, found: Holder | None) -> ServiceError:
         who = "another run" if found is None else f"another run, process {found.pid} on {found.host},"
-        return ServiceError(
-            f"{who} is at work with this checkpoint ({self._path}): wait until it ends, or stop it"
-        )
+        return ServiceError(f"{who} is using this checkpoint ({self._path}): wait until it ends, or stop it")
 
     def _renew(self) -> None:
         while not self._ended.wait(self._renew_seconds):
@@ -187,6 +186,4 @@ class Lease:
                 return Holder(**json.loads(text))
             except (Py4JJavaError, ValueError, TypeError):
                 time.sleep(_READ_AGAIN_SECONDS)
-        raise ServiceError(
-            f"{self._path} cannot be read: delete it if no run is at work with this checkpoint"
-        )
+        raise ServiceError(f"{self._path} cannot be read: delete it if no run is using this checkpoint")

@@ -25,7 +25,7 @@ def check_offsets(config: Config, records: Captured) -> None:
     if not bounds:
         return
     ends = _ends(records)
-    message = "there is no such partition: the files have no record of it"
+    message = "unknown partition: the files have no record of it"
     problems = [Problem(key, message) for key, place in bounds if place not in ends]
     known = {place: offset for place, offset in config.source.start_offsets.items() if place in ends}
     if problems := [*problems, *behind_ends(known, ends)]:

@@ -41,14 +41,14 @@ def check_places(spark: SparkSession, backfill: Backfill) -> None:
             _found(spark, key, path)
     for key in ("checkpoint", "output"):
         if strange := _PATTERN.search(getattr(backfill, key)):
-            message = f"holds {strange[0]}, which stands for other names in a path"
+            message = f"contains {strange[0]}, which is a wildcard in paths"
             hint = "name a folder without * ? [ ] { } and backslashes"
             raise ConfigError([Problem(f"backfill.{key}", message, hint)])
     checkpoint, output = (_found(spark, key, getattr(backfill, key)) for key in ("checkpoint", "output"))
     if checkpoint and output and _overlap(checkpoint, output):
         folders = f"{backfill.checkpoint} and the output ({backfill.output})"
-        message = f"{folders} are one folder, or one lies in the other"
-        raise ConfigError([Problem("backfill.checkpoint", message, "name a folder of its own for each")])
+        message = f"{folders} are the same folder, or one contains the other"
+        raise ConfigError([Problem("backfill.checkpoint", message, "name a separate folder for each")])
 
 
 def _found(spark: SparkSession, key: str, path: str) -> str:
@@ -71,7 +71,7 @@ def check_apart(spark: SparkSession, backfill: Backfill) -> None:
             for path in (named, *(status.getPath() for status in system.globStatus(named) or ())):
                 if _overlap(output, f"{qualified(path, system).rstrip('/')}/"):
                     folders = f"{backfill.output} and {key} ({qualified(path, system)})"
-                    message = f"{folders} are one folder, or one lies in the other"
+                    message = f"{folders} are the same folder, or one contains the other"
                     hint = "the input would be deleted: name another folder for the output"
                     raise ConfigError([Problem("backfill.output", message, hint)])
 
@@ -88,16 +88,18 @@ def check_folder(spark: SparkSession, path: str, layout: OutputLayout, *, is_new
         return
     names = [status.getPath().getName() for status in system.listStatus(folder)]
     if is_new and (found := [name for name in names if not name.startswith(HIDDEN)]):
-        why = "the checkpoint is a new one: rows would be there twice"
+        why = "the checkpoint is new: rows would be written twice"
         hint = "name an empty folder, or the checkpoint that it was written with"
-        raise ConfigError([Problem("backfill.output", f"{path} holds {found[0]} already, and {why}", hint)])
+        raise ConfigError(
+            [Problem("backfill.output", f"{path} already contains {found[0]}, and {why}", hint)]
+        )
     first, *others = (f"{re.escape(name)}=[^/]+" for name in FOLDERS[layout])
     below = "".join(f"/{each}" for each in others)
     records = first if is_new is not None else rf"{first}{below}(/step=\d+)?/{_RECORDS}"
     own = re.compile(f"{_LEFT}|{records}", re.DOTALL)
     for name in names if is_new is not None else _files_below(folder, system):
         if not own.fullmatch(name):
-            message = f"{path} holds other things than records: {name}"
+            message = f"{path} contains other files than records: {name}"
             raise ConfigError([Problem("backfill.output", message, "name an empty folder")])
 
 

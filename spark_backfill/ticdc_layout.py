@@ -73,9 +73,9 @@ def place_of(path: str) -> RecordPosition | None:
     if _OTHER.fullmatch(path):
         return None
     hint = (
-        "the folder that `metadata` lies in; protocol=canal-json, paths with the names of schemas and tables"
+        "the folder that contains `metadata`; protocol=canal-json, paths with the names of schemas and tables"
     )
-    raise ConfigError([Problem("backfill.input", f"{path} is no file of TiCDC's storage sink", hint)])
+    raise ConfigError([Problem("backfill.input", f"{path} is not a file of TiCDC's storage sink", hint)])
 
 
 def _first(found: re.Match[str]) -> tuple[int, bool, str, str]:
@@ -163,7 +163,7 @@ def statement_of(path: str, place: RecordPosition, text: bytes) -> SchemaFileSta
         version = int(said.get("TableVersion", place.version))
         columns: list[dict[str, Any]] = said.get("TableColumns") or []
         if version != place.version:
-            raise Malformed(NAME, path, "its TableVersion is not the one in its file name")
+            raise Malformed(NAME, path, "its TableVersion does not match its file name")
         if query := str(said.get("Query") or ""):
             return SchemaFileStatement(query, True)
         created = _create_table(place, columns) if place.table else ""

@@ -59,7 +59,7 @@ def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[Dd
     root, paths = _listed(spark, config.backfill.input)
     files = in_order(paths)
     if not files:
-        message = f"there is nothing of a storage sink in {config.backfill.input}"
+        message = f"no files of a storage sink in {config.backfill.input}"
         raise ConfigError([Problem("backfill.input", message)])
     texts = _texts(spark, [f"{root}/{path}" for path, place in files.items() if not place.is_data])
     statements = {
@@ -83,7 +83,7 @@ def _listed(spark: SparkSession, path: str) -> tuple[str, list[str]]:
     """Return the folder in Hadoop's form, and the paths of all files below it."""
     folder, system = hadoop_path(spark, path)
     if not system.exists(folder):
-        raise ConfigError([Problem("backfill.input", f"there is no {path}")])
+        raise ConfigError([Problem("backfill.input", f"{path} does not exist")])
     root = qualified(folder, system).rstrip("/")
     found, files = [], system.listFiles(folder, True)
     while files.hasNext():

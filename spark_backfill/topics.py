@@ -197,7 +197,7 @@ def _check_named(config: Config, partitions: Mapping[str, int]) -> None:
         topic, _, number = place.rpartition("/")
         count = partitions.get(topic, 0)
         if int(number) >= count:
-            message = f"there is no such partition: topic {topic} has {count}, counted from 0"
+            message = f"unknown partition: topic {topic} has {count}, counted from 0"
             problems.append(Problem(key, message))
     if problems:
         raise ConfigError(problems)

@@ -145,14 +145,14 @@ def test_all_problems_are_reported_together(tmp_path: Path) -> None:
         (
             "{topic}.canal",
             "{tabel}.canal",
-            "target.topic: '{tabel}.canal' holds an unknown placeholder: there are {topic}, {database}, {table}",
+            "target.topic: '{tabel}.canal' has an unknown placeholder; known: {topic}, {database}, {table}",
         ),
         (
             "{topic}.canal",
             "{topic}",
             "target.topic: relay would read what it writes: orders is also a source topic",
         ),
-        ("{topic}.canal", "ord ers", "target.topic: 'ord ers' makes no topic name"),
+        ("{topic}.canal", "ord ers", "target.topic: 'ord ers' does not make a topic name"),
         ('["orders"]', '["a/b"]', "source.topics: 'a/b' is not a topic name"),
         ('["orders"]', "[]", "source.topics: must not be empty"),
         ('to = "canal-json"', "to = 7", "route.to: must be text in quotes"),
@@ -325,7 +325,7 @@ def test_a_topic_that_is_named_twice(tmp_path: Path) -> None:
         ),
         (
             'start = "timestamp"\nstart_timestamp = "soon"',
-            "source.start_timestamp: is no time: write for example 2026-11-26T10:00",
+            "source.start_timestamp: is not a time: write for example 2026-11-26T10:00",
         ),
     ],
 )

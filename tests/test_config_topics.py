@@ -90,7 +90,7 @@ def test_no_table_has_a_topic_that_relay_reads_or_keeps(tmp_path: Path) -> None:
             "[[target.topics]]\nmatch = 'orders'",
             "target.topics.0.match: 'orders' is not of the form database.table",
         ),
-        ("[[target.topics]]\nmatch = 'a.*'\ntopic = '{x}'", "target.topics.0.topic: '{x}' holds an unknown"),
+        ("[[target.topics]]\nmatch = 'a.*'\ntopic = '{x}'", "target.topics.0.topic: '{x}' has an unknown"),
         ("[[target.topics]]\nmatch = 'a.*'\ntopics = 'x'", "target.topics.0.topics: unknown key"),
         ("[[target.topics]]\ntopic = 'x'", "target.topics.0.match: is missing"),
         (
@@ -104,7 +104,7 @@ def test_no_table_has_a_topic_that_relay_reads_or_keeps(tmp_path: Path) -> None:
         ),
         (
             "partition_by = 'key'\npartitions = 3",
-            "target.partition_by: key: the keys of canal-json tell no rows apart",
+            "target.partition_by: key: the keys of canal-json do not identify rows",
         ),
         (
             "[errors]\ndead_letter_topic = 'hot'\n" + RULES,

@@ -171,7 +171,7 @@ def test_statements_that_are_not_understood_are_reported_and_the_rest_is_read(tm
     ("name", "text", "said"),
     [
         ("dump.sql", "SELECT 1;\nCREATE TABLE t (a text DEFAULT 'x", "line 2: a string, a quoted name"),
-        ("dump.sql", "/* no end", "a comment does not end"),
+        ("dump.sql", "/* no end", "an unterminated comment"),
         ("dump.sql.gz", "no gzip", "Not a gzipped file"),
         ("dump.sql.zst", "", "zstd"),
     ],
@@ -241,7 +241,7 @@ def test_comments_between_statements_may_be_many_and_must_end() -> None:
     chunks = [comment * 1_000, b"USE d;"]
     parts = [chunk[at : at + 4096] for chunk in chunks for at in range(0, len(chunk), 4096)]
     assert [each.text for each in statements(parts, 1000)] == ["USE d"]
-    with pytest.raises(DdlNotUnderstood, match="a comment does not end"):
+    with pytest.raises(DdlNotUnderstood, match="an unterminated comment"):
         list(statements([b"/*/ x"], 1000))
 
 

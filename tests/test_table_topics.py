@@ -178,7 +178,9 @@ class TestCollisions:
 
     def test_a_table_may_not_have_a_topic_of_relays_own(self) -> None:
         translator = Translator(CANAL, CANAL, topic="{table}", reserved=frozenset({"topic"}))
-        with pytest.raises(UnusableTopicName, match=r"table d\.topic would be topic, which is relay's own"):
+        with pytest.raises(
+            UnusableTopicName, match=r"table d\.topic would be topic, which relay uses for itself"
+        ):
             translator.translate(record(row("topic")))
 
     def test_a_name_given_by_hand_is_not_also_made_of_another_tables(self) -> None:
@@ -293,7 +295,7 @@ class TestRules:
     )
     def test_a_topic_is_not_spread_and_kept_at_once(self, settings: dict[str, Any]) -> None:
         """Of partitions that are kept, and filled by spread rows too, no watermark would be right."""
-        with pytest.raises(ConfigError, match="rows that are spread and rows that keep"):
+        with pytest.raises(ConfigError, match="rows that are repartitioned with rows that keep"):
             by_table(**settings)
 
     def test_a_topic_of_its_own_may_be_spread_otherwise(self) -> None:
@@ -304,7 +306,7 @@ class TestRules:
         ("rule", "problem"),
         [
             (TopicRule("orders", "x"), "target.topics.0.match: 'orders' is not of the form database.table"),
-            (TopicRule("a.*", "{x}"), "target.topics.0.topic: '{x}' holds an unknown placeholder"),
+            (TopicRule("a.*", "{x}"), "target.topics.0.topic: '{x}' has an unknown placeholder"),
             (
                 TopicRule("a.*", partition_by=Partitioning.KEY),
                 "target.topics.0.partition_by: key needs a number of partitions",

@@ -30,12 +30,12 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "90", "h", "2 hours", "-5s", "1h30", "s1", "٣s", "1e3s", "5s!"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration"):
+    with pytest.raises(ValueError, match="is not a duration"):
         parse_duration(text)
 
 
 def test_a_duration_beyond_all_clocks() -> None:
-    with pytest.raises(ValueError, match="longer than any clock"):
+    with pytest.raises(ValueError, match="is too long"):
         parse_duration("999999999w")
 
 
@@ -87,8 +87,12 @@ def test_durations_in_the_environment(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("drain_timeout_seconds", '"soon"', "is no duration: write for example 500ms, 90s, 15m, 2h or 1h30m"),
-        ("drain_timeout_seconds", '"2 fortnights"', "is no duration"),
+        (
+            "drain_timeout_seconds",
+            '"soon"',
+            "is not a duration: write for example 500ms, 90s, 15m, 2h or 1h30m",
+        ),
+        ("drain_timeout_seconds", '"2 fortnights"', "is not a duration"),
         ("drain_timeout_seconds", '"2d"', "input should be less than or equal to 86400"),
         ("drain_timeout_seconds", '"-5"', "input should be greater than 0"),
     ],

@@ -68,13 +68,13 @@ def test_where_two_tables_may_have_one_name_each_finds_the_other(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("{schema}", "holds an unknown placeholder: there are {topic}, {database}, {table}"),
-        ("{topic", "holds an unknown placeholder"),
-        ("{{topic}}", "holds an unknown placeholder"),
-        ("a b", "makes no topic name"),
-        ("", "makes no topic name"),
-        ("..", "makes no topic name"),
-        ("x" * 250, "makes no topic name"),
+        ("{schema}", "has an unknown placeholder; known: {topic}, {database}, {table}"),
+        ("{topic", "has an unknown placeholder"),
+        ("{{topic}}", "has an unknown placeholder"),
+        ("a b", "does not make a topic name"),
+        ("", "does not make a topic name"),
+        ("..", "does not make a topic name"),
+        ("x" * 250, "does not make a topic name"),
     ],
 )
 def test_templates_that_make_no_name(text: str, why: str) -> None:
@@ -87,7 +87,7 @@ def test_templates_that_make_no_name(text: str, why: str) -> None:
     [
         ("{table}", TableId("shop", "订" * 40), "that of table shop." + "订" * 40 + " has 280 characters"),
         ("{table}", TableId("shop", "x" * 300), "that of table shop.(not shown) has 300 characters"),
-        ("{table}", TableId("shop", ""), "would be '', which Kafka does not take"),
+        ("{table}", TableId("shop", ""), "would be '', which Kafka does not accept"),
     ],
 )
 def test_tables_that_have_no_name(text: str, table: TableId, why: str) -> None:

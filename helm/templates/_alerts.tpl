@@ -32,7 +32,7 @@ takes the place of.
 {{- end -}}
 {{- range $name, $_ := $given -}}
 {{- if not (has $name $names) -}}
-{{- fail (printf "prometheusRule.alerts: there is no alert %s" $name) -}}
+{{- fail (printf "prometheusRule.alerts: unknown alert %s" $name) -}}
 {{- end -}}
 {{- end -}}
 {{- dict "groups" (list (dict "name" $group.name "rules" $rules)) | toYaml -}}

@@ -54,7 +54,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* Mistakes between values, which no schema finds. */}}
 {{- define "relay.check" -}}
 {{- if and (not .Values.existingConfigMap) (not (trim (default "" .Values.config))) -}}
-{{- fail "relay needs a configuration: give `config` (--set-file config=relay.toml), or the name of a ConfigMap in `existingConfigMap`" -}}
+{{- fail "relay needs a configuration: set `config` (--set-file config=relay.toml), or the name of a ConfigMap in `existingConfigMap`" -}}
 {{- end -}}
 {{- include "relay.checkSecrets" . -}}
 {{- if not .Values.existingConfigMap -}}
@@ -71,13 +71,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- fail "replicaCount is for at-least-once: with exactlyOnce.enabled set exactlyOnce.shards" -}}
 {{- end -}}
 {{- if .Values.strategy -}}
-{{- fail "strategy is for at-least-once: the pods of a StatefulSet are always replaced one by one, each gone before its successor comes" -}}
+{{- fail "strategy is for at-least-once: the pods of a StatefulSet are always replaced one by one, each stopped before its successor starts" -}}
 {{- end -}}
 {{- else if eq (include "relay.key" (dict "root" . "table" "delivery" "key" "mode")) "exactly-once" -}}
 {{- fail "`config` asks for exactly-once, which needs a StatefulSet: set exactlyOnce.enabled=true, and exactlyOnce.shards" -}}
 {{- end -}}
 {{- if include "relay.key" (dict "root" . "table" "delivery" "key" "processes") -}}
-{{- fail "`config` says how many processes there are: set processes, in place of that key" -}}
+{{- fail "`config` sets the number of processes: set the value processes instead of that key" -}}
 {{- end -}}
 {{- if eq (include "relay.isSingle" .) "yes" -}}
 {{- include "relay.checkSingle" . -}}
@@ -93,20 +93,20 @@ a key or a parameter with such a name and a value, and a login in an address. Th
 {{- $names := `(password|passwd|passphrase|secret|(access|account|private|secret)[-_.]?key|(sas|session)[-_.]?token)` -}}
 {{- $given := printf `(?i)%s["']?\s*=[ \t]*("""|'''|\\?"[^"\\]|'[^']|[^"'\s&#\\])` $names -}}
 {{- $login := `(:[^/"'\s][^"'\s]*|:/[^/"'\s][^"'\s]*|://[^/"'\s]*:[^"'\s]*)@` -}}
-{{- $advice := "take it from a Secret: secrets.env for a variable, secrets.files for a file that password_file or the like names" -}}
+{{- $advice := "take it from a Secret: secrets.env for a variable, secrets.files for a file, as in password_file" -}}
 {{- if not .Values.existingConfigMap -}}
 {{- $config := default "" .Values.config -}}
 {{- if regexMatch $given $config -}}
-{{- fail (printf "`config` holds a secret, and becomes a ConfigMap, which is none: %s" $advice) -}}
+{{- fail (printf "`config` contains a secret, but becomes a ConfigMap: %s" $advice) -}}
 {{- end -}}
 {{- if regexMatch $login $config -}}
-{{- fail (printf "`config` holds an address with a password, and becomes a ConfigMap, which is no Secret: %s" $advice) -}}
+{{- fail (printf "`config` contains an address with a password, but becomes a ConfigMap: %s" $advice) -}}
 {{- end -}}
 {{- end -}}
 {{- range .Values.extraEnv -}}
 {{- $value := default "" .value -}}
 {{- if or (and $value (regexMatch (printf "(?i)%s$" $names) .name)) (regexMatch $given $value) (regexMatch $login $value) -}}
-{{- fail (printf "extraEnv: %s holds a secret as text: %s" .name $advice) -}}
+{{- fail (printf "extraEnv: %s contains a secret as text: %s" .name $advice) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -119,7 +119,7 @@ a key or a parameter with such a name and a value, and a login in an address. Th
 {{- fail (printf "`config` is not TOML: %s" (regexFind "^toml: line [0-9]+" $read.Error | default "it cannot be read")) -}}
 {{- end -}}
 {{- if contains "change-me.invalid" .Values.config -}}
-{{- fail "`config` is the chart's example, whose brokers do not exist: give your own (--set-file config=relay.toml)" -}}
+{{- fail "`config` is the chart's example, whose brokers do not exist: set your own (--set-file config=relay.toml)" -}}
 {{- end -}}
 {{- $known := .Files.Get "files/protocols.yaml" | fromYaml -}}
 {{- $route := get $read "route" | default dict -}}
@@ -140,7 +140,7 @@ a key or a parameter with such a name and a value, and a login in an address. Th
 {{- $_ := set $advice "RELAY_DELIVERY__PROCESSES" "processes" -}}
 {{- range concat (default list .Values.secrets.env) (default list .Values.extraEnv) -}}
 {{- if hasKey $advice (upper .name) -}}
-{{- fail (printf "%s: set %s, in place of this variable" .name (get $advice (upper .name))) -}}
+{{- fail (printf "%s: set %s instead of this variable" .name (get $advice (upper .name))) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -184,7 +184,7 @@ yes
 {{- end -}}
 {{- if or .Values.autoscaling.enabled .Values.keda.enabled -}}
 {{- if .Values.exactlyOnce.enabled -}}
-{{- fail (printf "%s is for at-least-once: the number of shards changes only with all pods gone" $scaler) -}}
+{{- fail (printf "%s is for at-least-once: the number of shards can change only while no pod runs" $scaler) -}}
 {{- end -}}
 {{- if eq (include "relay.isSingle" .) "yes" -}}
 {{- fail (printf "%s: `partitions` in [target] repartitions rows and watermarks are kept, so there may be one pod only" $scaler) -}}
@@ -195,7 +195,7 @@ yes
 {{- end -}}
 {{- end -}}
 {{- if and .Values.keda.enabled (not .Values.keda.triggers) -}}
-{{- fail "keda.triggers: name what the number of pods depends on, such as a trigger of the type kafka" -}}
+{{- fail "keda.triggers: is empty; set the triggers that determine the number of pods, such as one of the type kafka" -}}
 {{- end -}}
 {{- end }}
 
@@ -206,14 +206,14 @@ yes
 {{- end -}}
 {{- $needed := addf (ceil (float64 $given)) 15.0 -}}
 {{- if lt (float64 .Values.terminationGracePeriodSeconds) $needed -}}
-{{- fail (printf "relay may drain for %s s and then needs some seconds to disconnect: set terminationGracePeriodSeconds to %.0f or more" $given $needed) -}}
+{{- fail (printf "relay may drain for %s s and then needs a few seconds to disconnect: set terminationGracePeriodSeconds to %.0f or more" $given $needed) -}}
 {{- end -}}
 {{- end }}
 
 {{/* One that sees a part of the source refuses to run, and a rolling update starts a second one: both would end. */}}
 {{- define "relay.checkSingle" -}}
-{{- $why := "`partitions` in [target] repartitions rows, and watermarks are right only if one pod reads all of the source" -}}
-{{- $or := "or leave watermarks out (watermarks = \"drop\" in [target]), or keep the source's partitions (partitions = 0)" -}}
+{{- $why := "`partitions` in [target] repartitions rows, and watermarks are correct only if one pod reads all of the source" -}}
+{{- $or := "or leave out watermarks (watermarks = \"drop\" in [target]), or keep the source's partitions (partitions = 0)" -}}
 {{- if gt (int .Values.processes) 1 -}}
 {{- fail (printf "%s: set processes=1, %s" $why $or) -}}
 {{- end -}}

@@ -55,7 +55,7 @@ def as_of(text: str) -> int:
     if text.isascii() and text.isdigit():
         commit_ts = int(text)
         if not _FIRST <= commit_ts < _END:
-            raise ValueError("is no commit ts of TiDB: that is milliseconds since 1970, times 262144")
+            raise ValueError("is not a commit ts of TiDB (milliseconds since 1970, times 262144)")
         return commit_ts
     try:
         moment = datetime.datetime.fromisoformat(text)

@@ -21,7 +21,7 @@ class Unknown(enum.StrEnum):
     AMBIGUOUS = "a statement names the table in another letter case, or without its database"
     QUERY = "the columns of the table come from a query (CREATE TABLE ... AS SELECT)"
     DOES_NOT_FIT = "a statement contradicts the known definition of the table"
-    COPIED = "the table was renamed, copied or recovered from one that was unknown"
+    COPIED = "the table was renamed, copied or recovered from an unknown table"
     DROPPED = "the table was dropped before its rows"
     TOO_MANY = "more statements about the table were read ahead of its rows than relay keeps"
     OTHER_NAME = "DDL was read of a table whose name differs in letter case only"

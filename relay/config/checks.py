@@ -255,7 +255,8 @@ def _process_problems(config: Config) -> Iterator[Problem]:
         return
     if needs_all:
         message = (
-            "`partitions` in [target] repartitions rows, and watermarks are right only if one process reads "
+            "`partitions` in [target] repartitions rows, and watermarks are correct only if one process "
+            "reads "
             "all of the source"
         )
         hint = 'set it to 1, or leave out watermarks (watermarks = "drop" in [target])'

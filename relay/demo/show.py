@@ -38,7 +38,7 @@ def samples(pairs: list[Pair]) -> list[tuple[str, Pair]]:
     wanted = {
         "INSERT": "INSERT: mysqlType comes in full, from the catalog that relay keeps",
         "UPDATE": "UPDATE: `old` holds the columns that changed, and no others",
-        "ALTER": "DDL: the statement as it was executed",
+        "ALTER": "DDL: the statement as executed",
     }
     found = {}
     for pair in pairs:
@@ -98,11 +98,11 @@ def show_limits(
         if getattr(source, name) is True and getattr(target, name) is False
     ]
     out.print(
-        "The target format has no place for:",
-        ", ".join(name.replace("_", " ") for name in names) or "nothing is missing",
+        "The target format cannot represent:",
+        ", ".join(name.replace("_", " ") for name in names) or "nothing is lost",
     )
     if translator.losses:
-        out.print("Of these records it could not carry:")
+        out.print("Lost from these records:")
     for what, count in sorted(translator.losses.items()):
         out.print(f"  [yellow]{escape(str(what))}[/yellow]  {count} times")
 

@@ -84,7 +84,7 @@ def _document(text: str) -> Any:  # noqa: ANN401 - any JSON
     try:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError):
-        raise ValueError("is no JSON") from None
+        raise ValueError("is not JSON") from None
 
 
 class _Reading:
@@ -122,7 +122,7 @@ class _Reading:
         if isinstance(node, list):
             return self._union(node, namespace, depth)
         if not isinstance(node, dict):
-            raise ValueError("has something that is no type")  # noqa: TRY004 - of a text, not of an argument
+            raise ValueError("has something that is not a type")  # noqa: TRY004 - of a text, not of an argument
         kind = node.get("type")
         if not isinstance(kind, str):
             return self.type(kind, namespace, depth + 1)
@@ -169,7 +169,7 @@ class _Reading:
         items = self.type(node.get("items" if kind == "array" else "values"), namespace, depth + 1)
         least = items.least_bytes + (kind == "map")
         if items.values > _MOST_VALUES_OF_A_BYTE * least:
-            raise ValueError("has a list of which few bytes could become very many values")
+            raise ValueError("has a list in which few bytes could become very many values")
         return AvroType(kind, attributes=attributes, items=items, values=items.values)
 
     def _definition(
@@ -218,7 +218,7 @@ def _symbols(node: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(symbol, str) for symbol in found):
         raise ValueError("has an enum without symbols")
     if not all(map(_SYMBOL, found)) or len(set(found)) < len(found):
-        raise ValueError("has an enum with a symbol that is no name, or twice the same")
+        raise ValueError("has an enum with an invalid or duplicate symbol")
     return tuple(found)
 
 

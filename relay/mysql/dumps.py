@@ -156,7 +156,7 @@ class _Scanner:
         """Skip a comment that may span many chunks."""
         while (end := self._data.find(b"*/", self._at + len(b"/*"))) < 0:
             if not self._grow("a comment"):
-                raise _at_line(self._line, "a comment does not end")
+                raise _at_line(self._line, "an unterminated comment")
         self._step(end + len(b"*/"))
 
     def _skip_line(self) -> None:
@@ -219,7 +219,7 @@ class _Scanner:
         """Return the next part after the end of the dump has been read."""
         rest = self._data[self._at :]
         if char in b"'\"`" or rest.startswith(b"/*"):
-            raise _at_line(self._line, "a string, a quoted name or a comment does not end")
+            raise _at_line(self._line, "a string, a quoted name or an unterminated comment")
         size = len(rest) if rest.startswith((b"--", b"#")) else 1
         self._step(self._at + size)
         return rest[:size]

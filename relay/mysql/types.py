@@ -309,9 +309,11 @@ def checked_type(column_type: ColumnType) -> ColumnType:
     if base == "bit" and length is not None and not 1 <= length <= MAX_BITS:
         raise ValueError(f"BIT has 1 to {MAX_BITS} bits")
     if base == "decimal" and length is not None and not (scale or 0) <= length <= _MAX_DIGITS:
-        raise ValueError(f"DECIMAL has at most {_MAX_DIGITS} digits, and no fewer than behind its point")
+        raise ValueError(
+            f"DECIMAL has at most {_MAX_DIGITS} digits, and no fewer than after its decimal point"
+        )
     if scale is not None and scale > _MAX_SCALE:
-        raise ValueError(f"a number has at most {_MAX_SCALE} digits behind its point")
+        raise ValueError(f"a number has at most {_MAX_SCALE} digits after its decimal point")
     if (length or 0) > _MAX_LENGTH.get(base, _ANY_LENGTH):
         raise ValueError(f"{base[:32].upper()} is at most {_MAX_LENGTH.get(base, _ANY_LENGTH)} long")
     if base == "year" and length not in _YEAR_WIDTHS:

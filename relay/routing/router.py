@@ -336,7 +336,7 @@ class Router:
         way = self._way(table)
         name = way.topic.name(topic, table) if way.topic.is_by_table else way.topic.of_topic(topic)
         if way.topic.is_by_table and name in self._reserved:
-            raise unusable(table, f"would be {name}, which is relay's own or read by it")
+            raise unusable(table, f"would be {name}, which relay uses for itself or reads")
         rivals = way.topic.rivals(topic, table) if way.topic.is_ambiguous else ()
         owner = way.topic.text, *way.topic.named(topic, table)
         return _TablePath(

@@ -121,8 +121,10 @@ def _mixed(rest: Way, rules: Sequence[Way]) -> Iterator[Problem]:
     for at, rule in enumerate(rules):
         others = [other for other in (rest, *rules[:at]) if _share_topics(rule, other)]
         if any((other.partitions is None) != (rule.partitions is None) for other in others):
-            message = "one topic would have rows that are spread and rows that keep the source's partitions"
-            hint = "give the rule a topic of its own, or spread the others, too"
+            message = (
+                "the topic would mix rows that are repartitioned with rows that keep the source's partitions"
+            )
+            hint = "give the rule a separate topic, or set partitions for the others, too"
             yield Problem(f"target.topics.{at}.partitions", message, hint)
 
 
@@ -162,9 +164,11 @@ def _partitioning(rule: TopicRule, rest: Way | None, partitions: int | None) -> 
 def _partitioning_problems(by: Partitioning, partitions: int | None, path: str) -> Iterator[Problem]:
     """Find contradictions between a number of partitions and a method."""
     if partitions is None and by is not Partitioning.SOURCE:
-        yield Problem(f"{path}.partition_by", f"{by} needs a number of partitions", "give their number, too")
+        yield Problem(
+            f"{path}.partition_by", f"{by} needs a number of partitions", "give a number of partitions, too"
+        )
     if partitions is not None and by is Partitioning.SOURCE:
-        hint = "leave their number out, or choose another way to spread rows"
+        hint = "leave their number out, or choose another way to partition rows"
         yield Problem(f"{path}.partition_by", f"{by} keeps the source's partitions", hint)
 
 

@@ -64,11 +64,11 @@ class TopicTemplate(msgspec.Struct, frozen=True):
         literals, named = [*parts[::2], end], parts[1::2]
         if any("{" in literal or "}" in literal for literal in literals):
             known = ", ".join(f"{{{field}}}" for field in FIELDS)
-            raise ValueError(f"{quoted(text)} holds an unknown placeholder: there are {known}")
+            raise ValueError(f"{quoted(text)} has an unknown placeholder; known: {known}")
         found = cls(text, tuple(zip(literals, [*named, ""], strict=True)))
         # One letter per field yields the shortest possible name.
         if not is_topic_name(found._rendered(dict.fromkeys(FIELDS, "x"))):
-            raise ValueError(f"{quoted(text)} makes no topic name")
+            raise ValueError(f"{quoted(text)} does not make a topic name")
         return found
 
     @property
@@ -117,9 +117,9 @@ class TopicTemplate(msgspec.Struct, frozen=True):
         values = {TOPIC: topic, DATABASE: escaped(table.database), TABLE: escaped(table.table)}
         found = self._rendered(values)
         if not is_topic_name(found):
-            why = f"has {len(found)} characters, and Kafka takes {LONGEST_NAME}"
+            why = f"has {len(found)} characters, but Kafka accepts {LONGEST_NAME}"
             if len(found) <= LONGEST_NAME:
-                why = f"would be {found!r}, which Kafka does not take"
+                why = f"would be {found!r}, which Kafka does not accept"
             raise unusable(table, why)
         return found
 
@@ -176,7 +176,7 @@ class TopicTemplate(msgspec.Struct, frozen=True):
 
 def unusable(table: TableId, why: str) -> UnusableTopicName:
     """Return the error for a table that cannot have its configured topic."""
-    cure = "give it another by the template or, in a configuration, by a rule for its table"
+    cure = "change the template or, in a configuration, add a rule for its table"
     shown = ".".join(map(_shown, (table.database, table.table)))
     return UnusableTopicName("kafka", "topic", f"that of table {printable(shown)} {why}; {cure}")
 

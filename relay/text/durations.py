@@ -36,11 +36,11 @@ def parse_duration(text: str) -> timedelta:
     """Parse numbers with units. Raises ValueError for any other text, including a number without a unit."""
     plain = text.strip().lower()
     if not _WHOLE.fullmatch(plain):
-        raise ValueError(f"is no duration: {DURATION_HINT}")
+        raise ValueError(f"is not a duration: {DURATION_HINT}")
     try:
         return sum((float(number) * _UNITS[unit] for number, unit in _PART.findall(plain)), timedelta())
     except OverflowError:
-        raise ValueError("is longer than any clock counts") from None
+        raise ValueError("is too long") from None
 
 
 def duration_text(milliseconds: int) -> str:
@@ -66,7 +66,7 @@ def parse_moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(plain)
     except ValueError:
-        raise ValueError(f"is no time: {MOMENT_HINT}") from None
+        raise ValueError(f"is not a time: {MOMENT_HINT}") from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 

@@ -58,21 +58,21 @@ OPERATION = [
     ),
     Panel(
         "Failing checks",
-        "Checks of /readyz that fail. While the source is down, no lag is seen and no counter moves.",
+        "Checks of /readyz that fail. While the source is down, lag is unknown and counters do not change.",
         [Query(f"count(relay_check_ok{{{WHERE}}} == 0) or vector(0)", "failing")],
         width=4,
         kind="stat",
     ),
     Panel(
         "Waiting records",
-        "As far as known: while the source is down, that nothing waits is not.",
+        "Last known lag: while the source is down, new records are not included.",
         [Query(f"sum(relay_consumer_lag_records{{{WHERE}}})", "records")],
         width=4,
         kind="stat",
     ),
     Panel(
         "Age of the newest record read",
-        "Now minus its Kafka timestamp; it also grows where nobody writes.",
+        "Now minus its Kafka timestamp; it also grows while nobody writes.",
         [Query(f"time() - max(relay_last_record_timestamp_seconds{{{WHERE}}} > 0)", "age")],
         "s",
         4,
@@ -80,7 +80,7 @@ OPERATION = [
     ),
     Panel(
         "Since the last commit",
-        "The longest of all instances; it also grows where nothing is to be committed.",
+        "The longest of all instances; it also grows while there is nothing to commit.",
         [Query(f"time() - min(relay_last_commit_timestamp_seconds{{{WHERE}}} > 0)", "longest")],
         "s",
         4,
@@ -88,7 +88,7 @@ OPERATION = [
     ),
     Panel(
         "Versions and routes",
-        "More than one while an upgrade is under way.",
+        "More than one during an upgrade.",
         [
             Query(
                 f"count by (version, source, target) (relay_build_info{{{WHERE}}})",
@@ -181,7 +181,7 @@ OPERATION = [
     ),
     Panel(
         "Errors",
-        "By stage and code; also those that relay copes with.",
+        "By stage and code, including errors that relay recovers from.",
         [Query(f"{_rate('relay_errors_total', 'stage, code')} > 0", "{{stage}} {{code}}")],
         "cps",
     ),
@@ -198,7 +198,7 @@ OPERATION = [
     ),
     Panel(
         "Starts",
-        "How often an instance has started in the last 30 minutes, the first time aside.",
+        "Restarts of an instance in the last 30 minutes.",
         [Query(f"sum by (instance) (changes(process_start_time_seconds{{{WHERE}}}[30m]))", "{{instance}}")],
     ),
 ]
@@ -206,14 +206,14 @@ OPERATION = [
 DATA_QUALITY = [
     Panel(
         "Dead letters",
-        "Records that were put aside in this range.",
+        "Records written to the dead-letter topic in this range.",
         [Query(f"sum(increase(relay_dead_letters_total{{{WHERE}}}[$__range])) or vector(0)", "records")],
         width=6,
         kind="stat",
     ),
     Panel(
         "Skipped",
-        "Records that the policy skip has left out in this range.",
+        "Records left out by the policy skip in this range.",
         [Query(f"sum(increase(relay_skipped_records_total{{{WHERE}}}[$__range])) or vector(0)", "records")],
         width=6,
         kind="stat",
@@ -232,7 +232,7 @@ DATA_QUALITY = [
     ),
     Panel(
         "Known table definitions",
-        "The most of all instances.",
+        "Maximum over all instances.",
         [Query(f"max(relay_schema_versions{{{WHERE}}})", "definitions")],
         width=6,
         kind="stat",
@@ -251,13 +251,13 @@ DATA_QUALITY = [
     ),
     Panel(
         "Dead letters by code",
-        "The code says what is wrong with the records.",
+        "The code identifies what is wrong with the records.",
         [Query(f"{_rate('relay_dead_letters_total', 'code')} > 0", "{{code}}")],
         "cps",
     ),
     Panel(
         "Skipped by code",
-        "The code says what is wrong with the records.",
+        "The code identifies what is wrong with the records.",
         [Query(f"{_rate('relay_skipped_records_total', 'code')} > 0", "{{code}}")],
         "cps",
     ),
@@ -284,7 +284,7 @@ DATA_QUALITY = [
         kind="bargauge",
     ),
     Panel(
-        "Records that are no messages of the source's protocol",
+        "Records that are not messages of the source's protocol",
         "By code, whatever the policy.",
         [
             Query(
@@ -296,7 +296,7 @@ DATA_QUALITY = [
     ),
     Panel(
         "Written for each record read",
-        "Far from what is usual, the mix of events has changed, or records are left out.",
+        "A change means another mix of events, or that records are left out.",
         [
             Query(
                 f"sum(rate(relay_records_produced_total{{{WHERE}}}[$__rate_interval])) / "

@@ -62,7 +62,7 @@ def test_common_labels_are_everywhere_but_in_selectors(name: str) -> None:
         ),
         ({"autoscaling": {"enabled": True}, "config": SPREAD}, "autoscaling: `partitions` in"),
         ({"autoscaling": {"enabled": True, "minReplicas": 4}}, "minReplicas is more than maxReplicas"),
-        ({"keda": {"enabled": True}}, "keda.triggers: name what"),
+        ({"keda": {"enabled": True}}, "keda.triggers: is empty"),
     ],
 )
 def test_what_cannot_be_is_refused(values: dict[str, Any], message: str) -> None:

@@ -62,7 +62,7 @@ def test_the_schema_refuses_mistakes(values: dict[str, Any], message: str) -> No
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"config": " \n"}, "relay needs a configuration: give `config`"),
+        ({"config": " \n"}, "relay needs a configuration: set `config`"),
         ({"config": '[delivery]\nmode = "exactly-once"\n'}, "set exactlyOnce.enabled=true"),
         (
             {"config": "[delivery]\ndrain_timeout_seconds = 31\n"},
@@ -123,7 +123,7 @@ def test_the_schema_refuses_mistakes(values: dict[str, Any], message: str) -> No
             {"extraEnv": [{"name": "RELAY_DELIVERY__PROCESSES", "value": "2"}]},
             "RELAY_DELIVERY__PROCESSES: set processes",
         ),
-        ({"config": "[delivery]\nprocesses = 2\n"}, "set processes, in place of that key"),
+        ({"config": "[delivery]\nprocesses = 2\n"}, "set the value processes instead of that key"),
         (
             {"secrets": {"env": [{"name": "RELAY_DELIVERY__MODE", "secretName": "s", "key": "k"}]}},
             "RELAY_DELIVERY__MODE: set exactlyOnce.enabled",
@@ -239,7 +239,7 @@ EXTENSION = "partitions = 6\n[route.to_options]\nenable-tidb-extension = true"
 )
 def test_a_single_instance_is_gone_before_the_next_one_comes(values: dict[str, Any]) -> None:
     assert strategy(values) == {"type": "Recreate"}
-    assert "This configuration is for one pod" in Rendered(values).notes
+    assert "This configuration needs a single pod" in Rendered(values).notes
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_a_single_instance_is_gone_before_the_next_one_comes(values: dict[str, A
 )
 def test_others_are_replaced_one_by_one(values: dict[str, Any]) -> None:
     assert strategy(values | {"replicaCount": 3}) == ROLLING
-    assert "This configuration is for one pod" not in Rendered(values).notes
+    assert "This configuration needs a single pod" not in Rendered(values).notes
 
 
 def test_the_strategy_may_be_given() -> None:
@@ -383,13 +383,13 @@ def test_the_notes_say_what_rows_do_before_their_ddl(said: str) -> None:
     values = waiting(source, "" if said == "yes" else "[schema]\nwait_for_ddl = false\n", {})
     assert templates_of("relay.waits", [values]) == [said]
     notes = Rendered(values).notes
-    assert ("wait until the one with their DDL has been read" in notes) == (said == "yes")
+    assert ("wait until the partition with their DDL has been read" in notes) == (said == "yes")
     assert ("Rows that overtake their DDL are translated with inferred types" in notes) == (said == "no")
 
 
 def test_the_notes_say_who_knows_what_is_in_a_config_map_of_ones_own() -> None:
-    assert "says whether rows wait for their DDL" in Rendered({"existingConfigMap": "mine"}).notes
-    assert "says whether rows wait for their DDL" not in Rendered({}).notes
+    assert "to see whether rows wait for their DDL" in Rendered({"existingConfigMap": "mine"}).notes
+    assert "to see whether rows wait for their DDL" not in Rendered({}).notes
 
 
 def test_the_list_of_protocols_is_what_relay_says() -> None:
@@ -513,7 +513,7 @@ def test_a_secret_in_the_config_map_is_refused_and_not_repeated(config: str) -> 
 def test_a_secret_in_a_variable_is_refused_and_not_repeated(name: str, value: str) -> None:
     with pytest.raises(helm.HelmRenderError) as refused:
         Rendered({"config": VALID, "extraEnv": [{"name": name, "value": value}]})
-    assert f"extraEnv: {name} holds a secret" in str(refused.value)
+    assert f"extraEnv: {name} contains a secret" in str(refused.value)
     assert "HIDDEN" not in str(refused.value)
 
 

@@ -109,7 +109,7 @@ def test_a_route_that_loses_nothing(relay: Run) -> None:
         (("--from-option", "a=b"), "--from-option: needs a protocol (add --from PROTOCOL)"),
         (
             ("--from", "made-up", "--from-option", "strict=true"),
-            "--from-option strict: is an option of the target side",
+            "--from-option strict: applies to the target side",
         ),
         (
             ("--to", "ticdc-canal-json", "--to-option", "output-row-key=true"),

@@ -149,7 +149,7 @@ def test_every_problem_is_reported_at_once(relay: Run, tmp_path: Path) -> None:
         "--to-option mod: made-up has no option 'mod' (did you mean mode?)",
         "--to-option strict: unknown kind of loss 'maybe'",
         "--to-option mode: given twice",
-        "--topic: 'a b' makes no topic name",
+        "--topic: 'a b' does not make a topic name",
         "--on-error: dead-letter needs a file to write to (add --dead-letters FILE)",
     ):
         assert f"error: {expected}" in result.stderr

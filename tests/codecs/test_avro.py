@@ -331,8 +331,8 @@ def doubling(depth: int) -> Any:
         ({"type": "record", "name": "R"}, "without fields"),
         ({"type": "record", "fields": []}, "without a name"),
         ({"type": "enum", "name": "E"}, "without symbols"),
-        ({"type": "enum", "name": "E", "symbols": ["a-b"]}, "a symbol that is no name"),
-        ({"type": "enum", "name": "E", "symbols": ["a", "a"]}, "twice"),
+        ({"type": "enum", "name": "E", "symbols": ["a-b"]}, "an invalid or duplicate symbol"),
+        ({"type": "enum", "name": "E", "symbols": ["a", "a"]}, "duplicate"),
         ({"type": "fixed", "name": "F", "size": 1 << 40}, "without a size"),
         ([], "union of nothing"),
         (["null", ["int"]], "union of nothing, or of unions"),
@@ -384,7 +384,7 @@ def test_a_schema_is_asked_for_and_compiled_once() -> None:
     ("schema", "reason"),
     [
         (RegisteredSchema("{}", "JSON"), "schema 7 is JSON, not Avro"),
-        (RegisteredSchema("{"), "schema 7 is no JSON"),
+        (RegisteredSchema("{"), "schema 7 is not JSON"),
         (RegisteredSchema('{"type":"record","name":"R"}'), "schema 7 has a record without fields"),
     ],
 )

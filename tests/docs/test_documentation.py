@@ -86,7 +86,7 @@ def test_every_protocol_has_a_page_with_all_generated_parts(protocol: str) -> No
 
 
 def test_a_loss_table_has_each_loss_of_each_route() -> None:
-    """The table of a target groups what `route_losses` has for each source and option: nothing is missing."""
+    """The table of a target groups what `route_losses` has for each source and option: nothing is lost."""
     for codec in BUILT_IN.values():
         rows = [line.split(" | ") for line in PARTS_OF_PROTOCOLS["losses"](codec.name).splitlines()[2:]]
         for source, setting in itertools.product(

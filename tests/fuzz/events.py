@@ -206,7 +206,7 @@ def are_sound(events: Sequence[Event]) -> bool:
 
 
 def lacks_digits(change: RowChange) -> bool:
-    """Whether a DECIMAL has fewer digits behind its point than its column."""
+    """Whether a DECIMAL has fewer digits after its decimal point than its column."""
     rows = (
         zip(change.schema.columns, change.before or (), strict=False),
         zip(change.schema.columns, change.after or (), strict=False),

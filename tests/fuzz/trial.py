@@ -512,7 +512,7 @@ def _is_whole(part: bytes | None, target: str) -> None:
 
 
 def _no_number(word: str) -> None:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 def _content(schema: TableSchema) -> object:

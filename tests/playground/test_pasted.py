@@ -95,5 +95,5 @@ def test_statements_of_a_dump() -> None:
 
 
 def test_an_unterminated_text_is_reported() -> None:
-    with pytest.raises(ConfigError, match="before: a string does not end"):
+    with pytest.raises(ConfigError, match="before: an unterminated string"):
         statements_in("CREATE TABLE t (a char DEFAULT 'x)", "before")

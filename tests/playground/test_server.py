@@ -161,7 +161,7 @@ async def test_requests_are_bounded(site: Site) -> None:
     code, found = await site.translate(REQUEST | {"key": "x" * MOST_BYTES})
     assert (code, found["error"]) == (
         413,
-        "this is more than 1 MiB; `relay translate` takes files of any size",
+        "the input exceeds 1 MiB; `relay translate` takes files of any size",
     )
     # More than a request may be is cut off, whatever it says of itself.
     reader, writer = await asyncio.open_connection("127.0.0.1", site.port)

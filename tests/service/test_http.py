@@ -462,7 +462,7 @@ async def test_a_browser_shows_a_relay_at_work(tmp_path: Path) -> None:
         shown = await shown_by_browser(server.port, tmp_path)
     level, word, sentence = verdict(shown)
     assert (level, word) == ("good", "Caught up")
-    assert sentence == "Everything that was in the source topics just now has been read."
+    assert sentence == "All records in the source topics have been read."
     assert (tile(shown, "Waiting"), tile(shown, "Newest row")) == ("0", "1 min 15 s")
     rows = shown.partition('<tbody id="tables">')[2].partition("</tbody>")[0]
     assert [re.findall(">([^<]+)</td>", row) for row in rows.split("</tr>") if row] == [
@@ -470,7 +470,7 @@ async def test_a_browser_shows_a_relay_at_work(tmp_path: Path) -> None:
         ["all other tables", "0", "4"],
     ]
     lost, _, expected = shown.partition("<h3>Lost in translation</h3>")[2].partition(
-        "<h3>No place in the target's format</h3>"
+        "<h3>Not representable in the target's format</h3>"
     )
     assert ("commit-ts" in lost, "commit-ts" in expected) == (False, True)
 
@@ -488,7 +488,9 @@ async def test_a_browser_shows_in_an_outage_what_is_not_known(tmp_path: Path, wa
     level, word, sentence = verdict(shown)
     assert (level, word) == ("bad", "No answer from a broker of the source")
     assert "has been read" not in sentence
-    assert "How many records wait is not known: the brokers last said so 1 min 40 s ago." in sentence
+    assert (
+        "The number of waiting records is unknown: the brokers last reported it 1 min 40 s ago." in sentence
+    )
     assert tile(shown, "Waiting") == "?"
 
 
@@ -504,7 +506,7 @@ async def test_a_browser_shows_before_an_outage_is_noticed_that_ends_are_old(tmp
         clock.passes(2)
         shown = await shown_by_browser(server.port, tmp_path)
     level, word, sentence = verdict(shown)
-    assert (level, word) == ("warn", "Not known whether records wait")
+    assert (level, word) == ("warn", "Unknown whether records wait")
     assert "has been read" not in sentence
 
 

@@ -82,7 +82,7 @@ def test_a_local_checkpoint_is_compared_without_spark(spark: Any, tmp_path: Path
     other = config(backfill={"checkpoint": str(tmp_path), "end_timestamp": "2026-01-30T12:00:00Z"})
     (found,) = local_problems(other)
     assert found.path == "backfill.end_timestamp"
-    assert "is not what the checkpoint was made with" in str(found)
+    assert "differs from the value that the checkpoint was created with" in str(found)
 
 
 def test_paths_are_kept_without_passwords() -> None:
@@ -168,7 +168,7 @@ def test_a_run_that_was_killed_while_it_kept_its_configuration_goes_on(spark: An
     (tmp_path / "relay/.configuration.json.crc").unlink()
     whole = file.read_bytes()
     file.rename(file.with_suffix(".json.draft"))
-    with pytest.raises(ConfigError, match="is not what the checkpoint was made with"):
+    with pytest.raises(ConfigError, match="differs from the value that the checkpoint was created with"):
         Checkpoint(spark, str(tmp_path)).check(described(config(), "2", "1"))
     kept(spark, tmp_path, now)
     assert file.read_bytes() == whole

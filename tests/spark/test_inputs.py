@@ -226,7 +226,7 @@ def test_a_number_that_does_not_fit_is_refused_without_its_value(
     }
     schema = ", ".join(f"{each} {of}" for each, of in (OF_TOPICS | {name: kind}).items())
     (batch,) = as_records(spark.createDataFrame([tuple(row.values())], schema)).toArrow().to_batches()
-    with pytest.raises(Malformed, match=f"{name}: the column is NULL, or no whole number$"):
+    with pytest.raises(Malformed, match=f"{name}: the column is NULL, or not an integer$"):
         list(Columns().read(batch))
 
 
@@ -238,7 +238,7 @@ def test_an_invalid_line_is_reported_with_its_file(spark: Any, tmp_path: Path) -
         from_files(spark, config)
     found = explained(caught.value)
     assert isinstance(found, RecordStopped)
-    assert (found.exit_status, "in.jsonl, a line behind byte " in str(found)) == (2, True)
+    assert (found.exit_status, "in.jsonl, a line after byte " in str(found)) == (2, True)
 
 
 def test_what_is_read_is_not_written(spark: Any, tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_what_is_read_is_not_written(spark: Any, tmp_path: Path) -> None:
         (f"/elsewhere, {tmp_path}/da*/in", inside),
     ):
         config = config_for(str(source), str(output))
-        with pytest.raises(ConfigError, match="one lies in the other"):
+        with pytest.raises(ConfigError, match="one contains the other"):
             from_files(spark, config)
     kept = config_for(
         "/elsewhere", str(tmp_path / "data"), backfill={"schema_input": str(inside / "a.jsonl")}
@@ -318,7 +318,7 @@ def test_inputs_that_are_missing_are_seen_without_spark(path: str, is_missing: b
     (tmp_path / "hidden" / "_SUCCESS").touch()
     named = path.format(tmp_path)
     found = [(each.path, each.message) for each in input_problems(config_for(named, "out"))]
-    assert found == [("backfill.input", f"there is no file to read in {named}")] * is_missing
+    assert found == [("backfill.input", f"no file to read in {named}")] * is_missing
 
 
 def run(
@@ -423,7 +423,7 @@ def test_an_input_that_names_nothing_is_refused(named: str, spark: Any, tmp_path
     """An output of an earlier run would be replaced by nothing."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "_SUCCESS").write_bytes(b"")
-    path, said = (f"{tmp_path}/{named}", "there is no file") if "empty" in named else (named, "names no path")
+    path, said = (f"{tmp_path}/{named}", "no file") if "empty" in named else (named, "has no path")
     for file_format in (InputFormat.JSON_LINES, InputFormat.PARQUET):
         with pytest.raises(ConfigError, match=f"backfill.input: {said}"):
             read_files(spark, path, file_format)

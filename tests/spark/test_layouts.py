@@ -208,7 +208,7 @@ def test_an_output_holds_what_runs_leave(layout: OutputLayout, spark: Any, tmp_p
 def test_a_file_of_somebody_else_is_named_wherever_it_is(other: str, spark: Any, tmp_path: Path) -> None:
     put(tmp_path / "out" / other)
     put(tmp_path / "out" / "topic=t/partition=0/part-0")
-    with pytest.raises(ConfigError, match=f"holds other things than records: {re.escape(other)}"):
+    with pytest.raises(ConfigError, match=f"contains other files than records: {re.escape(other)}"):
         check_folder(spark, str(tmp_path / "out"), OutputLayout.TOPIC)
 
 
@@ -218,10 +218,10 @@ def test_a_run_in_steps_begins_in_a_folder_without_records(spark: Any, tmp_path:
     check_folder(spark, str(tmp_path), OutputLayout.TOPIC, is_new=True)
     put(tmp_path / "topic=t/partition=0/step=1/part-0")
     check_folder(spark, str(tmp_path), OutputLayout.TOPIC, is_new=False)
-    with pytest.raises(ConfigError, match="rows would be there twice"):
+    with pytest.raises(ConfigError, match="rows would be written twice"):
         check_folder(spark, str(tmp_path), OutputLayout.TOPIC, is_new=True)
     put(tmp_path / ".git/config")
-    with pytest.raises(ConfigError, match=r"holds other things than records: \.git"):
+    with pytest.raises(ConfigError, match=r"contains other files than records: \.git"):
         check_folder(spark, str(tmp_path), OutputLayout.TOPIC, is_new=False)
 
 

@@ -38,7 +38,7 @@ def dead_process() -> int:
 def test_a_second_run_is_refused_while_the_first_one_lives(spark: Any, tmp_path: Path) -> None:
     with (
         lease(spark, tmp_path) as first,
-        pytest.raises(ServiceError, match="is at work with this checkpoint"),
+        pytest.raises(ServiceError, match="is using this checkpoint"),
         lease(spark, tmp_path),
     ):
         raise AssertionError("two runs hold one lease")
@@ -113,6 +113,6 @@ def test_a_run_whose_lease_was_taken_writes_no_step(spark: Any, tmp_path: Path) 
         found = json.loads(file.read_text()) | {"run": "other", "host": "elsewhere"}
         (tmp_path / "relay" / ".lease.json.crc").unlink(missing_ok=True)
         file.write_text(json.dumps(found))
-        with pytest.raises(ServiceError, match=r"process .* on elsewhere, is at work with this checkpoint"):
+        with pytest.raises(ServiceError, match=r"process .* on elsewhere, is using this checkpoint"):
             first.check()
     assert file.exists(), "a lease of another run is left alone"

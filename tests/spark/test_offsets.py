@@ -54,8 +54,8 @@ def test_partitions_and_ends_are_those_of_the_records(
     with pytest.raises(ConfigError) as raised:
         from_files(spark, config(tmp_path, path, file_format, {"t/1": 0, "t/0": 30, "t/2": 30}, {"t/7": 3}))
     assert [str(problem) for problem in raised.value.problems] == [
-        'source.start_offsets."t/1": there is no such partition: the files have no record of it',
-        'backfill.end_offsets."t/7": there is no such partition: the files have no record of it',
+        'source.start_offsets."t/1": unknown partition: the files have no record of it',
+        'backfill.end_offsets."t/7": unknown partition: the files have no record of it',
         'source.start_offsets."t/0": is 30, and the partition ends at 29',
     ]
     assert not (tmp_path / "out").exists()

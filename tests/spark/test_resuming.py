@@ -128,7 +128,7 @@ async def test_a_topic_that_was_created_again_is_refused(spark: Any, kafka: Any,
     await kafka.delete_topic(source)
     await kafka.topic(name=source)
     await kafka.produce(source, records)
-    with pytest.raises(ConfigError, match=f"source.topics: {source}: created again since the last run"):
+    with pytest.raises(ConfigError, match=f"source.topics: {source}: recreated since the last run"):
         TopicsRun(spark, config)
 
 
@@ -220,7 +220,7 @@ def test_a_checkpoint_without_a_part_of_itself_is_refused(spark: Any, tmp_path: 
     kept = StepStore(spark, str(tmp_path))
     kept.keep_written(0, {})
     assert StepStore(spark, str(tmp_path)).written_before(1) == {}
-    with pytest.raises(ConfigError, match="offsets would begin anew"):
+    with pytest.raises(ConfigError, match="offsets would restart"):
         StepStore(spark, str(tmp_path)).written_before(2)
 
 
@@ -286,7 +286,7 @@ async def test_ctrl_c_ends_a_continuous_run(
     said = command.log.read_text()
     assert status == 130, said[-3000:]
     for words in (
-        "stopped by SIGINT; the next run goes on behind the last step",
+        "stopped by SIGINT; the next run continues after the last step",
         "68 records read, 60 written in",
     ):
         assert words in said
@@ -299,7 +299,7 @@ def check_spark_is_elsewhere(said: str, folder: Path) -> None:
     """What Spark says itself is in a file below this folder."""
     first, *others = said.splitlines()
     (log,) = folder.glob("relay-spark-*.log")
-    assert first == f"Spark starts; what it says itself is in {log}"
+    assert first == f"starting Spark; its own output is in {log}"
     assert "log4j" in log.read_text()
     assert not [line for line in others if "WARN" in line or "log4j" in line]
 

@@ -337,7 +337,7 @@ def test_what_is_missing_or_not_known_is_refused(tmp_path: Path) -> None:
             with pytest.raises(RecordsGone, match=rf"missing before {folder}/CDC00000{missing}\.json"):
                 in_order(["d/t/8/CDC000001.json", *(f"{folder}/CDC00000{number}.json" for number in numbers)])
     for path in ("d/t/9/CDC000001.csv", "12/449000000000000000/CDC000001.json", "notes.txt"):
-        with pytest.raises(ConfigError, match="is no file of TiCDC's storage sink"):
+        with pytest.raises(ConfigError, match="is not a file of TiCDC's storage sink"):
             place_of(path)
     config = config_for(
         str(tmp_path), str(tmp_path), route={"from": "canal-json"}, source={"topics": ["a", "b"]}

@@ -167,7 +167,9 @@ async def test_the_target_topic_is_the_relays(
     assert TopicsRun(spark, config).run().read == 0
     # With another configuration it would go on in the wrong place.
     other = topics_config(kafka, source, target, tmp_path, route={"to": "ckafka-json"}, schema={"wait": True})
-    with pytest.raises(ConfigError, match=r"route\.to: is not what the checkpoint was made with"):
+    with pytest.raises(
+        ConfigError, match=r"route\.to: differs from the value that the checkpoint was created with"
+    ):
         TopicsRun(spark, other)
     more = [
         msgspec.structs.replace(record, offset=record.offset + len(records))
@@ -304,7 +306,9 @@ async def test_topics_that_are_missing_are_created_as_the_service_does(
     other = topics_config(
         kafka, source, "", tmp_path, target={"topic": f"{source}.other", "create_topics": True}
     )
-    with pytest.raises(ConfigError, match=r"target\.topic: is not what the checkpoint was made with"):
+    with pytest.raises(
+        ConfigError, match=r"target\.topic: differs from the value that the checkpoint was created with"
+    ):
         TopicsRun(spark, other)
     assert not (await admin.look([f"{source}.other"])).found
 
@@ -558,7 +562,7 @@ async def test_a_producer_is_replaced_before_its_numbers_end(
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [("", "the next run does this step again"), ("in", "a new run writes everything again")],
+    [("", "the next run repeats this step"), ("in", "a new run writes everything again")],
 )
 def test_a_missing_acknowledgement_is_reported_with_its_consequence(
     given: str, said: str, monkeypatch: pytest.MonkeyPatch

@@ -99,7 +99,7 @@ _OWN_PAGES: Final = {"same-origin", "none"}
 
 def _too_large() -> web.Response:
     most = f"{MOST_BYTES >> 20} MiB"
-    return json_answer({"error": f"this is more than {most}; `relay translate` takes files of any size"}, 413)
+    return json_answer({"error": f"the input exceeds {most}; `relay translate` takes files of any size"}, 413)
 
 
 def play(request: PlaygroundRequest) -> None:

@@ -56,7 +56,7 @@ def alter_items(cursor: Cursor) -> tuple[Change, ...]:
     while not cursor.at_end():
         changes += _item(cursor)
         if cursor.look() == ")":
-            raise DdlNotUnderstood("a parenthesis is closed that was not opened")
+            raise DdlNotUnderstood("a closing parenthesis without an opening one")
         cursor.accept(",")  # options need no comma between them
     return tuple(_last_rename(changes)) or (OtherChange(DdlKind.ALTER_TABLE_OPTION),)
 

@@ -56,7 +56,7 @@ class _ColumnDefinition:
         while not self.cursor.at_item_end() and self.cursor.look() not in _STOPS:
             word = self.cursor.look()
             if word == "(":
-                raise DdlNotUnderstood("parentheses that no attribute of a column has")
+                raise DdlNotUnderstood("unexpected parentheses after an attribute of a column")
             self.cursor.take()
             if word in _ATTRIBUTES:
                 _ATTRIBUTES[word](self)
@@ -279,7 +279,7 @@ def default_value(cursor: Cursor) -> Default | Bits:
     default = _default(cursor)
     size = default.size if isinstance(default, Bits) else len(default.text or "")
     if size > _LONGEST_DEFAULT:
-        raise DdlNotUnderstood("a default that is longer than any value that can have one")
+        raise DdlNotUnderstood("a default that is too long")
     return default
 
 
@@ -459,7 +459,7 @@ def _foreign_key_columns(cursor: Cursor) -> tuple[str, tuple[str, ...]]:
     cursor.accept("IF", "NOT", "EXISTS")
     name, columns = index_name(cursor), key_columns(cursor)
     if not columns or len(set(columns)) < len(columns):
-        raise DdlNotUnderstood("a foreign key of no columns, or of one twice")
+        raise DdlNotUnderstood("a foreign key without columns, or with a duplicate one")
     return name, columns
 
 
@@ -511,7 +511,7 @@ def key_columns(cursor: Cursor) -> tuple[str, ...] | None:
         else:
             columns.append(cursor.name())
             if len(columns) > _KEY_PARTS:
-                raise DdlNotUnderstood("a key of more columns than any can have")
+                raise DdlNotUnderstood("a key with too many columns")
             is_columns = is_columns and cursor.look() != "WITHOUT"  # p WITHOUT OVERLAPS
         cursor.skip_item()
         if cursor.look() != ")":
@@ -519,5 +519,5 @@ def key_columns(cursor: Cursor) -> tuple[str, ...] | None:
     if is_columns and not columns:
         raise DdlNotUnderstood("a key has no columns")
     if len({name.lower() for name in columns}) < len(columns):
-        raise DdlNotUnderstood("a key names a column twice")
+        raise DdlNotUnderstood("a key has a duplicate column")
     return tuple(columns) if is_columns else None

@@ -102,7 +102,7 @@ def _read(sql: str, most_statements: int, *, backslash_escapes: bool) -> Ddl:
             raise exceeded("ddl", "statement", "statements", "ddl_statements", most_statements)
         statements.append(_statement(cursor))
         if not cursor.at_end():
-            raise DdlNotUnderstood("something is left behind the statement")
+            raise DdlNotUnderstood("unexpected text after the statement")
     if not statements:
         raise DdlNotUnderstood("no statement")
     return Ddl(tuple(kind for statement in statements for kind in kinds_of(statement)), tuple(statements))
@@ -402,7 +402,7 @@ def _rename(cursor: Cursor) -> Statement:
         _skip_rest(cursor)
         return OtherStatement(DdlKind.ADMINISTRATION)
     if not cursor.accept_any("TABLE", "TABLES"):
-        raise DdlNotUnderstood("RENAME of something else than a table")
+        raise DdlNotUnderstood("RENAME of something other than a table")
     cursor.accept("IF", "EXISTS")
     pairs = []
     while True:
@@ -411,7 +411,7 @@ def _rename(cursor: Cursor) -> Statement:
         cursor.expect("TO")
         pairs.append((old, table_name(cursor)))
         if len(pairs) > _RENAMES:
-            raise DdlNotUnderstood("more tables are renamed than anybody renames at once")
+            raise DdlNotUnderstood("too many tables are renamed at once")
         if not cursor.accept(","):
             return RenameTables(tuple(pairs))
 
@@ -441,7 +441,7 @@ def _maintain(cursor: Cursor) -> Statement:
     """Parse `OPTIMIZE TABLE t` and similar statements."""
     cursor.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
     if not cursor.accept_any("TABLE", "TABLES"):
-        raise DdlNotUnderstood("maintenance of something else than a table")
+        raise DdlNotUnderstood("maintenance of something other than a table")
     return OtherStatement(DdlKind.OTHER, _names(cursor))
 
 

@@ -67,7 +67,7 @@ def tokenize(sql: str, *, backslash_escapes: bool) -> list[Token]:
     while match := _TOKEN.match(sql, at):
         kind, start, at = match.lastgroup or "", at, match.end()
         if kind == "endless":
-            raise DdlNotUnderstood("a comment or a quoted name does not end")
+            raise DdlNotUnderstood("an unterminated comment or quoted name")
         if kind == "open":
             depth += 1
         elif kind == "close" and depth:
@@ -83,7 +83,7 @@ def tokenize(sql: str, *, backslash_escapes: bool) -> list[Token]:
         elif kind not in {"blank", "comment", "introducer"}:
             tokens.append(Token(kind, match.group(), start, at))
     if depth:
-        raise DdlNotUnderstood("an executable comment does not end")
+        raise DdlNotUnderstood("an unterminated executable comment")
     return tokens
 
 
@@ -91,7 +91,7 @@ def _string(sql: str, start: int, *, backslash_escapes: bool) -> tuple[str, int]
     quote = sql[start]
     match = _STRINGS[quote, backslash_escapes](sql, start)
     if match is None:
-        raise DdlNotUnderstood("a string does not end")
+        raise DdlNotUnderstood("an unterminated string")
     text = match.group(1)
     if not backslash_escapes:
         return text.replace(quote * 2, quote), match.end()
@@ -201,7 +201,7 @@ class Cursor:
         while depth:
             token = self.take()
             if token.kind == "end":
-                raise DdlNotUnderstood("a parenthesis is not closed")
+                raise DdlNotUnderstood("an unclosed parenthesis")
             if token.kind == "mark":
                 depth += {"(": 1, ")": -1}.get(token.text, 0)
         return self._sql[start : token.start].strip()
