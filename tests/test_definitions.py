@@ -334,11 +334,11 @@ def test_moments(case: Case) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("1754000000", "no commit ts"),
+        ("1754000000", "not a commit ts"),
         ("2026-08-01T12:00:00", "without a zone"),
         ("yesterday", "neither"),
         ("1960-01-01T00:00:00Z", "before 1970"),
-        (str(1 << 63), "no commit ts"),
+        (str(1 << 63), "not a commit ts"),
     ],
 )
 def test_moments_that_are_none(text: str, said: str) -> None:

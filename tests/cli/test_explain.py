@@ -125,7 +125,7 @@ async def test_a_watermark_waits_for_partitions_that_were_not_read(
     ("policy", "words"),
     [
         ("stop", 'decode = "stop" in [errors]: relay stops before this record'),
-        ("skip", 'decode = "skip" in [errors]: relay passes over this record'),
+        ("skip", 'decode = "skip" in [errors]: relay skips this record'),
         ("dead-letter", 'decode = "dead-letter" in [errors]: relay writes this record to DEAD and goes on'),
     ],
 )
@@ -207,13 +207,13 @@ async def test_a_missing_target_is_no_obstacle(route: Route) -> None:
 async def test_a_record_that_is_not_there_is_named_with_what_is(route: Route) -> None:
     assert (
         await explain(route, 0)
-    ).stderr.strip() == f"error: POSITION: {route.source}/0 does not hold 0 yet: it is empty"
+    ).stderr.strip() == f"error: POSITION: {route.source}/0 does not have offset 0 yet: it is empty"
     count = len(await fill(route))
     await route.kafka.delete_before(route.source, 10)
-    for offset, words in ((count, "yet"), (9, "any more")):
+    for offset, words in ((count, f"does not have offset {count} yet"), (9, "no longer has offset 9")):
         result = await explain(route, offset)
         assert result.exit_code == 2
-        assert f"does not hold {offset} {words}: it holds the offsets 10 to {count - 1}" in result.stderr
+        assert f"{words}: it holds the offsets 10 to {count - 1}" in result.stderr
     assert (await explain(route, 10)).exit_code == 0
     result = await route.run("explain", "--partition", "1", "--offset", "0", "--set", "log.level=error")
     assert (result.exit_code, result.stderr.strip()) == (

@@ -81,7 +81,7 @@ def test_a_schema_that_is_refused_stops_the_run_and_says_why(relay: Run) -> None
         ),
         (("--to", "debezium-avro", "--to-registry", "ftp://h"), "--to-registry: is not an address"),
         (("--to", "debezium-avro", "--to-registry", "/"), "--to-registry: / cannot be read: Is a directory"),
-        (("--to", "debezium-avro", "--to-registry", INPUT), "--to-registry: line 1 is no schema"),
+        (("--to", "debezium-avro", "--to-registry", INPUT), "--to-registry: line 1 is not a schema"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_read(

@@ -336,7 +336,7 @@ def doubling(depth: int) -> Any:
         ({"type": "fixed", "name": "F", "size": 1 << 40}, "without a size"),
         ([], "union of nothing"),
         (["null", ["int"]], "union of nothing, or of unions"),
-        (7, "no type"),
+        (7, "not a type"),
     ],
 )
 def test_schemas_that_relay_does_not_read_are_refused(document: Any, reason: str) -> None:
@@ -346,7 +346,7 @@ def test_schemas_that_relay_does_not_read_are_refused(document: Any, reason: str
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '"x'])
 def test_what_is_no_json_is_no_schema(text: str) -> None:
-    with pytest.raises(ValueError, match="no JSON"):
+    with pytest.raises(ValueError, match="not JSON"):
         parse_types(text)
 
 

@@ -88,7 +88,7 @@ def test_an_incompatible_schema_is_explained(url: str) -> None:
     apicurio.configure(url, "strict-value", "BACKWARD")
     registry.id_of("strict-value", schema(ID, OPTIONAL))
     with pytest.raises(
-        SchemaRefused, match=r"field 'b' is new and has no default; its rule is BACKWARD"
+        SchemaRefused, match=r"field 'b' is new and has no default; its compatibility level is BACKWARD"
     ) as raised:
         registry.id_of("strict-value", schema(ID, OPTIONAL, REQUIRED))
     assert "NONE" in str(raised.value)

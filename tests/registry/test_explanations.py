@@ -65,7 +65,7 @@ def test_the_field_and_the_rule_are_said(old: str, new: str, rule: str, said: st
 )
 def test_what_goes_together_is_not_blamed(old: str | None, new: str, rule: str | None) -> None:
     text = explanation(old, new, rule)
-    assert text.startswith("the registry does not report the field; its rule is ")
+    assert text.startswith("the registry does not report the field; its compatibility level is ")
 
 
 def test_many_differences_are_counted() -> None:

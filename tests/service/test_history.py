@@ -386,7 +386,7 @@ async def test_what_is_damaged_while_relay_runs_ends_it(list_log: Any) -> None:
     put(topic, schemas)
     topic.coming = [ConsumerRecord("history", 0, 3, 0, b"orders/0/7", b"something else")]
     async with asyncio.timeout(5):
-        with pytest.raises(TopicUnusable, match="history/0 at 3 is no record"):
+        with pytest.raises(TopicUnusable, match="history/0 at 3 is not a record"):
             await schemas.ready({})
 
 

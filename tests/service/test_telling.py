@@ -56,9 +56,9 @@ async def test_lines_that_were_left_out_are_counted_out_at_the_end(list_log: Any
         "of": "record.dead-lettered",
         "kind": "decode.malformed",
         "lines": 42,
-        "message": "42 more like this were not shown",
+        "message": "42 more lines like this suppressed",
     }
-    assert (one["lines"], one["message"]) == (1, "1 more like this was not shown")
+    assert (one["lines"], one["message"]) == (1, "1 more line like this suppressed")
 
 
 async def test_they_are_counted_out_when_no_more_come(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> None:

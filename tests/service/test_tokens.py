@@ -185,7 +185,7 @@ async def answer_to(body: bytes, status: int = 200, headers: str = "", endpoint:
     ("body", "said"),
     [
         (b'{"access_token":"' + b"x" * 100_000_000 + b'"}', "answers with more than"),
-        (b'{"access_token":"' + b"x" * 200_000 + b'"}', "holds more than"),
+        (b'{"access_token":"' + b"x" * 200_000 + b'"}', "has more than"),
         (b"[" * 200_000, "does not answer with JSON"),
         (b'{"access_token":' * 10_000, "does not answer with JSON"),
         (b'{"access_token":"x","expires_in":' + b"9" * 5000 + b"}", "does not answer with JSON"),

@@ -408,13 +408,13 @@ def test_files_that_spark_would_pass_over_are_named(passed_over: str, spark: Any
     file.write_bytes(b"")
     (tmp_path / "data" / "in.jsonl").write_bytes(b"")
     named = str(file if passed_over.startswith("_") else tmp_path / "data")
-    with pytest.raises(ConfigError, match=f"pass over .*{passed_over}"):
+    with pytest.raises(ConfigError, match=f"ignore .*{passed_over}"):
         read_files(spark, named, InputFormat.JSON_LINES)
 
 
 def test_a_pattern_that_asks_for_hidden_files_is_refused(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "_part-0.jsonl").write_bytes(b"")
-    with pytest.raises(ConfigError, match=r"pass over .*_part-0"):
+    with pytest.raises(ConfigError, match=r"ignore .*_part-0"):
         read_files(spark, f"{tmp_path}/_part*", InputFormat.JSON_LINES)
 
 
