@@ -1,4 +1,4 @@
-"""Choose the engine that fills templates by `RELAY_KERNEL`: the native kernel, the interpreter, or none.
+"""Choose the engine that fills templates by `RELAY_KERNEL`: the native kernel, verified or not, or none.
 
 The kernel is the package `relay-cdc-kernel`, which `pip install ./kernel` in relay's folder builds. No other
 module of relay imports it. With and without an engine relay writes the same bytes.
