@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from edge_cases.support import EdgeCases
-from open_support import Message, cell, framed
-from support import OPEN
-
-from relay import ConsumerRecord, RelayError, Translator
+from open_support import Message, cell
 
 CASES = EdgeCases("open-protocol", "Open Protocol")
 
@@ -25,17 +22,3 @@ BATCH: tuple[Message, ...] = (
         {"u": {"id": cell(3, 9, 11, h=True), "v": cell(16, 129, 193)}},
     ),
 )
-
-
-def error_of(record: ConsumerRecord, *earlier: Message) -> RelayError | None:
-    """What is wrong with a record, decoded and with its rows read; a translator that refused it is as it was."""
-    translator = Translator(OPEN, OPEN)
-    for at, message in enumerate(earlier):
-        translator.translate(framed(message, offset=at))
-    before = translator.events, translator.losses, translator.catalog
-    try:
-        translator.translate(record)
-    except RelayError as error:
-        assert (translator.events, translator.losses, translator.catalog) == before
-        return error
-    return None

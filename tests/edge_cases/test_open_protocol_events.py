@@ -9,31 +9,23 @@ from typing import Any
 import pytest
 from edge_cases.open_protocol import BATCH, CASES
 from open_support import (
-    V1,
     cell,
     change,
-    counted,
     ddl,
     framed,
     raw,
-    read,
     records,
     resolved,
     row,
     schema_change,
-    segment,
     unframed,
-    values,
     written,
 )
-from support import CANAL, OPEN, record, row_message
+from support import OPEN
 
 from relay import (
     ConsumerRecord,
-    DdlKind,
-    Loss,
     Malformed,
-    TableId,
     Translator,
 )
 from relay.codecs.shared.large_messages import LargeMessageCompression, compressed
@@ -41,91 +33,6 @@ from relay.model.errors import MessageTooLarge
 from relay.model.lookups import ClaimCheck
 
 TEXT = 64
-
-
-# ---------------------------------------------------------------- DDL
-
-
-@CASES.covers("D01")
-def test_an_unknown_number_passes() -> None:
-    unknown = ddl("FROBNICATE TABLE t", 200)
-    found = schema_change(unknown)
-    assert (found.kinds, found.wire_kind) == ((), "200")
-    assert values(records(unknown)) == [{"q": "FROBNICATE TABLE t", "t": 200}]
-    assert counted(records(unknown)) == {"ddl-not-understood": 1}
-    (canal,) = Translator(OPEN, CANAL).translate(framed(unknown))
-    assert json.loads(canal.value or b"")["type"] == "QUERY"
-
-
-@CASES.covers("D02")
-def test_an_empty_statement_changes_nothing() -> None:
-    create, rows = ddl("CREATE TABLE t (a INT)"), row({"u": {"a": cell(3, 1)}})
-    assert change(create, ddl("", 3, ts=4), rows).schema == change(create, rows).schema
-    assert schema_change(ddl("", 3)).kinds == (DdlKind.CREATE_TABLE,)
-    assert counted(records(ddl("", 3))) == {"ddl-not-understood": 1}
-
-
-@CASES.covers("D03")
-@pytest.mark.parametrize(
-    "given", ['{"t":3}', '{"q":"x"}', '{"q":"x","t":"x"}', '{"q":null,"t":3}', "[]", "", "{"]
-)
-def test_what_is_no_statement(given: str) -> None:
-    with pytest.raises(Malformed, match="value: not a DDL statement `q` with its number `t`"):
-        read(({"ts": 4, "scm": "d", "tbl": "t", "t": 2}, given))
-
-
-@CASES.covers("D05")
-def test_two_statements_of_one_timestamp_both_count() -> None:
-    create = ddl("CREATE TABLE t (a INT PRIMARY KEY)", ts=2)
-    parts = [
-        ddl(f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`;", 14, tbl=new) for old, new in (("t", "s"), ("s", "r"))
-    ]
-    assert change(create, *parts, row({"u": {"a": cell(3, 1)}}, tbl="r")).schema.primary_key == ("a",)
-    assert [found["q"] for found in values(records(*parts))] == [
-        f"RENAME TABLE `d`.`{one}`;" for one in ("t` TO `d`.`s", "s` TO `d`.`r")
-    ]
-
-
-@CASES.covers("D07")
-def test_a_table_moves_to_another_database() -> None:
-    create = ddl("CREATE TABLE x (a INT PRIMARY KEY)", ts=2, scm="a", tbl="x")
-    rename = ddl("RENAME TABLE `a`.`x` TO `b`.`y`", 14, scm="b", tbl="y")
-    assert schema_change(create, rename).table == TableId("b", "y")
-    assert change(create, rename, row({"u": {"a": cell(3, 1)}}, scm="b", tbl="y")).schema.complete
-    assert not change(create, rename, row({"u": {"a": cell(3, 1)}}, scm="a", tbl="x")).schema.complete
-
-
-@CASES.covers("D08")
-def test_a_row_with_the_statements_timestamp_is_older() -> None:
-    create, alter = (
-        ddl("CREATE TABLE t (a INT)", ts=2),
-        ddl("ALTER TABLE t ADD COLUMN b INT NOT NULL FIRST", 5),
-    )
-    found = change(create, alter, row({"u": {"a": cell(3, 1)}}, ts=4))
-    assert [column.name for column in found.schema.columns] == ["a"]
-    found = change(create, alter, row({"u": {"a": cell(3, 1), "b": cell(3, 1, 1)}}))
-    assert [column.name for column in found.schema.columns] == ["b", "a"]
-
-
-@CASES.covers("D09")
-def test_a_bare_alter_is_a_ttl_that_was_switched_off() -> None:
-    create, bare = ddl("CREATE TABLE t (a INT)", ts=2), ddl("ALTER TABLE `t`", 65)
-    found = schema_change(create, bare)
-    assert (found.kinds, found.wire_kind) == ((DdlKind.ALTER_TABLE_OPTION,), "65")
-    assert (
-        change(create, bare, row({"u": {"a": cell(3, 1)}})).schema
-        == change(create, row({"u": {"a": cell(3, 1)}})).schema
-    )
-    assert values(records(bare)) == [{"q": "ALTER TABLE `t`", "t": 65}]
-
-
-@CASES.covers("D10")
-def test_comments_of_tidb_are_read() -> None:
-    create = ddl(
-        "CREATE TABLE `t` (`a` BIGINT PRIMARY KEY /*T![clustered_index] CLUSTERED */ /*T![auto_rand] AUTO_RANDOM(5) */)"
-    )
-    assert schema_change(create).kinds == (DdlKind.CREATE_TABLE,)
-    assert change(create, row({"u": {"a": cell(8, 1, 11)}})).schema.primary_key == ("a",)
 
 
 # ---------------------------------------------------------------- large messages
@@ -242,12 +149,6 @@ def test_the_object_must_hold_the_same_event(inside: bytes, reason: str) -> None
 # ---------------------------------------------------------------- encoder
 
 
-@CASES.covers("E01")
-def test_the_seventeenth_row_begins_a_message() -> None:
-    batch = framed(*[row({"u": {"a": cell(3, at)}}) for at in range(17)])
-    assert [len(message) for message in written([batch], {"max-batch-size": "16"})] == [16, 1]
-
-
 @CASES.covers("E02")
 def test_a_row_fits_up_to_the_last_byte() -> None:
     ((key, given),) = written([framed(row(INSERT))])[0]
@@ -261,13 +162,6 @@ def test_a_row_fits_up_to_the_last_byte() -> None:
         assert [len(message) for message in written([framed(row(INSERT), row(INSERT))], options)] == rows
 
 
-@CASES.covers("E03")
-def test_a_watermark_has_eight_zero_bytes() -> None:
-    (out,) = Translator(OPEN, OPEN).translate(framed(resolved(7)))
-    assert out.value == bytes(8)
-    assert out.key == V1 + segment('{"ts":7,"t":3}')
-
-
 @CASES.covers("E04")
 def test_what_is_written_is_read_by_the_strict_rules_of_the_java_example() -> None:
     mixed = (*BATCH, ddl("DROP TABLE t", 4), resolved(9))
@@ -275,15 +169,6 @@ def test_what_is_written_is_read_by_the_strict_rules_of_the_java_example() -> No
     assert [json.loads(key)["t"] for key, _ in (*batch, *statement, *mark)] == [1, 1, 1, 2, 3]
     found = Translator(OPEN, OPEN).inspect(framed(*batch, *statement, *mark))
     assert found == Translator(OPEN, OPEN).inspect(framed(*mixed))
-
-
-@CASES.covers("E07")
-def test_an_update_whose_old_row_nobody_knows() -> None:
-    update = record(row_message({"a": "int"}, {"a": "1"}, op="UPDATE", old=None, table="t"))
-    assert values([update], source=CANAL) == [{"u": {"a": cell(3, 1)}}]
-    translator = Translator(CANAL, OPEN)
-    translator.translate(update)
-    assert translator.losses[Loss.BEFORE_MISSING] == 1
 
 
 @CASES.covers("E08")

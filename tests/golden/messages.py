@@ -1,4 +1,7 @@
-"""The lines of golden files: record files in which keys and values may be JSON objects and defaults are left out."""
+"""The lines of golden files: record files in which keys and values may be JSON objects and defaults are left out.
+
+The events of a message of Open Protocol are `"frames": [[key, value], …]` in place of `key` and `value`.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,12 @@ from relay import ConsumerRecord, ProducerRecord, RowChange, SchemaChange, Trans
 from relay.cli.inspect import event_object, exact
 from relay.io.record_lines import format_record, parse_record
 from relay.model.records import SOURCE_HEADER
+from relay.text.redaction import to_json
 
 DEFAULTS = {"topic": "topic", "partition": 0, "timestamp": 1_700_000_000_456, "headers": [], "key": None}
-_MEMBERS = {*DEFAULTS, "offset", "value"}
+_MEMBERS = {*DEFAULTS, "offset", "value", "frames"}
+#: The version at the beginning of keys of Open Protocol.
+_V1 = (1).to_bytes(8, "big")
 
 
 class Line(NamedTuple):
@@ -36,13 +42,46 @@ def parse_lines(text: str) -> Iterator[Line]:
 
 def _record(line: str, offset: int) -> ConsumerRecord:
     members = msgspec.json.decode(line, type=dict[str, msgspec.Raw]) if line.startswith("{") else {}
-    if "value" not in members or not members.keys() <= _MEMBERS:
+    if not members.keys() & {"value", "frames"} or not members.keys() <= _MEMBERS:
         members = {"value": msgspec.Raw(orjson.dumps(line))}
+    if "frames" in members:
+        frames = msgspec.json.decode(members.pop("frames"), type=list[tuple[msgspec.Raw, msgspec.Raw]])
+        key, value = (b"".join(map(_segment, each)) for each in zip(*frames, strict=True))
+        parts = {"key": {"base64": _V1 + key}, "value": {"base64": value}}
+        return parse_record(msgspec.json.encode({**DEFAULTS, "offset": offset, **members, **parts}))
     for name in ("key", "value"):
         part = bytes(members.get(name, b""))
         if part.startswith((b"{", b"[")) and not part.startswith(b'{"base64"'):
             members[name] = msgspec.Raw(orjson.dumps(part.decode()))
     return parse_record(msgspec.json.encode({**DEFAULTS, "offset": offset, **members}))
+
+
+def _segment(part: msgspec.Raw) -> bytes:
+    """Return a key or value with its length in front."""
+    data = msgspec.json.decode(part, type=str).encode() if bytes(part).startswith(b'"') else bytes(part)
+    return len(data).to_bytes(8, "big") + data
+
+
+def _frames_of(record: ProducerRecord) -> str | None:
+    """Return the events of a message of Open Protocol; None for another message."""
+    try:
+        keys, values = (
+            list(_segments((record.key or b"").removeprefix(_V1))),
+            list(_segments(record.value or b"")),
+        )
+        pairs = [f"[{key},{value}]" for key, value in zip(keys, values, strict=True)]
+    except ValueError:
+        return None
+    return f"[{','.join(pairs)}]" if (record.key or b"").startswith(_V1) and pairs else None
+
+
+def _segments(data: bytes) -> Iterator[str]:
+    while data:
+        size = int.from_bytes(data[:8], "big")
+        if len(data) < 8 + size:
+            raise ValueError
+        yield _text_of(data[8 : 8 + size].decode())
+        data = data[8 + size :]
 
 
 def format_line(produced: ProducerRecord, source: ConsumerRecord) -> str:
@@ -51,7 +90,10 @@ def format_line(produced: ProducerRecord, source: ConsumerRecord) -> str:
     members["headers"] = [header for header in members["headers"] if header[0] != SOURCE_HEADER]
     usual = {"topic": source.topic, "partition": source.partition, "timestamp": source.timestamp_ms}
     differing = [name for name, each in ({**DEFAULTS, **usual}).items() if members[name] != each]
-    parts = [f'"{name}":{_text_of(members[name])}' for name in differing]
+    frames = _frames_of(produced)
+    parts = [f'"{name}":{_text_of(members[name])}' for name in differing if name != "key" or frames is None]
+    if frames is not None:
+        return "{" + ",".join([*parts, f'"frames":{frames}']) + "}"
     text = _text_of(members["value"])
     return text if text[0] in "{[" and not parts else "{" + ",".join([*parts, f'"value":{text}']) + "}"
 
@@ -75,6 +117,4 @@ def event_lines(translator: Translator, record: ConsumerRecord, *, rows: bool = 
         del found["position"]
         if isinstance(event, RowChange) and event.transaction is not None:
             found["transaction"] = msgspec.structs.asdict(event.transaction)
-        yield orjson.dumps(
-            {key: each for key, each in found.items() if each not in (None, [])}, exact
-        ).decode()
+        yield to_json({key: each for key, each in found.items() if each not in (None, [])}, exact).decode()
