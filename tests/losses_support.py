@@ -53,7 +53,7 @@ from relay.model.events import (
     Watermark,
 )
 from relay.mysql.charsets import charset_of
-from relay.mysql.ddl.drops import drop_words
+from relay.mysql.ddl.drops import drop_keywords
 from relay.mysql.types import DISPLAY_WIDTHS, INTEGER_BITS, quoted_table
 
 
@@ -648,7 +648,7 @@ EXCUSES: Final = (
         lambda d: (
             d.where == "ddl.ddl"
             and d.found
-            in {f"{drop_words(d.given)} {name}" for name in (d.event.table, quoted_table(d.event.table))}
+            in {f"{drop_keywords(d.given)} {name}" for name in (d.event.table, quoted_table(d.event.table))}
         ),
         ("mysql/canal-json/10_ddl", "debezium-json", "default"),
     ),

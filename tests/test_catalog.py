@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.catalog import HISTORY_LIMIT, Catalog, DdlMessage, define, learn
+from relay.catalog import HISTORY_LIMIT, Catalog, DdlMessage, apply_bootstrap, apply_ddl
 from relay.model.events import (
     Bootstrap,
     Column,
@@ -48,7 +48,7 @@ class Stream:
     ) -> SchemaChange:
         position = ts(at) if isinstance(at, int) else at
         message = DdlMessage(sql, TableId(database, table), "QUERY", SOURCE, position, 7, restored)
-        self.catalog, change = learn(self.catalog, message)
+        self.catalog, change = apply_ddl(self.catalog, message)
         return change
 
     def columns(self, table: str, at: Position | int, *, database: str = "d") -> str | None:
@@ -735,10 +735,10 @@ def test_a_bootstrap_is_a_definition_as_of_its_position(stream: Stream) -> None:
     schema = stream.catalog.table(TableId("d", "t"), ts(11))
     assert schema is not None
     more = msgspec.structs.replace(schema, columns=(*schema.columns, Column("b", ColumnType("int"))))
-    known = define(stream.catalog, Bootstrap(more, SOURCE, 7), ts(20))
+    known = apply_bootstrap(stream.catalog, Bootstrap(more, SOURCE, 7), ts(20))
     assert known.table(TableId("d", "t"), ts(20)) == schema
     assert known.table(TableId("d", "t"), ts(21)) == more
-    assert define(known, Bootstrap(more, SOURCE, 7), ts(20)) is known
+    assert apply_bootstrap(known, Bootstrap(more, SOURCE, 7), ts(20)) is known
 
 
 def test_what_has_changed_is_found(stream: Stream) -> None:

@@ -16,12 +16,12 @@ from relay.catalog import Catalog
 from relay.catalog.definitions import (
     BEFORE_ALL,
     Definition,
+    apply_definition,
     as_of,
     definition_in,
     definition_record,
     is_definition,
     schema_of,
-    teach_definition,
     undefined,
 )
 from relay.core.selection import chosen_tables
@@ -355,14 +355,14 @@ def at(commit_ts: int | None, time_ns: int = 0) -> Position:
 
 
 def test_a_definition_without_a_moment_stands_before_everything() -> None:
-    catalog = teach_definition(Catalog(), definition())
+    catalog = apply_definition(Catalog(), definition())
     for position in (at(1), at(None), at(None, -5)):
         assert shape(catalog.table(ORDERS, position))[0] == ["id", "state"]
 
 
 def test_a_definition_holds_from_its_moment_on() -> None:
     moment = 1000 << 18
-    catalog = teach_definition(Catalog(), definition(commit_ts=moment))
+    catalog = apply_definition(Catalog(), definition(commit_ts=moment))
     assert catalog.table(ORDERS, at(moment)) is None
     assert catalog.table(ORDERS, at(moment + 1)) is not None
     assert catalog.table(ORDERS, at(None, 1_000_000_000)) is None
@@ -421,7 +421,7 @@ def test_a_record_that_holds_no_definition_is_refused() -> None:
 
 
 def test_tables_that_are_chosen_by_name_and_not_known() -> None:
-    catalog = teach_definition(Catalog(), definition())
+    catalog = apply_definition(Catalog(), definition())
     chosen = chosen_tables(["shop.orders", "shop.o*", "shop.items", "crm.*"], [])
     assert undefined(catalog, chosen) == ["shop.items", "crm.*"]
     assert undefined(catalog, None) == []

@@ -1,8 +1,8 @@
 """The schema catalog: maps each table and position to the definition that the table had there.
 
-A `Catalog` is an immutable value. `learn` applies a DDL statement from the stream and returns a new catalog;
-it raises only LimitExceeded. Each table has a history of versions, newest first, each with the position of
-the statement that created it. A row uses the newest version whose statement strictly precedes it.
+A `Catalog` is an immutable value. `apply_ddl` applies a DDL statement from the stream and returns a new
+catalog; it raises only LimitExceeded. Each table has a history of versions, newest first, each with the
+position of the statement that created it. A row uses the newest version whose statement strictly precedes it.
 
 A version keeps the effect of its statement, too. A statement that arrives late (from another partition or
 topic) is therefore inserted in position order, and the versions after it are derived again. A repeated
@@ -12,7 +12,7 @@ rather than wrong.
 """
 
 from relay.catalog.catalog import HISTORY_LIMIT, Catalog, EffectiveSchema
-from relay.catalog.learning import DdlMessage, define, learn, left_by
+from relay.catalog.learning import DdlMessage, apply_bootstrap, apply_ddl, left_by
 from relay.catalog.versions import Unknown
 from relay.catalog.writer import DdlBudget
 
@@ -23,7 +23,7 @@ __all__ = [
     "DdlMessage",
     "EffectiveSchema",
     "Unknown",
-    "define",
-    "learn",
+    "apply_bootstrap",
+    "apply_ddl",
     "left_by",
 ]

@@ -41,8 +41,8 @@ def apply(writer: Writer, statement: Statement, names: Names) -> bool:
         case CreateTable() | CreateTableAs() | CreateTableLike():
             _apply_create(writer, statement, names)
         case DropTables(tables):
-            writer.drop(dict.fromkeys(names(table) for table in tables if not names.is_doubtful(table)))
-            _doubt(writer, tables, names)
+            writer.drop(dict.fromkeys(names(table) for table in tables if not names.is_ambiguous(table)))
+            _add_ambiguous(writer, tables, names)
         case AlterTable():
             return _apply_alter(writer, statement, names)
         case RenameTables(pairs):
@@ -59,12 +59,14 @@ def apply(writer: Writer, statement: Statement, names: Names) -> bool:
     return True
 
 
-def _doubt(writer: Writer, tables: Iterable[TableName], names: Names, *, is_made: bool = False) -> None:
+def _add_ambiguous(
+    writer: Writer, tables: Iterable[TableName], names: Names, *, is_made: bool = False
+) -> None:
     """Forget the definitions of all tables that ambiguous names may mean.
 
     `is_made`: mark tables that did not exist as unknown, too.
     """
-    for table in dict.fromkeys(filter(names.is_doubtful, tables)):
+    for table in dict.fromkeys(filter(names.is_ambiguous, tables)):
         for possible in names.possible(table):
             if is_made or writer.has(possible):
                 writer.record(possible, Define(None, why=Unknown.AMBIGUOUS))
@@ -75,15 +77,15 @@ def _apply_create(
 ) -> None:
     if_absent = statement.if_not_exists
     table = names.created(statement)
-    if names.is_doubtful(statement.table, is_new=not if_absent):
-        _doubt(writer, (statement.table,), names, is_made=True)
+    if names.is_ambiguous(statement.table, is_new=not if_absent):
+        _add_ambiguous(writer, (statement.table,), names, is_made=True)
     elif isinstance(statement, CreateTable):
         defaults = writer.defaults_of(table.database)
         changes = _with_defaults(statement.changes, defaults)
         writer.record(table, Define(define_table(table, changes, *defaults), if_absent))
     elif isinstance(statement, CreateTableAs):
         writer.record(table, Define(None, if_absent, Unknown.QUERY))
-    elif names.is_doubtful(statement.like):
+    elif names.is_ambiguous(statement.like):
         writer.record(table, Define(None, if_absent, Unknown.AMBIGUOUS))
     else:
         writer.copy(names(statement.like), table, if_absent=if_absent)
@@ -135,8 +137,8 @@ def _apply_other(writer: Writer, statement: OtherStatement, names: Names) -> Non
     is_made = statement.kind is DdlKind.CREATE_VIEW
     columns = [Column(name, ColumnType("unspecified"), nullable=True) for name in statement.columns or ()]
     for name in dict.fromkeys(statement.tables):
-        if names.is_doubtful(name):
-            _doubt(writer, (name,), names, is_made=is_made)
+        if names.is_ambiguous(name):
+            _add_ambiguous(writer, (name,), names, is_made=is_made)
         elif is_made:
             view = TableSchema(names(name), tuple(columns), is_view=True)
             writer.record(view.id, Define(view))
@@ -149,29 +151,29 @@ def _apply_alter(writer: Writer, statement: AlterTable, names: Names) -> bool:
     if statement.if_exists and writer.is_gone(names(table)):
         return True
     shaping = tuple(each for each in statement.changes if not isinstance(each, (OtherChange, RenameTo)))
-    if shaping and not names.is_doubtful(table):
+    if shaping and not names.is_ambiguous(table):
         defaults = writer.defaults_of(names(table).database)
         writer.record(names(table), Alter(_with_defaults(shaping, defaults)))
     elif shaping:
-        _doubt(writer, (table,), names)
+        _add_ambiguous(writer, (table,), names)
     renames = [each for each in statement.changes if isinstance(each, RenameTo)]
     return all(_move(writer, table, each.new, names) for each in renames)
 
 
 def _move(writer: Writer, old: TableName, new: TableName, names: Names) -> bool:
     """Rename a table, like `Writer.move`. If either name is ambiguous, the new definition is unknown."""
-    if not names.is_doubtful(old) and not names.is_doubtful(new, is_new=True):
+    if not names.is_ambiguous(old) and not names.is_ambiguous(new, is_new=True):
         source, target = names(old), names.new(new)
         if not writer.move(source, target):
             return False
         writer.drop(each for each in names.replaced(target) if each != source)
         return True
-    if names.is_doubtful(old):
-        _doubt(writer, (old,), names)
+    if names.is_ambiguous(old):
+        _add_ambiguous(writer, (old,), names)
     else:
         writer.drop((names(old),))
-    if names.is_doubtful(new, is_new=True):
-        _doubt(writer, (new,), names, is_made=True)
+    if names.is_ambiguous(new, is_new=True):
+        _add_ambiguous(writer, (new,), names, is_made=True)
     else:
         writer.record(names.new(new), Define(None, why=Unknown.AMBIGUOUS))
     return True

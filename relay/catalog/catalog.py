@@ -134,7 +134,7 @@ class Catalog(msgspec.Struct, frozen=True):
         history = history_of(self, id)
         return (history[0].at, history[0].schema) if history else (None, None)
 
-    def standing(self, id: TableId, at: Position) -> EffectiveSchema:
+    def effective_schema(self, id: TableId, at: Position) -> EffectiveSchema:
         """Return the definition for a row at this position, and the positions of later statements."""
         later: list[Position] = []
         for version in history_of(self, id):

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from relay.catalog import Catalog, DdlMessage, define, learn
+from relay.catalog import Catalog, DdlMessage, apply_bootstrap, apply_ddl
 from relay.model.errors import Malformed
 from relay.model.events import TSO_LOGICAL_BITS, Bootstrap, Position, Source, TableId, TableSchema
 from relay.model.limits import Limits
@@ -90,13 +90,13 @@ def schema_of(definition: Definition, limits: Limits) -> TableSchema | None:
     return catalog.newest(definition.table)[1]
 
 
-def teach_definition(catalog: Catalog, definition: Definition) -> Catalog:
+def apply_definition(catalog: Catalog, definition: Definition) -> Catalog:
     """Apply a definition; return the same catalog if its schema is unknown. Raises LimitExceeded."""
     schema = schema_of(definition, catalog.limits)
     if schema is None:
         return catalog
     at = position_of(definition)
-    return define(catalog, Bootstrap(schema, Source("", at.event_time_ns), at.event_time_ns), at)
+    return apply_bootstrap(catalog, Bootstrap(schema, Source("", at.event_time_ns), at.event_time_ns), at)
 
 
 def definition_record(definition: Definition) -> ConsumerRecord:
@@ -141,4 +141,4 @@ def learn_statement(catalog: Catalog, database: str, ddl: str, number: int) -> C
     """Apply a statement at a position after those with lower numbers."""
     at = Position(None, 0, "", 0, number)
     message = DdlMessage(ddl, TableId(database, ""), "", Source("", 0), at, 0)
-    return learn(catalog, message)[0]
+    return apply_ddl(catalog, message)[0]

@@ -54,7 +54,7 @@ class DdlMessage(msgspec.Struct, frozen=True):
     gone: tuple[TableId, ...] = ()
 
 
-def learn(
+def apply_ddl(
     catalog: Catalog, message: DdlMessage, budget: DdlBudget | None = None
 ) -> tuple[Catalog, SchemaChange]:
     """Apply a DDL statement as of its position; return the catalog after it and its event.
@@ -223,7 +223,7 @@ def _possibly_named(message: DdlMessage, known: Catalog) -> set[TableId]:
     return found
 
 
-def define(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
+def apply_bootstrap(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
     """Apply a definition that came without a statement, as of its position; return the new catalog."""
     table = bootstrap.schema.id
     writer = Writer(catalog, at, _identity("", table, at), DdlBudget(catalog.limits))

@@ -49,7 +49,7 @@ class Names:
     def _exists(self, table: TableId) -> bool:
         return self._known.has(table, self._at)
 
-    def is_doubtful(self, name: TableName, *, is_new: bool = False) -> bool:
+    def is_ambiguous(self, name: TableName, *, is_new: bool = False) -> bool:
         """Return whether this name is ambiguous: it may belong to several databases or, for MySQL, to a table
         that is known in another letter case. Letter case does not make the name of a new table ambiguous.
         """

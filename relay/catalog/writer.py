@@ -54,7 +54,7 @@ class DdlBudget:
 
 #: Columns and column changes kept per table, across all versions, for each version that the catalog's limit
 #: allows. Each takes a few hundred bytes.
-_PARTS_A_VERSION: Final = 256
+_PARTS_PER_VERSION: Final = 256
 
 
 class Writer:
@@ -195,7 +195,7 @@ class Writer:
             if isinstance(version.effect, CopiedTo):
                 copies.append((version.effect.target, version.identity))
         tables = self._histories.get(table.database, NO_TABLES)
-        kept = _newest_parts(older[: self._before.limit], self._before.limit * _PARTS_A_VERSION)
+        kept = _newest_parts(older[: self._before.limit], self._before.limit * _PARTS_PER_VERSION)
         if table.table not in tables:
             self._spell(table)
         self._histories = self._histories.with_one(table.database, tables.with_one(table.table, kept))

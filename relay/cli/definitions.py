@@ -11,9 +11,9 @@ from relay.catalog import Catalog
 from relay.catalog.definitions import (
     BEFORE_ALL,
     Definition,
+    apply_definition,
     as_of,
     definition_record,
-    teach_definition,
     undefined,
 )
 from relay.cli.arguments import STANDARD
@@ -34,7 +34,7 @@ from relay.model.errors import ConfigError, Problem
 from relay.model.events import TableId
 from relay.model.records import ProducerRecord, RecordPosition
 from relay.service.commands.history_admin import ensure_topic, write
-from relay.service.loop.history import history_record, source_records, teach
+from relay.service.loop.history import apply_records, history_record, source_records
 
 _PASSWORD: Final = "RELAY_DATABASE_PASSWORD"  # noqa: S105 - the name of a variable
 _NOW: Final = "now"
@@ -100,10 +100,12 @@ def import_definitions(request: ImportRequest) -> int:
             asyncio.run(write(config, new, progress))
     translator = translator_with_schema_dumps(config)
     replaced = {each.key for each in new}
-    teach(translator, source_records(each for each in known if each.key not in replaced), resolver_of(config))
+    apply_records(
+        translator, source_records(each for each in known if each.key not in replaced), resolver_of(config)
+    )
     catalog = translator.catalog
     for each in found.definitions:
-        catalog = teach_definition(catalog, each)
+        catalog = apply_definition(catalog, each)
     _warn(config, catalog, found.definitions)
     if not request.quiet:
         say(_summary(found, new, sum(each.key in kept for each in new)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.catalog.definitions import BEFORE_ALL, as_of, teach_definition
+from relay.catalog.definitions import BEFORE_ALL, apply_definition, as_of
 from relay.cli.exits import say_warning
 from relay.cli.option_names import USUAL
 from relay.cli.requests.options import DumpOptions
@@ -34,7 +34,7 @@ def apply_schema_dumps(dumps: DumpOptions, translator: Translator, *, quiet: boo
         limits=translator.catalog.limits,
     )
     for definition in dumped.definitions:
-        translator.catalog = teach_definition(translator.catalog, definition)
+        translator.catalog = apply_definition(translator.catalog, definition)
     if not quiet:
         for problem in dumped.problems[:MOST_NAMES]:
             say_warning(problem)

@@ -37,7 +37,7 @@ from relay.model.events import Position, TableId, TableSchema
 from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, ProducerRecord, RecordPosition
 from relay.service.commands.history_admin import ensure_topic, members, read_kept, write
-from relay.service.loop.history import Unreadable, entries_of, history_record, source_records, teach
+from relay.service.loop.history import Unreadable, apply_records, entries_of, history_record, source_records
 from relay.text.redaction import printable, to_json
 
 FAILED = 2
@@ -96,7 +96,7 @@ def show(request: ShowHistoryRequest) -> None:
     records, unreadable = entries_of(read_history_kept(config, quiet=request.quiet))
     _name_unreadable(unreadable)
     translator = translator_with_schema_dumps(config)
-    failed = teach(translator, records, resolver_of(config))
+    failed = apply_records(translator, records, resolver_of(config))
     known = _known_tables(translator.catalog)
     chosen = known if table is None else _named(table, known)
     if as_json:
@@ -260,7 +260,7 @@ def _changing(
     values = {each.key: each.value for each in known}
     translator = translator_with_schema_dumps(config)
     resolver = resolver_of(config)
-    teach(translator, source_records(known), resolver)
+    apply_records(translator, source_records(known), resolver)
     found = _Found()
     for given in reader:
         record = (

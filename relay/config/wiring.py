@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from relay.catalog import Catalog
-from relay.catalog.definitions import as_of, teach_definition
+from relay.catalog.definitions import apply_definition, as_of
 from relay.config.choices import Watermarks
 from relay.config.config import Config, partitioning
 from relay.core.error_policies import ErrorPolicies
@@ -79,7 +79,7 @@ def load_schema_dumps(config: Config, catalog: Catalog) -> Bootstrapped:
         limits=catalog.limits,
     )
     for definition in dumped.definitions:
-        catalog = teach_definition(catalog, definition)
+        catalog = apply_definition(catalog, definition)
     return Bootstrapped(catalog, len(dumped.definitions), dumped.files, dumped.problems)
 
 

@@ -72,7 +72,7 @@ class Joiner(Generic[Tag]):
             return [*self._closed(place), (record, tag)]
         size = len(record.key or b"") + len(record.value or b"")
         message, closed = self._open.get(place), []
-        if message is None or not self._takes(message, record, origin, rows, size):
+        if message is None or not self._fits(message, record, origin, rows, size):
             closed = self._closed(place)
             headers = record.headers[:-1]
             self._open[place] = _OpenMessage([record], tag, origin, origin.offset, headers, rows, size)
@@ -87,7 +87,7 @@ class Joiner(Generic[Tag]):
         """Return the remaining incomplete records. No further record may be added."""
         return [found for place in list(self._open) for found in self._closed(place)]
 
-    def _takes(
+    def _fits(
         self, message: _OpenMessage[Tag], record: ProducerRecord, origin: _SourceMark, rows: int, size: int
     ) -> bool:
         most, first = self._joining.most_rows, message.first

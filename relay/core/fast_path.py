@@ -263,7 +263,7 @@ class FastPath(_RowPath):
         slow = self._slow_path(record)
         if is_short and fitted < len(parts) <= self._most_rows and line.catalog is catalog:
             key, value = parts[fitted]
-            self._teach(msgspec.structs.replace(record, key=key, value=value))
+            self._apply_part(msgspec.structs.replace(record, key=key, value=value))
         return slow
 
     def _in_place(
@@ -339,7 +339,7 @@ class FastPath(_RowPath):
         headers = max([len(record.headers) for record in out], default=0)
         return sum(map(size_bytes, out)) + len(out) * overhead_bytes(headers) > self._most_output
 
-    def _teach(self, part: ConsumerRecord) -> None:
+    def _apply_part(self, part: ConsumerRecord) -> None:
         """Derive a template from a part of a record, if it fits none and one is due.
 
         The record has already taken the slow path.

@@ -46,7 +46,7 @@ from relay.model.records import (
     ProducerRecord,
     check_types,
 )
-from relay.routing import Group, Places, Router, SeenTopics, Spread, WatermarkGate
+from relay.routing import Destinations, Group, RoutedEvents, Router, TopicsInUse, WatermarkGate
 from relay.routing.partitioning import ByKey
 
 
@@ -55,7 +55,7 @@ class State(NamedTuple):
 
     catalog: Catalog
     gate: WatermarkGate | None
-    seen: SeenTopics = SeenTopics()
+    seen: TopicsInUse = TopicsInUse()
 
 
 class PartitionPath(msgspec.Struct, frozen=True):
@@ -67,13 +67,15 @@ class PartitionPath(msgspec.Struct, frozen=True):
     topic: str
     partition: int
     target: str
-    places: tuple[tuple[str, int]]
+    destinations: tuple[tuple[str, int]]
     header_prefix: bytes
 
 
 #: The translation of a record: its decoded events, the events to write, the losses of omitted events, the
 #: catalog after it, the router's new state if it changes, and the target's records.
-_Translated = tuple[list[Event], list[Event], Sequence[Loss], Catalog, Spread | None, list[ProducerRecord]]
+_Translated = tuple[
+    list[Event], list[Event], Sequence[Loss], Catalog, RoutedEvents | None, list[ProducerRecord]
+]
 #: Called with the translation of a record: its events, its messages, and the losses.
 Learn = Callable[[list[Event], list[ProducerRecord], list[Loss]], None]
 
@@ -112,7 +114,7 @@ class Pipeline:
         self._own_headers = route.own_headers
         self.catalog = Catalog(limits=answers.limits)
         self.gate = WatermarkGate() if router.spreads else None
-        self.seen = SeenTopics()
+        self.seen = TopicsInUse()
         #: Number of resets of `seen`. Without a reset it only grows, and conclusions from it remain valid.
         self.seen_version = 0
         #: Topics whose statements were omitted as copies of those in partition 0.
@@ -179,7 +181,7 @@ class Pipeline:
         # These functions are attributes; Python 3.11 calls them faster through a local variable.
         prepare, moves = self._prepare, self._moves
         left_out: Sequence[Loss] = ()
-        spread: Spread | None = None
+        spread: RoutedEvents | None = None
         decoded, catalog = self._decoded_within_limits(record, losses)
         events = decoded
         if self._selection is not None:
@@ -190,7 +192,7 @@ class Pipeline:
         if path is None or record.partition != path.partition or record.topic != path.topic:
             path = self._path = self.path_of(record)
         # Everything stays in its partition: the same result as `_spread`, without its cost.
-        groups: Sequence[Group] = ((path.places, events),)
+        groups: Sequence[Group] = ((path.destinations, events),)
         if moves is not None and moves(events):
             groups, events, spread = self._grouped(events, record, catalog, losses)
         if record.timestamp_ms >= TIME_END_MS:
@@ -266,7 +268,7 @@ class Pipeline:
 
     def _grouped(
         self, events: list[Event], record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
-    ) -> tuple[Sequence[Group], list[Event], Spread | None]:
+    ) -> tuple[Sequence[Group], list[Event], RoutedEvents | None]:
         """Return the destinations of the events, the events to write, and the router's new state, if any."""
         if self.gate is None and len(events) == 1:
             topic = self.router.topic_of_row(events[0], record, self.seen)
@@ -277,13 +279,13 @@ class Pipeline:
 
     def _spread(
         self, events: list[Event], record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
-    ) -> Spread:
+    ) -> RoutedEvents:
         """Return the destinations of the events, the events to write, and the router's state after them."""
         spread = self.router.spread(events, record, catalog, self.gate, self.seen)
         if spread.copies:
             losses += [Loss.DDL_COPIES] * spread.copies
         for event in spread.unrouted:
-            losses.append(_HOMELESS.get(type(event), Loss.NO_TOPIC))
+            losses.append(_UNROUTED.get(type(event), Loss.NO_TOPIC))
         return spread
 
     # ------------------------------------------------------------ encoding
@@ -301,13 +303,15 @@ class Pipeline:
         out: list[ProducerRecord] = []
         # A record's set of topics may differ when it is translated again, so each topic has separate numbers.
         numbers: Counter[str] | None = None
-        for at, (places, group) in enumerate(groups):
+        for at, (destinations, group) in enumerate(groups):
             if for_topic is not None:
-                encode = for_topic(_topic_of(places, record))
+                encode = for_topic(_topic_of(destinations, record))
                 # Losses are counted once, even if there are copies for other topics.
                 counted = [] if at and group is groups[at - 1][1] else losses
             for payload in encode(group, record, counted):
-                for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
+                for topic, partition in (
+                    destinations.of(payload.key) if type(destinations) is ByKey else destinations
+                ):
                     index = len(out)
                     if index:
                         remaining = self._remaining_after(payload, out, remaining)
@@ -410,7 +414,7 @@ _JSON_STARTS: Final = frozenset((b"{", b"[", b"\xef", b""))
 _MOST_PATHS: Final = 10_000
 #: The losses of events about no table if every table has a separate topic. Statements and watermarks are not
 #: included: if they have no topic, they have no reader.
-_HOMELESS: Final[Mapping[type[Event], Loss]] = {
+_UNROUTED: Final[Mapping[type[Event], Loss]] = {
     kind: UNSUPPORTED_EVENT_LOSSES[kind] for kind in (TransactionMark, Heartbeat)
 }
 #: Memory of a record in addition to its key and value, and of each of its headers, whose texts are shared.
@@ -433,11 +437,11 @@ def size_bytes(written: EncodedRecord | ProducerRecord) -> int:
     return size
 
 
-def _topic_of(places: Places, record: ConsumerRecord) -> str:
+def _topic_of(destinations: Destinations, record: ConsumerRecord) -> str:
     """Return the single topic of a group's destinations."""
-    if type(places) is ByKey:
-        return places.topic
-    for topic, _ in places:
+    if type(destinations) is ByKey:
+        return destinations.topic
+    for topic, _ in destinations:
         return topic
     return record.topic
 
@@ -445,12 +449,16 @@ def _topic_of(places: Places, record: ConsumerRecord) -> str:
 def _by_topic(groups: Iterable[Group]) -> list[Group]:
     """Split groups so that each has a single topic; the copies for several topics share the same events."""
     found: list[Group] = []
-    for places, events in groups:
-        if type(places) is ByKey or len(places) < 2 or len({topic for topic, _ in places}) < 2:
-            found.append((places, events))
+    for destinations, events in groups:
+        if (
+            type(destinations) is ByKey
+            or len(destinations) < 2
+            or len({topic for topic, _ in destinations}) < 2
+        ):
+            found.append((destinations, events))
             continue
         by_topic: dict[str, list[tuple[str, int]]] = {}
-        for place in places:
+        for place in destinations:
             by_topic.setdefault(place[0], []).append(place)
         found += [(in_topic, events) for in_topic in by_topic.values()]
     return found

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from relay.catalog import Catalog, Unknown
-from relay.catalog.definitions import definition_in, is_definition, teach_definition
+from relay.catalog.definitions import apply_definition, definition_in, is_definition
 from relay.codecs import encoder_of
 from relay.codecs.given_options import OptionValue, option_texts
 from relay.codecs.losses import Loss
@@ -129,7 +129,7 @@ class Translator:
         """
         if is_definition(record):
             definition = definition_in(record)
-            self.catalog = teach_definition(self.catalog, definition)
+            self.catalog = apply_definition(self.catalog, definition)
             return (definition.table,)
         events, self.catalog = self._line.decoded(record, [])
         return _tables_in(events)

@@ -1,9 +1,9 @@
 """Names of the functions that read and write values, so that a template can describe a conversion as data.
 
-A codec marks each function that it selects for a column with the conversion's name and parameters (`native`);
-`conversion_of` returns them. The kernel and `reference_engine.conversions` implement the conversions by name.
-An implementation returns the same results as the marked function. It may refuse more values, but never
-accepts more. A function without a name prevents templates.
+A codec marks each function that it selects for a column with the conversion's name and parameters
+(`kernel_name`); `conversion_of` returns them. The kernel and `reference_engine.conversions` implement the
+conversions by name. An implementation returns the same results as the marked function. It may refuse more
+values, but never accepts more. A function without a name prevents templates.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BUILTINS: Final[dict[object, Conversion]] = {
 }
 
 
-def native(*conversion: str | int | bytes | tuple[str, ...] | None) -> Callable[[F], F]:
+def kernel_name(*conversion: str | int | bytes | tuple[str, ...] | None) -> Callable[[F], F]:
     """Return a decorator that marks a function with the name and parameters of its conversion."""
 
     def mark(function: F) -> F:
@@ -49,17 +49,17 @@ def native(*conversion: str | int | bytes | tuple[str, ...] | None) -> Callable[
     return mark
 
 
-def taking_more(usual: object) -> Callable[[F], F]:
+def taking_more(extended: object) -> Callable[[F], F]:
     """Return a decorator for a function that agrees with another one on all its values, and accepts more."""
 
     def mark(function: F) -> F:
-        function.usual = usual  # type: ignore[attr-defined]  # functions have attributes
+        function.extended = extended  # type: ignore[attr-defined]  # functions have attributes
         return function
 
     return mark
 
 
-def usual_of(function: object) -> Any:  # noqa: ANN401 - any function
+def extended_function(function: object) -> Any:  # noqa: ANN401 - any function
     """Return the function that this one extends (`taking_more`); None if there is none."""
     return getattr(function, "usual", None)
 
@@ -67,7 +67,7 @@ def usual_of(function: object) -> Any:  # noqa: ANN401 - any function
 def named_after(function: F, other: object, *parameters: int | None) -> F:
     """Mark a function with the name of another one and these parameters, if the other has a name."""
     conversion = conversion_of(other)
-    return function if conversion is None else native(conversion[0], *parameters)(function)
+    return function if conversion is None else kernel_name(conversion[0], *parameters)(function)
 
 
 class ConversionLoss(NamedTuple):
@@ -76,14 +76,14 @@ class ConversionLoss(NamedTuple):
     """
 
     write: Conversion
-    word: str
+    kind: str
 
 
-def losing(word: str, *conversion: str | int | bytes) -> Callable[[F], F]:
+def lossy_conversion(kind: str, *conversion: str | int | bytes) -> Callable[[F], F]:
     """Return a decorator that marks a write with its conversion of values that lose something."""
 
     def mark(write: F) -> F:
-        write.loss = ConversionLoss(conversion, word)  # type: ignore[attr-defined]  # functions have attributes
+        write.loss = ConversionLoss(conversion, kind)  # type: ignore[attr-defined]  # functions have attributes
         return write
 
     return mark
@@ -96,7 +96,7 @@ def loss_of(write: object) -> ConversionLoss | None:
 
 def conversion_of(function: object) -> Conversion | None:
     """Return the name and parameters of a function's conversion; None if it has no name."""
-    found: Conversion | None = getattr(function, "native", None)
+    found: Conversion | None = getattr(function, "kernel_name", None)
     return _builtin(function) if found is None else found
 
 

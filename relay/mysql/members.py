@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from relay.model.events import ColumnType
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 
 F = TypeVar("F", bound=Callable[[Any], str])
 
@@ -31,11 +31,11 @@ def label_reader(column_type: ColumnType, *, has_escapes: bool = False) -> Calla
     if column_type.base == "enum":
         indexes = {label: at + 1 for label, at in places.items()}
         read_enum = functools.partial(_read_enum, indexes, has_escapes)
-        return native("enum-label", members, int(has_escapes))(read_enum)
+        return kernel_name("enum-label", members, int(has_escapes))(read_enum)
     bits = {label: 1 << at for label, at in places.items()}
     if has_escapes:
         bits |= {_escaped(label): bit for label, bit in bits.items() if _escaped(label) not in bits}
-    return native("set-labels", members, int(has_escapes))(functools.partial(_read_set, bits))
+    return kernel_name("set-labels", members, int(has_escapes))(functools.partial(_read_set, bits))
 
 
 def _escaped(label: str) -> str:
@@ -101,8 +101,8 @@ def write_label(write: F, column_type: ColumnType) -> F:
     """
     members = column_type.members
     if members is None:
-        return native("label")(write)
-    return native("enum-label" if column_type.base == "enum" else "set-labels", members)(write)
+        return kernel_name("label")(write)
+    return kernel_name("enum-label" if column_type.base == "enum" else "set-labels", members)(write)
 
 
 def label_writer(

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 
 _DECIMAL_DIGITS: Final = 100
 _FLOAT32: Final = struct.Struct(">f")
@@ -29,7 +29,7 @@ _LEAST_NORMAL: Final = 2.0**-126
 BEYOND_FLOAT: Final = 2.0**128 - 2.0**103
 
 
-@native("int")
+@kernel_name("int")
 def read_int(text: str) -> int:
     """Parse a base-10 integer. Raises ValueError."""
     try:
@@ -49,7 +49,7 @@ def checked_int(text: str) -> str:
 _PLAIN_INTEGER: Final = re.compile(r"-?[1-9][0-9]{0,18}|0").fullmatch
 
 
-@native("decimal")
+@kernel_name("decimal")
 def read_decimal(text: str) -> Decimal:
     """Parse a DECIMAL with its scale. Raises ValueError."""
     try:
@@ -126,14 +126,14 @@ def decimal_shortcut(read: object, write: object) -> Callable[[str], str] | None
     return None
 
 
-@native("decimal")
+@kernel_name("decimal")
 def decimal_text(value: Decimal) -> str:
     """Format a DECIMAL without exponent and with exactly the value's scale."""
     text = str(value)
     return format(value, "f") if "E" in text else text
 
 
-@native("double-text")
+@kernel_name("double-text")
 def read_double(text: str) -> float:
     """Parse a DOUBLE in any notation. Raises ValueError.
 
@@ -152,7 +152,7 @@ def read_double(text: str) -> float:
 _INFINITIES: Final = frozenset({"Infinity", "-Infinity"})
 
 
-@native("float-text")
+@kernel_name("float-text")
 def read_float(text: str) -> float:
     """Parse a FLOAT; 32-bit numbers with 64-bit digits (TiCDC before v6.1.6) get their shortest digits."""
     value = read_double(text)
@@ -229,7 +229,7 @@ def float_converter(read: Callable[[str], float], write: Callable[[float], str])
     return convert
 
 
-@native("go-float")
+@kernel_name("go-float")
 def go_text(value: float) -> str:
     """Format in Go's shortest positional notation: `10000000000`, `0.0000001`, `-0`.
 
@@ -278,8 +278,8 @@ def _java_notation(nearest: dict[str, str]) -> Callable[[float], str]:
 
 
 #: Formats a DOUBLE in Java's notation.
-java_text: Final = native("java-double")(_java_notation(_JAVA_DOUBLES))
-_java_float_text: Final = native("java-float")(_java_notation(_JAVA_FLOATS))
+java_text: Final = kernel_name("java-double")(_java_notation(_JAVA_DOUBLES))
+_java_float_text: Final = kernel_name("java-float")(_java_notation(_JAVA_FLOATS))
 
 
 def float_writer(write: Callable[[float], str]) -> Callable[[float], str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final
 
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
 _DATETIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?", re.ASCII).fullmatch
@@ -23,7 +23,7 @@ _EPOCH_SECONDS: Final = re.compile(r"(\d{1,11})(\.\d{1,6})?", re.ASCII).fullmatc
 _OFFSET: Final = re.compile(r"(.+?) ?(?:Z|([+-])(\d\d):?(\d\d))", re.ASCII).fullmatch
 
 
-@native("date")
+@kernel_name("date")
 def read_date(text: str) -> str:
     """Validate a DATE. Raises ValueError."""
     if _DATE(text) is None:
@@ -31,7 +31,7 @@ def read_date(text: str) -> str:
     return text
 
 
-@native("datetime")
+@kernel_name("datetime")
 def read_datetime(text: str) -> str:
     """Validate a DATETIME, or a TIMESTAMP that is in UTC. Raises ValueError."""
     if _DATETIME(text) is None:
@@ -39,7 +39,7 @@ def read_datetime(text: str) -> str:
     return text
 
 
-@native("time")
+@kernel_name("time")
 def read_time(text: str) -> str:
     """Validate a TIME. Raises ValueError."""
     if _TIME(text) is None:

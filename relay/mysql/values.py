@@ -21,7 +21,7 @@ import msgspec
 
 from relay.model.events import ColumnType, Value
 from relay.mysql import numbers, temporal
-from relay.mysql.conversion_names import conversion_of, in_two_steps, named_after, native
+from relay.mysql.conversion_names import conversion_of, in_two_steps, kernel_name, named_after
 from relay.mysql.members import label_reader, label_writer
 from relay.mysql.types import BINARIES, FLOATS, INTEGERS
 
@@ -72,7 +72,7 @@ def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
         return numbers.read_int
     if base == "decimal" and column_type.scale is not None:
         read_scaled = functools.partial(numbers.read_scaled_decimal, column_type.scale)
-        return native("scaled-decimal", column_type.scale)(read_scaled)
+        return kernel_name("scaled-decimal", column_type.scale)(read_scaled)
     if base in BINARIES:
         return _bytes_reader(column_type, style.read_binary or read_bytes)
     if base in {"enum", "set"}:
@@ -80,10 +80,10 @@ def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
     if style.is_iso and base in {"datetime", "timestamp"}:
         read = reader(column_type, msgspec.structs.replace(style, is_iso=False))
         read_iso = functools.partial(_read_iso, read)
-        return native("iso-datetime")(read_iso) if conversion_of(read) == ("datetime",) else read_iso
+        return kernel_name("iso-datetime")(read_iso) if conversion_of(read) == ("datetime",) else read_iso
     if base == "timestamp":
         read_timestamp = functools.partial(temporal.read_timestamp, style.zone)
-        return native("datetime")(read_timestamp) if style.zone is UTC else read_timestamp
+        return kernel_name("datetime")(read_timestamp) if style.zone is UTC else read_timestamp
     if base == "json":
         return _read_json if style.is_loose else None
     return _READS.get(base)
@@ -114,7 +114,7 @@ _READS: Final[dict[str, Read]] = {
 }
 
 
-@native("latin1")
+@kernel_name("latin1")
 def read_bytes(text: str) -> bytes:
     """Parse binary text in which each character is a byte (ISO 8859-1). Raises ValueError."""
     try:
@@ -124,7 +124,7 @@ def read_bytes(text: str) -> bytes:
         raise ValueError(reason) from None
 
 
-@native("hex")
+@kernel_name("hex")
 def read_hex(text: str) -> bytes:
     """Parse binary text in hex, optionally with a leading `0x`. Raises ValueError."""
     digits = text[2:] if text[:2] in {"0x", "0X"} else text
@@ -149,7 +149,7 @@ def _read_padded(read: Callable[[str], bytes], length: int, text: str) -> bytes:
     return read(text).ljust(length, b"\0")
 
 
-@native("json-or-null")
+@kernel_name("json-or-null")
 def _read_json(text: str) -> str:
     """Return a JSON text; `null` for an empty one.
 
@@ -162,7 +162,7 @@ def _read_json(text: str) -> str:
 def _member_reader(read_labels: Callable[[str], int] | None, style: TextStyle) -> Read:
     if read_labels is not None and style.has_labels:
         return read_labels
-    return native("int")(functools.partial(_read_members, read_labels))
+    return kernel_name("int")(functools.partial(_read_members, read_labels))
 
 
 def _read_members(read_labels: Callable[[str], int] | None, text: str) -> Value:
@@ -180,7 +180,7 @@ def writer(column_type: ColumnType, style: TextStyle) -> Write | None:
     base = column_type.base
     if base == "year":
         zero = style.zero_year
-        return str if zero == "0" else native("year", zero)(functools.partial(_year_text, zero))
+        return str if zero == "0" else kernel_name("year", zero)(functools.partial(_year_text, zero))
     if base in {"enum", "set"} and style.has_labels:
         return label_writer(column_type, style.unlabeled)
     if base in INTEGERS or base in {"bit", "enum", "set"}:
@@ -219,10 +219,10 @@ def _temporal_writer(base: str, style: TextStyle) -> Write | None:
     if style.is_iso and base != "date":
         is_utc = write is None
         write = functools.partial(_iso_text, write)
-        write = native("iso")(write) if is_utc else write
+        write = kernel_name("iso")(write) if is_utc else write
     if style.has_null_dates:
         dated = functools.partial(_dated_text, write, style.unmoved)
-        write = native("calendar")(dated) if write is None else named_after(dated, write, 1)
+        write = kernel_name("calendar")(dated) if write is None else named_after(dated, write, 1)
     return write
 
 
@@ -249,12 +249,12 @@ def _year_text(zero: str, value: int) -> str:
     return str(value) if value else zero
 
 
-@native("latin1")
+@kernel_name("latin1")
 def _bytes_text(value: bytes) -> str:
     return value.decode("latin-1")
 
 
-@native("latin1-stripped")
+@kernel_name("latin1-stripped")
 def _stripped_bytes_text(value: bytes) -> str:
     return value.rstrip(b"\0").decode("latin-1")
 
@@ -277,7 +277,7 @@ def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> 
         return _stripped_text
     if column_type.base == "year":
         zero = target.zero_year
-        return native("year-text", zero)(functools.partial(converted_year, zero))
+        return kernel_name("year-text", zero)(functools.partial(converted_year, zero))
     if read is None or write is None:
         return cast("Write | None", read or write)
     return in_two_steps(_both(read, write), read, write)

@@ -14,17 +14,17 @@ statement, in partition 0, or a copy in every partition. Of a source's copies on
 counts; the others are written only if every partition keeps its own.
 """
 
-from relay.routing.router import Group, Places, Router, SeenTopics, Spread
+from relay.routing.router import Destinations, Group, RoutedEvents, Router, TopicsInUse
 from relay.routing.rules import TopicRule, partitions_by_name, routing_problems, templates_of
 from relay.routing.watermarks import WatermarkGate
 
 __all__ = [
+    "Destinations",
     "Group",
-    "Places",
+    "RoutedEvents",
     "Router",
-    "SeenTopics",
-    "Spread",
     "TopicRule",
+    "TopicsInUse",
     "WatermarkGate",
     "partitions_by_name",
     "routing_problems",

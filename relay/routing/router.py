@@ -18,34 +18,34 @@ from relay.model.records import ConsumerRecord
 from relay.model.table_globs import tables_of
 from relay.mysql.ddl.parts import parts
 from relay.routing.partitioning import ByKey, Partitioning, key_hash, table_hash
-from relay.routing.rules import TopicRule, Way, ways_of
+from relay.routing.rules import TopicRule, TopicRoute, topic_routes
 from relay.routing.topic_names import TOPIC, unusable
 from relay.routing.watermarks import WatermarkGate
 
 #: Topics and partitions; with `ByKey`, a record's partition is known after it is encoded.
-Places = Sequence[tuple[str, int]] | ByKey
+Destinations = Sequence[tuple[str, int]] | ByKey
 #: Events in order, and the destinations of each of their messages.
-Group = tuple[Places, Sequence[Event]]
+Group = tuple[Destinations, Sequence[Event]]
 
 
 class _TablePath(msgspec.Struct, frozen=True):
     """The destinations of a table's events from one source topic.
 
-    places: Destinations of all its rows; None if they differ per row.
+    destinations: Destinations of all its rows; None if they differ per row.
     mark: Key made of the source and target topic.
     owner: Identifies the table among tables with the same topic.
     rivals: Tables that would have the same topic.
     """
 
     topic: str
-    way: Way
-    places: Places | None
+    route: TopicRoute
+    destinations: Destinations | None
     mark: str
     owner: tuple[str, ...]
     rivals: tuple[TableId, ...]
 
 
-class SeenTopics(msgspec.Struct, frozen=True):
+class TopicsInUse(msgspec.Struct, frozen=True):
     """Topics in use that only rows have shown, not the catalog. A value, like the catalog.
 
     tables: One table without a definition for each source topic and target topic.
@@ -57,7 +57,7 @@ class SeenTopics(msgspec.Struct, frozen=True):
     owners: Layered[tuple[tuple[str, ...], TableId]] = msgspec.field(default_factory=Layered)
 
 
-class Spread(NamedTuple):
+class RoutedEvents(NamedTuple):
     """The destinations of a record's events.
 
     groups: Groups of events in order, with their destinations.
@@ -70,7 +70,7 @@ class Spread(NamedTuple):
     groups: Sequence[Group]
     written: list[Event]
     gate: WatermarkGate | None
-    seen: SeenTopics
+    seen: TopicsInUse
     copies: int
     unrouted: Sequence[Event]
 
@@ -104,7 +104,7 @@ class Router:
         reserved: frozenset[str] = frozenset(),
         selects: Callable[[TableId], bool] | None = None,
     ) -> None:
-        self._rest, *self._rules = ways_of(topic, partitions, partition_by, rules)
+        self._rest, *self._rules = topic_routes(topic, partitions, partition_by, rules)
         self._reads_ddl_everywhere = reads_ddl_everywhere
         self._writes_ddl_everywhere = writes_ddl_everywhere
         self._reserved, self._selects = reserved, selects
@@ -113,20 +113,20 @@ class Router:
         self._paths: dict[tuple[str, TableId], _TablePath] = {}
         self._keys: dict[TableId, tuple[str, ...]] = {}
         ways = (self._rest, *self._rules)
-        self._widths = {way.width for way in ways}
+        self._widths = {route.width for route in ways}
         #: Number of partitions over which a topic's rows are distributed, if it differs between topics.
         self._partitions: dict[str, int] = {}
         #: Whether rows of some tables are repartitioned, and of all tables.
-        self.spreads = any(way.partitions is not None for way in ways)
-        self._spreads_all = all(way.partitions is not None for way in ways)
+        self.spreads = any(route.partitions is not None for route in ways)
+        self._spreads_all = all(route.partitions is not None for route in ways)
         #: Whether partitions may depend on the key that the target format gives a row.
-        self.goes_by_key = any(way.by is Partitioning.KEY and not way.key for way in ways)
+        self.goes_by_key = any(route.by is Partitioning.KEY and not route.key for route in ways)
         #: Whether rules choose the columns of keys.
-        self.chooses_keys = any(way.key for way in ways)
+        self.chooses_keys = any(route.key for route in ways)
         #: Whether all tables of a source topic share one topic.
         self.is_one_topic = not self._rules and not self._rest.topic.is_by_table
-        self._has_owners = any(way.topic.is_ambiguous for way in ways) or (
-            len(ways) > 1 and any(way.topic.is_by_table for way in ways)
+        self._has_owners = any(route.topic.is_ambiguous for route in ways) or (
+            len(ways) > 1 and any(route.topic.is_by_table for route in ways)
         )
 
     @property
@@ -180,10 +180,10 @@ class Router:
         if found is None:
             if len(self._keys) >= _MOST_PATHS:
                 self._keys.clear()
-            found = self._keys[table] = self._way(table).key
+            found = self._keys[table] = self._route_of(table).key
         return found
 
-    def topic_of_row(self, event: Event, record: ConsumerRecord, seen: SeenTopics) -> str | None:
+    def topic_of_row(self, event: Event, record: ConsumerRecord, seen: TopicsInUse) -> str | None:
         """Return the topic of a record's only event without calling `spread`; None if `spread` must decide.
 
         The shortcut applies if the event is a row of a table that had one before, and there is nothing to
@@ -206,10 +206,10 @@ class Router:
         record: ConsumerRecord,
         catalog: Catalog,
         gate: WatermarkGate | None,
-        seen: SeenTopics,
-    ) -> Spread:
+        seen: TopicsInUse,
+    ) -> RoutedEvents:
         """Select the destinations of all events of a record. Raises UnusableTopicName."""
-        out = _Spreading(record, catalog, gate if gate is None else gate.meeting(record), seen)
+        out = _RoutingState(record, catalog, gate if gate is None else gate.meeting(record), seen)
         for event in events:
             if isinstance(event, RowChange):
                 self._row(event, out)
@@ -219,17 +219,17 @@ class Router:
                 self._watermark(event, out)
             elif isinstance(event, Bootstrap):
                 path = self._path(record.topic, event.schema.id)
-                if self._takes(path.way, record):
-                    out.add(event, self._of_ddl(path.topic, path.way, record))
+                if self._accepts(path.route, record):
+                    out.add(event, self._of_ddl(path.topic, path.route, record))
                 else:
                     out.copies += 1
             elif self._rest.topic.is_by_table:
                 out.unrouted.append(event)
             else:
                 out.add(event, _everywhere(self.topic_of(record.topic), self._rest, record))
-        return Spread(out.groups, out.written, out.gate, out.seen, out.copies, out.unrouted)
+        return RoutedEvents(out.groups, out.written, out.gate, out.seen, out.copies, out.unrouted)
 
-    def _row(self, change: RowChange, out: _Spreading) -> None:
+    def _row(self, change: RowChange, out: _RoutingState) -> None:
         record, table = out.record, change.table
         path = self._paths.get((record.topic, table)) or self._path(record.topic, table)
         if path.rivals:
@@ -239,25 +239,25 @@ class Router:
         if not change.schema.complete and path.mark not in out.seen.tables:
             tables = out.seen.tables.with_one(path.mark, (record.topic, table))
             out.seen = msgspec.structs.replace(out.seen, tables=tables)
-        places = path.places
-        if places is None:
-            if path.way.partitions is None:
-                places = ((path.topic, record.partition),)
+        destinations = path.destinations
+        if destinations is None:
+            if path.route.partitions is None:
+                destinations = ((path.topic, record.partition),)
             else:
-                places = ((path.topic, key_hash(change) % path.way.partitions),)
-        out.add(change, places)
+                destinations = ((path.topic, key_hash(change) % path.route.partitions),)
+        out.add(change, destinations)
 
-    def _statement(self, change: SchemaChange, out: _Spreading) -> None:
-        record, found = out.record, dict[str, Way]()
+    def _statement(self, change: SchemaChange, out: _RoutingState) -> None:
+        record, found = out.record, dict[str, TopicRoute]()
         tables: defaultdict[str, list[TableId]] = defaultdict(list)
         for table in tables_of(change):
             if not table.table:
                 found |= self._in_use(change, out, table.database)
             elif self._selects is None or self._selects(table):
                 path = self._path(record.topic, table)
-                found[path.topic] = path.way
+                found[path.topic] = path.route
                 tables[path.topic].append(table)
-        taken = {topic: way for topic, way in found.items() if self._takes(way, record)}
+        taken = {topic: route for topic, route in found.items() if self._accepts(route, record)}
         separate: list[SchemaChange] = []
         if len(taken) > 1 and tables.keys() == found.keys():
             separate = parts(change, [tables[topic] for topic in taken])
@@ -269,33 +269,33 @@ class Router:
             out.written.append(change)
         elif taken:
             out.add(change, [place for item in taken.items() for place in self._of_ddl(*item, record)])
-        elif found or not self._takes(self._rest, record):
+        elif found or not self._accepts(self._rest, record):
             out.copies += 1
         else:
             out.unrouted.append(change)
 
-    def _takes(self, way: Way, record: ConsumerRecord) -> bool:
+    def _accepts(self, route: TopicRoute, record: ConsumerRecord) -> bool:
         """Return whether a statement in this partition is written, not only its copy in partition 0."""
-        has_copies_itself = way.partitions is None and self._writes_ddl_everywhere
+        has_copies_itself = route.partitions is None and self._writes_ddl_everywhere
         return not record.partition or not self._reads_ddl_everywhere or has_copies_itself
 
-    def _of_ddl(self, topic: str, way: Way, record: ConsumerRecord) -> list[tuple[str, int]]:
+    def _of_ddl(self, topic: str, route: TopicRoute, record: ConsumerRecord) -> list[tuple[str, int]]:
         """Return the destinations of a statement in one topic."""
-        if way.width is not None:
-            return [(topic, at) for at in (range(way.width) if self._writes_ddl_everywhere else (0,))]
+        if route.width is not None:
+            return [(topic, at) for at in (range(route.width) if self._writes_ddl_everywhere else (0,))]
         if self._reads_ddl_everywhere or not self._writes_ddl_everywhere:
             return [(topic, record.partition)]
-        fed = self._all_fed if TOPIC not in way.topic.fields else self._fed.get(record.topic, ())
+        fed = self._all_fed if TOPIC not in route.topic.fields else self._fed.get(record.topic, ())
         return [(topic, at) for at in (fed if record.partition in fed else (*fed, record.partition))]
 
-    def _watermark(self, mark: Watermark, out: _Spreading) -> None:
+    def _watermark(self, mark: Watermark, out: _RoutingState) -> None:
         """Write a watermark: the original if partitions are kept, the lowest if rows are distributed."""
         passed = None
         if out.gate is not None:
             passed, out.gate = out.gate.after(mark, out.record)
         topics = self._in_use(mark, out)
-        kept = [(topic, out.record.partition) for topic, way in topics.items() if way.partitions is None]
-        spread = [(topic, at) for topic, way in topics.items() for at in range(way.width or 0)]
+        kept = [(topic, out.record.partition) for topic, route in topics.items() if route.partitions is None]
+        spread = [(topic, at) for topic, route in topics.items() for at in range(route.width or 0)]
         if kept:
             out.add(mark, kept)
         if spread and passed is not None:
@@ -303,9 +303,9 @@ class Router:
         if not topics:
             out.unrouted.append(mark)
 
-    def _in_use(self, event: SchemaChange | Watermark, out: _Spreading, database: str = "") -> dict[str, Way]:
+    def _in_use(self, event: SchemaChange | Watermark, out: _RoutingState, database: str = "") -> dict[str, TopicRoute]:
         """Return the topics in use before an event, with their rules. `database`: its database; "": all."""
-        record, found = out.record, dict[str, Way]()
+        record, found = out.record, dict[str, TopicRoute]()
         if not self._rest.topic.is_by_table:
             found[self.topic_of(record.topic)] = self._rest
             if not self._rules:
@@ -317,7 +317,7 @@ class Router:
                 continue
             with suppress(UnusableTopicName):
                 path = self._paths.get((record.topic, table)) or self._path(record.topic, table)
-                found[path.topic] = path.way
+                found[path.topic] = path.route
         return found
 
     def _path(self, topic: str, table: TableId) -> _TablePath:
@@ -328,64 +328,64 @@ class Router:
             if len(self._paths) >= _MOST_PATHS:
                 self._paths.clear()
             self._paths[topic, table] = found
-            if found.way.width is not None and len(self._widths) > 1:
-                self._partitions[found.topic] = found.way.width
+            if found.route.width is not None and len(self._widths) > 1:
+                self._partitions[found.topic] = found.route.width
         return found
 
     def _new_path(self, topic: str, table: TableId) -> _TablePath:
-        way = self._way(table)
-        name = way.topic.name(topic, table) if way.topic.is_by_table else way.topic.of_topic(topic)
-        if way.topic.is_by_table and name in self._reserved:
+        route = self._route_of(table)
+        name = route.topic.name(topic, table) if route.topic.is_by_table else route.topic.of_topic(topic)
+        if route.topic.is_by_table and name in self._reserved:
             raise unusable(table, f"would be {name}, which relay uses for itself or reads")
-        rivals = way.topic.rivals(topic, table) if way.topic.is_ambiguous else ()
-        owner = way.topic.text, *way.topic.named(topic, table)
+        rivals = route.topic.rivals(topic, table) if route.topic.is_ambiguous else ()
+        owner = route.topic.text, *route.topic.named(topic, table)
         return _TablePath(
             topic=name,
-            way=way,
-            places=_row_places(name, way, table),
+            route=route,
+            destinations=_row_destinations(name, route, table),
             mark=f"{topic}\0{name}",
             owner=owner,
-            rivals=tuple(rival for rival in rivals if self._way(rival) == way),
+            rivals=tuple(rival for rival in rivals if self._route_of(rival) == route),
         )
 
-    def _way(self, table: TableId) -> Way:
-        matching = (way for way in self._rules if way.match is not None and way.match.matches(table))
+    def _route_of(self, table: TableId) -> TopicRoute:
+        matching = (route for route in self._rules if route.match is not None and route.match.matches(table))
         return next(matching, self._rest)
 
 
-class _Spreading:
-    """The routing of a record's events in progress: the members of `Spread` so far."""
+class _RoutingState:
+    """The routing of a record's events in progress: the members of `RoutedEvents` so far."""
 
     __slots__ = ("catalog", "copies", "gate", "groups", "record", "seen", "unrouted", "written")
 
     def __init__(
-        self, record: ConsumerRecord, catalog: Catalog, gate: WatermarkGate | None, seen: SeenTopics
+        self, record: ConsumerRecord, catalog: Catalog, gate: WatermarkGate | None, seen: TopicsInUse
     ) -> None:
         self.record, self.catalog, self.gate, self.seen = record, catalog, gate, seen
-        self.groups: list[tuple[Places, list[Event]]] = []
+        self.groups: list[tuple[Destinations, list[Event]]] = []
         self.written: list[Event] = []
         self.unrouted: list[Event] = []
         self.copies = 0
 
-    def add(self, event: Event, places: Places) -> None:
+    def add(self, event: Event, destinations: Destinations) -> None:
         """Write an event, grouped with the events before it if they have the same destinations."""
         self.written.append(event)
-        self.add_part(event, places)
+        self.add_part(event, destinations)
 
-    def add_part(self, event: Event, places: Places) -> None:
+    def add_part(self, event: Event, destinations: Destinations) -> None:
         """Like `add`, for an event that is only part of the written one."""
-        if self.groups and self.groups[-1][0] == places:
+        if self.groups and self.groups[-1][0] == destinations:
             self.groups[-1][1].append(event)
         else:
-            self.groups.append((places, [event]))
+            self.groups.append((destinations, [event]))
 
 
-def _row_places(topic: str, way: Way, table: TableId) -> Places | None:
+def _row_destinations(topic: str, route: TopicRoute, table: TableId) -> Destinations | None:
     """Return the destinations of all rows of a table; None if each row has its own."""
-    if way.by is Partitioning.TABLE:
-        return ((topic, table_hash(table) % (way.partitions or 1)),)
-    if way.by is Partitioning.KEY:
-        count = way.partitions or 1
+    if route.by is Partitioning.TABLE:
+        return ((topic, table_hash(table) % (route.partitions or 1)),)
+    if route.by is Partitioning.KEY:
+        count = route.partitions or 1
         return ByKey(topic, count, table_hash(table) % count)
     return None
 
@@ -397,11 +397,11 @@ def _has_statement(events: Sequence[Event]) -> bool:
     return False
 
 
-def _everywhere(topic: str, way: Way, record: ConsumerRecord) -> Places:
+def _everywhere(topic: str, route: TopicRoute, record: ConsumerRecord) -> Destinations:
     """Return the destinations of an event that concerns all rows of a topic."""
-    if way.width is None:
+    if route.width is None:
         return ((topic, record.partition),)
-    return [(topic, at) for at in range(way.width)]
+    return [(topic, at) for at in range(route.width)]
 
 
 def _check_rivals(table: TableId, path: _TablePath, catalog: Catalog, at: Position) -> None:
@@ -411,7 +411,7 @@ def _check_rivals(table: TableId, path: _TablePath, catalog: Catalog, at: Positi
             raise unusable(table, f"would be {path.topic}, which is also that of table {rival}")
 
 
-def _owned(seen: SeenTopics, table: TableId, path: _TablePath) -> SeenTopics:
+def _owned(seen: TopicsInUse, table: TableId, path: _TablePath) -> TopicsInUse:
     """Record the table of a topic. Raises UnusableTopicName if it is another table's."""
     first = seen.owners.get(path.topic)
     if first is None:

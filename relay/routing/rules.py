@@ -27,7 +27,7 @@ class TopicRule(NamedTuple):
     key: tuple[str, ...] = ()
 
 
-class Way(msgspec.Struct, frozen=True):
+class TopicRoute(msgspec.Struct, frozen=True):
     """A parsed rule. `partitions` None keeps the source's partitions.
 
     key: Columns of keys; () leaves the key to the target's options.
@@ -47,7 +47,7 @@ def routing_problems(
 ) -> list[Problem]:
     """Return the problems in a route's topics and partitions, with the configuration keys."""
     try:
-        ways_of(topic, partitions, partition_by, rules)
+        topic_routes(topic, partitions, partition_by, rules)
     except ConfigError as error:
         return error.problems
     return []
@@ -57,7 +57,7 @@ def templates_of(
     topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
 ) -> list[tuple[TopicTemplate, int | None]]:
     """Return all templates, each with its number of partitions (None: the source's). Raises ConfigError."""
-    return [(way.topic, way.width) for way in ways_of(topic, partitions, partition_by, rules)]
+    return [(route.topic, route.width) for route in topic_routes(topic, partitions, partition_by, rules)]
 
 
 def partitions_by_name(
@@ -73,48 +73,48 @@ def partitions_by_name(
 
     If the name does not determine the rule of its tables, the result is the largest number.
     """
-    rest, *others = ways_of(topic, partitions, partition_by, rules)
+    rest, *others = topic_routes(topic, partitions, partition_by, rules)
     widths: list[int] = []
-    for way in (*others, rest):
-        names = way.topic.names_in(name, sources) if way.topic.is_by_table else None
-        is_known = names is not None and None not in names and not way.topic.is_ambiguous
-        if names is None or (way.match is not None and is_known and not way.match.may_match(*names)):
+    for route in (*others, rest):
+        names = route.topic.names_in(name, sources) if route.topic.is_by_table else None
+        is_known = names is not None and None not in names and not route.topic.is_ambiguous
+        if names is None or (route.match is not None and is_known and not route.match.may_match(*names)):
             continue
-        widths.append(way.width or 0)
+        widths.append(route.width or 0)
         if is_known:
             break
     return max(widths, default=0) or None
 
 
-def ways_of(
+def topic_routes(
     topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
-) -> tuple[Way, ...]:
+) -> tuple[TopicRoute, ...]:
     """Parse the rules; the defaults for all other tables come first. Raises ConfigError with all problems."""
     problems: list[Problem] = []
-    rest = _way(TopicRule("", topic, partitions, partition_by), None, "target", problems)
-    found = [_way(rule, rest, f"target.topics.{at}", problems) for at, rule in enumerate(rules)]
+    rest = _route(TopicRule("", topic, partitions, partition_by), None, "target", problems)
+    found = [_route(rule, rest, f"target.topics.{at}", problems) for at, rule in enumerate(rules)]
     if not problems:
         problems = list(_mixed(rest, found))
     if problems:
         raise ConfigError(problems)
     ways = rest, *found
-    return tuple(msgspec.structs.replace(way, width=_width(way, ways)) for way in ways)
+    return tuple(msgspec.structs.replace(route, width=_width(route, ways)) for route in ways)
 
 
-def _share_topics(one: Way, other: Way) -> bool:
+def _share_topics(one: TopicRoute, other: TopicRoute) -> bool:
     """Return whether tables of both rules may share a topic: the templates are equal and lack part of the
     table's full name.
     """
     return one.topic == other.topic and not one.topic.fields >= {DATABASE, TABLE}
 
 
-def _width(way: Way, ways: Iterable[Way]) -> int | None:
+def _width(route: TopicRoute, ways: Iterable[TopicRoute]) -> int | None:
     """Return the number of partitions over which rows are distributed in topics of these tables."""
-    sharing = [other.partitions or 0 for other in ways if _share_topics(way, other)]
-    return max([way.partitions or 0, *sharing]) or None
+    sharing = [other.partitions or 0 for other in ways if _share_topics(route, other)]
+    return max([route.partitions or 0, *sharing]) or None
 
 
-def _mixed(rest: Way, rules: Sequence[Way]) -> Iterator[Problem]:
+def _mixed(rest: TopicRoute, rules: Sequence[TopicRoute]) -> Iterator[Problem]:
     """Find rules that distribute rows in a topic whose other rows keep the source's partitions, or the
     reverse: a watermark of one source partition would be written among rows of others.
     """
@@ -128,7 +128,7 @@ def _mixed(rest: Way, rules: Sequence[Way]) -> Iterator[Problem]:
             yield Problem(f"target.topics.{at}.partitions", message, hint)
 
 
-def _way(rule: TopicRule, rest: Way | None, path: str, problems: list[Problem]) -> Way:
+def _route(rule: TopicRule, rest: TopicRoute | None, path: str, problems: list[Problem]) -> TopicRoute:
     """Parse a rule; missing members come from `rest` (None: the rule is the default)."""
     match, template = None, _UNREADABLE
     if rest is not None:
@@ -147,10 +147,10 @@ def _way(rule: TopicRule, rest: Way | None, path: str, problems: list[Problem]) 
     by = _partitioning(rule, rest, partitions)
     problems += _key_problems(rule, by, path)
     problems += _partitioning_problems(by, partitions, path)
-    return Way(template, partitions, by, match, rule.key)
+    return TopicRoute(template, partitions, by, match, rule.key)
 
 
-def _partitioning(rule: TopicRule, rest: Way | None, partitions: int | None) -> Partitioning:
+def _partitioning(rule: TopicRule, rest: TopicRoute | None, partitions: int | None) -> Partitioning:
     """Return how rows are distributed: by the rule, by its key, like `rest`, or by the default."""
     if rule.partition_by is not None:
         return rule.partition_by

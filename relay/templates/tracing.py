@@ -159,8 +159,8 @@ class Trace:
             put = put._replace(null=None)
         elif null_word is not None:
             put = put._replace(null_adds=self._adds(null_word))
-        if loss is not None and loss.word not in self._refused:
-            put = put._replace(losses=loss.write, adds=self._adds(loss.word))
+        if loss is not None and loss.kind not in self._refused:
+            put = put._replace(losses=loss.write, adds=self._adds(loss.kind))
         if read is not None or write is not None or put.null_adds:
             self._converted[put] = None
         return put

@@ -30,7 +30,7 @@ from relay.io.record_lines import format_record, parse_record
 from relay.model.errors import ConfigError, TopicUnusable
 from relay.model.events import TableId
 from relay.model.records import ProducerRecord, RecordPosition
-from relay.service.loop.history import history_record, source_records, teach
+from relay.service.loop.history import apply_records, history_record, source_records
 
 if TYPE_CHECKING:
     from fuzz.lane import Lane
@@ -147,7 +147,7 @@ def schema_history(records: Sequence[ConsumerRecord], lane: Lane, chance: random
         if CANARY in str(error):
             raise BrokenError("door", "schema history: error text", "history", str(error)) from error
         return
-    teach(Translator(lane.setting.source, lane.setting.target, lane.setting.source_options), found)
+    apply_records(Translator(lane.setting.source, lane.setting.target, lane.setting.source_options), found)
 
 
 def configuration(_records: Sequence[ConsumerRecord], _lane: Lane, chance: random.Random) -> None:

@@ -18,7 +18,7 @@ from relay.codecs import PROTOCOLS
 from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Before
 from relay.model.events import Cell, Column, DdlKind, Row, TableSchema
-from relay.mysql.ddl.drops import drop_words
+from relay.mysql.ddl.drops import drop_keywords
 from relay.mysql.types import BINARIES, FRACTIONAL, INTEGER_BITS, quoted_table
 
 #: Words that say that a row's cells are not all there, or not as they were.
@@ -161,7 +161,7 @@ def _bare(text: str) -> str:
 
 def _texts(target: Target, change: SchemaChange) -> list[str]:
     """The texts that a target may have of a statement: its own, and as the target's producer writes it."""
-    words = drop_words(change.ddl)
+    words = drop_keywords(change.ddl)
     if target.names_dropped and words and change.kinds == (DdlKind.DROP_TABLE,):
         return [change.ddl, f"{words} {quoted_table(change.table)}"]
     if target.names_dropped and change.kinds == (DdlKind.TRUNCATE_TABLE,):

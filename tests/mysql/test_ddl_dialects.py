@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from relay.catalog import Catalog, DdlMessage, learn
+from relay.catalog import Catalog, DdlMessage, apply_ddl
 from relay.model.errors import DdlNotUnderstood
 from relay.model.events import DdlKind, Position, SchemaChange, Source, TableId, TableSchema
 from relay.mysql.ddl import read_ddl
@@ -33,12 +33,12 @@ class Stream:
     def __init__(self, *statements: str) -> None:
         self.catalog, self.count = Catalog(), 0
         for statement in statements:
-            self.learn(statement)
+            self.apply_ddl(statement)
 
-    def learn(self, ddl: str, table: str = "t") -> SchemaChange:
+    def apply_ddl(self, ddl: str, table: str = "t") -> SchemaChange:
         self.count += 1
         message = DdlMessage(ddl, TableId("d", table), "", Source("test", 0), at(self.count), 0)
-        self.catalog, change = learn(self.catalog, message)
+        self.catalog, change = apply_ddl(self.catalog, message)
         return change
 
     def table(self, name: str = "t") -> TableSchema | None:
@@ -189,7 +189,7 @@ UNKNOWN = (
 @pytest.mark.parametrize("sql", SAME_AS)
 def test_a_dialect_says_the_same_in_other_words(sql: str) -> None:
     stream = Stream(TABLE)
-    assert stream.learn(sql).kinds
+    assert stream.apply_ddl(sql).kinds
     expected = after(SAME_AS[sql])
     assert expected is not None
     assert stream.table() == expected
@@ -198,7 +198,7 @@ def test_a_dialect_says_the_same_in_other_words(sql: str) -> None:
 @pytest.mark.parametrize("sql", NO_OPS)
 def test_a_statement_that_changes_no_column_leaves_the_table_alone(sql: str) -> None:
     stream = Stream(TABLE)
-    assert stream.learn(sql).kinds
+    assert stream.apply_ddl(sql).kinds
     found = stream.table()
     assert columns(found) == COLUMNS
     assert found is not None
@@ -210,7 +210,7 @@ def test_a_statement_that_changes_no_column_leaves_the_table_alone(sql: str) -> 
 @pytest.mark.parametrize("named", ["t", ""])
 def test_what_is_not_understood_leaves_no_stale_definition(sql: str, named: str) -> None:
     stream = Stream(TABLE, "CREATE TABLE other (x INT)")
-    assert stream.learn(sql, named).kinds == ()
+    assert stream.apply_ddl(sql, named).kinds == ()
     assert stream.table() is None
     assert columns(stream.table("other")) == "x int"
 
@@ -308,7 +308,7 @@ def test_words_of_index_clauses_may_name_columns(word: str) -> None:
 )
 def test_renames_with_clauses_of_mariadb_are_applied(sql: str) -> None:
     stream = Stream(TABLE)
-    change = stream.learn(sql)
+    change = stream.apply_ddl(sql)
     assert (stream.table(), columns(stream.table("u")), stream.table("x")) == (None, COLUMNS, None)
     assert [(pair.old.table, pair.new.table) for pair in change.renamed] == [("t", "u")]
 

@@ -4,7 +4,7 @@ Contract: `READS` and `WRITES` map the names that codecs give their functions (`
 that make them from parameters. A read takes a token of `READ_KINDS` as `token_value` gives it, and gives
 the canonical value. A write takes that and gives what msgspec prints: text, a number, a boolean, bytes for
 base64, `msgspec.Raw`. Neither is given null. Both raise one of `UNFIT` for a value that they do not take, a
-write also for one that loses something: then the template does not fit. The names that `relay.mysql.conversion_names.losing`
+write also for one that loses something: then the template does not fit. The names that `relay.mysql.conversion_names.lossy_conversion`
 gives take nothing but values of which something is lost.
 
 The functions are the codecs' own. An engine may take fewer values than they do, never more, and makes the

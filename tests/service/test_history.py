@@ -27,7 +27,7 @@ from relay.model.errors import TopicUnusable
 from relay.model.events import TableId
 from relay.model.records import Header
 from relay.mysql.types import format_type
-from relay.service.loop.history import Schemas, history_record, kept_records, source_records, teach
+from relay.service.loop.history import Schemas, apply_records, history_record, kept_records, source_records
 
 GOLDEN = Path(__file__).with_name("schema_history.golden.jsonl")
 GOLDEN_PROGRESS = Path(__file__).with_name("progress.golden.jsonl")
@@ -116,7 +116,7 @@ def test_golden_history_records_are_read(case: Case, line: int) -> None:
     read = ConsumerRecord("history", 0, 0, kept["timestamp"], kept["key"].encode(), kept["value"].encode())
     assert source_records([read]) == [original(case)]
     translator = Translator(case.protocol, CANAL)
-    assert teach(translator, source_records([read])) == 0
+    assert apply_records(translator, source_records([read])) == 0
     (tables,) = translator.catalog.histories.values()
     ((newest,),) = tables.values()
     assert newest.schema is not None
@@ -233,17 +233,17 @@ def test_entries_that_the_route_cannot_read_are_counted() -> None:
     ]
     others = [msgspec.structs.replace(each, key=b"%d" % number) for number, each in enumerate(others)]
     translator = Translator(TICDC, CANAL)
-    assert teach(translator, source_records([*others, *of_canal])) == 3
+    assert apply_records(translator, source_records([*others, *of_canal])) == 3
     other = Translator(TICDC, CANAL)
-    assert teach(other, source_records(of_canal)) == 0
+    assert apply_records(other, source_records(of_canal)) == 0
     assert translator.catalog == other.catalog != Catalog()
 
 
 def test_learning_twice_changes_nothing() -> None:
     translator, records = Translator(TICDC, CANAL), source_records(entries())
-    teach(translator, records)
+    apply_records(translator, records)
     before = translator.catalog
-    assert teach(translator, [*records, *reversed(records)]) == 0
+    assert apply_records(translator, [*records, *reversed(records)]) == 0
     assert translator.catalog is before
 
 

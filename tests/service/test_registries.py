@@ -23,7 +23,7 @@ from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop import async_resolver
 from relay.service.loop.async_resolver import AsyncResolver
-from relay.service.loop.history import Schemas, history_record, teach
+from relay.service.loop.history import Schemas, apply_records, history_record
 
 FILE = "mysql/debezium.avro/01_all_types"
 
@@ -113,10 +113,10 @@ async def test_the_history_is_learned_with_the_schemas_of_its_records() -> None:
     """A restart knows what DDL in Avro has said."""
     records = [record for record in captured(FILE) if record.topic == "dbzavro"]
     translator = Translator("debezium-avro", "canal-json")
-    assert await asyncio.to_thread(teach, translator, records, Resolver()) == 0
+    assert await asyncio.to_thread(apply_records, translator, records, Resolver()) == 0
     assert translator.catalog.newest(TableId("all_types_db", "all_types"))[1] is not None
     without = Translator("debezium-avro", "canal-json")
-    assert teach(without, records) == len(records)
+    assert apply_records(without, records) == len(records)
 
 
 class Waiting(Resolver):

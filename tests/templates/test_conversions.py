@@ -379,7 +379,7 @@ def test_what_is_lost_is_what_the_codecs_lose() -> None:
                 continue
             function.lost.clear()
             assert _printed(function.call, value) == _printed(made, value), (loss, value)
-            assert function.lost == [loss.word], (loss, value)
+            assert function.lost == [loss.kind], (loss, value)
             assert _result(own, value) is None, (loss, value)
             taken[str(loss.write[0])] = taken.get(str(loss.write[0]), 0) + 1
     assert taken.keys() == {"no-date", "rounded-double", "rounded-float", "null-document"}

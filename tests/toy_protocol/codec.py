@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from relay.catalog import Catalog, define
+from relay.catalog import Catalog, apply_bootstrap
 from relay.codecs.codec import Codec, EncodedRecord, Options
 from relay.codecs.detection import DetectionMessage, Sign, Strength
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Capabilities, Loss, source_losses
@@ -138,7 +138,7 @@ class Decoder:
         events = [self._event(line, record) for line in lines]
         for event in events:
             if isinstance(event, Bootstrap):
-                catalog = define(catalog, event, _position(event.source, record))
+                catalog = apply_bootstrap(catalog, event, _position(event.source, record))
             elif isinstance(event, RowChange) and event.op is Op.UPDATE and event.before is None:
                 losses.append(Loss.BEFORE_MISSING)
         return events, catalog

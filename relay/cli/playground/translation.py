@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from relay.catalog import DdlMessage, learn
+from relay.catalog import DdlMessage, apply_ddl
 from relay.cli.event_text import Line, event_lines
 from relay.cli.inspect import event_object, exact
 from relay.cli.playground.pasted import Pasted, PastedStatement, is_sql, records_in, statements_in
@@ -202,7 +202,7 @@ class _Playing:
         at = Position(number, _BEFORE_ALL_NS + number, "statements", 0, number)
         source = Source("playground", at.event_time_ns)
         message = DdlMessage(text, TableId(database, ""), "QUERY", source, at, at.event_time_ns)
-        catalog, change = learn(self._translator.catalog, message)
+        catalog, change = apply_ddl(self._translator.catalog, message)
         if any(not table.database for table in change.targets):
             return Problem("", "names no database", "write database.table, or USE database; before it")
         self._translator.catalog = catalog

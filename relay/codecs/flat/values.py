@@ -23,7 +23,7 @@ from relay.codecs.shared.conversions import Convert, Read, Write
 from relay.codecs.shared.lenient_json import json_document
 from relay.model.events import Column
 from relay.mysql import numbers, temporal
-from relay.mysql.conversion_names import losing, named_after, native
+from relay.mysql.conversion_names import kernel_name, lossy_conversion, named_after
 from relay.mysql.members import label_writer
 from relay.mysql.types import BINARIES
 
@@ -104,14 +104,14 @@ class FlatValueWriter:
         """Return the same function for dates that are in the calendar; others are NULL."""
         lost = self.lost
 
-        @losing(_ZERO_DATE, "no-date", b"null", _SHORTEST, _LONGEST)
+        @lossy_conversion(_ZERO_DATE, "no-date", b"null", _SHORTEST, _LONGEST)
         def written(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
             if not temporal.is_date(text[:10]):
                 lost.append(_ZERO_DATE)
                 return None
             return text if write is None else write(text)
 
-        return native("calendar")(written) if write is None else named_after(written, write, 1)
+        return kernel_name("calendar")(written) if write is None else named_after(written, write, 1)
 
     def _local_timestamp(self, text: str) -> str:
         return temporal.timestamp_text(self._forms.zone, text, self._is_unmoved)
@@ -143,7 +143,7 @@ def _checked_decimal(text: str) -> str:
     return text if _PLAIN_DECIMAL(text) else numbers.decimal_text(numbers.read_decimal(text))
 
 
-@native("decimal-number")
+@kernel_name("decimal-number")
 def _decimal_number(value: Decimal) -> msgspec.Raw:
     return msgspec.Raw(numbers.decimal_text(value).encode())
 
@@ -152,7 +152,7 @@ def _checked_decimal_number(text: str) -> msgspec.Raw:
     return msgspec.Raw(_checked_decimal(text).encode())
 
 
-@native("finite")
+@kernel_name("finite")
 def _finite(value: float) -> float:
     # NaN and infinity are the numbers whose distance to themselves is not 0; msgspec prints null for them.
     if value - value:
@@ -163,11 +163,11 @@ def _finite(value: float) -> float:
 # ---------------------------------------------------------------- DATETIME
 
 
-@native("iso")
+@kernel_name("iso")
 def _iso(text: str) -> str:
     return f"{text[:10]}T{text[11:]}"
 
 
-@native("iso-z")
+@kernel_name("iso-z")
 def _iso_utc(text: str) -> str:
     return f"{text[:10]}T{text[11:]}Z"

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from relay.catalog import Catalog, DdlMessage, learn, left_by
+from relay.catalog import Catalog, DdlMessage, apply_ddl, left_by
 from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Loss
 from relay.codecs.maxwell.definitions import defined, parse_definition, table_of
@@ -41,8 +41,8 @@ from relay.model.events import (
 )
 from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
-from relay.mysql.ddl.drops import rename_words
-from relay.mysql.ddl.parts import renames_alone, words_of_drops
+from relay.mysql.ddl.drops import rename_keywords
+from relay.mysql.ddl.parts import keywords_of_drops, renames_alone
 from relay.mysql.types import quoted_table
 from relay.templates.tracing import Trace
 
@@ -147,17 +147,17 @@ class MaxwellDecoder:
             source.at(record),
             emitted_at_ns(message, record, event_time_ns),
         )
-        learned, change = learn(catalog, ddl)
+        learned, change = apply_ddl(catalog, ddl)
         part = _part(change, table, old, new)
         if part is not None:
             ddl = msgspec.structs.replace(ddl, ddl=part)
-            learned, change = learn(catalog, ddl)
+            learned, change = apply_ddl(catalog, ddl)
         found = _declared_beside(word, declared, ddl, learned, new)
         if found is not None:
             definitions = () if found is _GONE else (found,)
             gone = (table,) if found is _GONE else ()
             ddl = msgspec.structs.replace(ddl, definitions=definitions, gone=gone)
-            learned, change = learn(catalog, ddl)
+            learned, change = apply_ddl(catalog, ddl)
         if not change.kinds:
             losses.append(Loss.DDL_NOT_UNDERSTOOD)
         self._rows.forget(change)
@@ -176,8 +176,8 @@ def _part(change: SchemaChange, table: TableId, old: TableId, new: TableId) -> s
     Maxwell sends a message for each table, with the whole text.
     """
     if renames_alone(change) and len(change.renamed) > 1 and old != new:
-        return f"{rename_words(change.ddl)} {quoted_table(old)} TO {quoted_table(new)}"
-    words = words_of_drops(change)
+        return f"{rename_keywords(change.ddl)} {quoted_table(old)} TO {quoted_table(new)}"
+    words = keywords_of_drops(change)
     return None if words is None else f"{words} {quoted_table(table)}"
 
 

@@ -105,8 +105,8 @@ def traced_row(
     if ts is None or not ts or not (ts * 1_000 >= -TIME_END_MS and ts * 1_000 < TIME_END_MS):
         raise NotTemplatable
     event_time_ns = ts * _SECOND_NS
-    standing = catalog.standing(change.table, change.source.at(record))
-    after = follows_ddl(message.layout.reader.known, standing, None, event_time_ns, record)
+    effective = catalog.effective_schema(change.table, change.source.at(record))
+    after = follows_ddl(message.layout.reader.known, effective, None, event_time_ns, record)
     emitted_at_ns = message.emitted_at_ns(event_time_ns)
     source, transaction = message.source(change.source, event_time_ns), message.transaction()
     traced = msgspec.structs.replace(

@@ -29,7 +29,7 @@ from relay.codecs.shared.conversions import Read, Write
 from relay.codecs.shared.lenient_json import REFUSED, json_document
 from relay.model.events import ABSENT, Column, ColumnType
 from relay.mysql import numbers, temporal
-from relay.mysql.conversion_names import Conversion, losing, native
+from relay.mysql.conversion_names import Conversion, kernel_name, lossy_conversion
 from relay.mysql.members import label_text
 from relay.mysql.types import BINARIES, GEOMETRIES, INTEGERS
 from relay.mysql.values import padded_reader
@@ -202,7 +202,7 @@ def read_of(column_type: ColumnType) -> Read | None:
     base = column_type.base
     if base == "decimal":
         scale = column_type.scale or 0
-        return native("decimal-number", None, scale)(functools.partial(_read_decimal, scale))
+        return kernel_name("decimal-number", None, scale)(functools.partial(_read_decimal, scale))
     if base in {"enum", "set"}:
         return _labels_reader(column_type)
     if base in GEOMETRIES:
@@ -215,14 +215,14 @@ def read_of(column_type: ColumnType) -> Read | None:
     return _READS.get(base)
 
 
-@native("int64")
+@kernel_name("int64")
 def _read_unsigned(value: int) -> int:
     if not -(1 << 63) <= value < 1 << 64:
         raise ValueError("a number beyond 64 bits")
     return value
 
 
-@native("natural")
+@kernel_name("natural")
 def _read_bit(value: int) -> int:
     """Read a BIT; BIT(32) comes as a signed 32-bit number."""
     if value < 0:
@@ -243,7 +243,7 @@ def _read_decimal(scale: int, value: Decimal) -> Decimal:
 _WORDS: Final = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
-@native("double-number")
+@kernel_name("double-number")
 def _read_double(value: float | str) -> float:
     if not isinstance(value, str):
         return value
@@ -252,7 +252,7 @@ def _read_double(value: float | str) -> float:
     return _WORDS[value]
 
 
-@native("float")
+@kernel_name("float")
 def _read_float(value: float | str) -> float:
     value = _read_double(value)
     return value if value - value else numbers.shortest_float32(value)
@@ -290,7 +290,7 @@ def _labels_reader(column_type: ColumnType) -> Read:
     if column_type.base == "enum":
         indexes = None if members is None else _places(members, lambda at: at + 1)
         read = functools.partial(_read_enum, indexes)
-        return native("enum-member", members)(read) if _are_plain(members) else read
+        return kernel_name("enum-member", members)(read) if _are_plain(members) else read
     if members is None:
         return read_unknown_set
     return functools.partial(_read_set, _places(members, lambda at: 1 << at))
@@ -397,8 +397,8 @@ class MaxwellValueWriter:
             return json_document
         lost = self.lost
 
-        @losing(_JSON_NULL, "null-document")
-        @native(*SOME_DOCUMENT)
+        @lossy_conversion(_JSON_NULL, "null-document")
+        @kernel_name(*SOME_DOCUMENT)
         def write(text: str) -> msgspec.Raw:
             document = json_document(text)
             if bytes(document) == b"null":
@@ -411,8 +411,10 @@ class MaxwellValueWriter:
         """Return the function that writes dates that are in the calendar; others are NULL."""
         lost = self.lost
 
-        @losing(_ZERO_DATE, "no-date", b"null", len("0000-00-00"), len("0000-00-00 00:00:00.000000"))
-        @native("calendar")
+        @lossy_conversion(
+            _ZERO_DATE, "no-date", b"null", len("0000-00-00"), len("0000-00-00 00:00:00.000000")
+        )
+        @kernel_name("calendar")
         def write(value: str) -> str | None:
             if temporal.is_date(value[:10]):
                 return value
@@ -426,10 +428,10 @@ class MaxwellValueWriter:
         is_enum, members = column_type.base == "enum", column_type.members
         write = functools.partial(self._enum if is_enum else self._set, column_type)
         if is_enum and members is None:
-            return native("label")(write)
+            return kernel_name("label")(write)
         if not _are_plain(members):
             return write
-        return native("enum-label" if is_enum else "set-list", members)(write)
+        return kernel_name("enum-label" if is_enum else "set-list", members)(write)
 
     def _enum(self, column_type: ColumnType, value: int | str) -> int | str:
         if isinstance(value, str):
@@ -462,7 +464,7 @@ _ZERO_DATE: Final = Loss.ZERO_DATE
 _JSON_NULL: Final = Loss.JSON_NULL
 
 
-@native("int64")
+@kernel_name("int64")
 def _within_64_bits(value: int) -> int:
     """Return a number that readers can hold. Raises ValueError."""
     if not -(1 << 63) <= value < 1 << 64:
@@ -470,7 +472,7 @@ def _within_64_bits(value: int) -> int:
     return value
 
 
-@native("natural")
+@kernel_name("natural")
 def _unsigned(value: int) -> int:
     """Return an unsigned number like `_within_64_bits`: readers take it for the highest of 32 bits."""
     if value < 0:
@@ -478,7 +480,7 @@ def _unsigned(value: int) -> int:
     return _within_64_bits(value)
 
 
-@native("java-decimal")
+@kernel_name("java-decimal")
 def _decimal(value: Decimal) -> msgspec.Raw:
     # Java's BigDecimal and Python's Decimal spell numbers alike.
     return msgspec.Raw(str(value).encode())
@@ -493,13 +495,13 @@ def _float_writer(write: Callable[[float], str]) -> Write:
     return written
 
 
-@native("base64-stripped")
+@kernel_name("base64-stripped")
 def _stripped(value: bytes) -> str:
     return base64_text(value.rstrip(b"\0"))
 
 
 _WRITES: Final[dict[str, Write]] = {
     "decimal": _decimal,
-    "float": native("java-number-float")(_float_writer(numbers.float_writer(numbers.java_text))),
-    "double": native("java-number")(_float_writer(numbers.java_text)),
+    "float": kernel_name("java-number-float")(_float_writer(numbers.float_writer(numbers.java_text))),
+    "double": kernel_name("java-number")(_float_writer(numbers.java_text)),
 }

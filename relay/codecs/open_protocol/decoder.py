@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from relay.catalog import Catalog, DdlBudget, DdlMessage, learn
+from relay.catalog import Catalog, DdlBudget, DdlMessage, apply_ddl
 from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Loss
 from relay.codecs.open_protocol.frames import DDL, NAME, RESOLVED, ROW, unframe
@@ -238,7 +238,7 @@ def _ddl(  # noqa: PLR0913, PLR0917 - one caller
         record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS,
         is_restored(ddl.q),
     )
-    catalog, change = learn(catalog, message, budget)
+    catalog, change = apply_ddl(catalog, message, budget)
     if not change.kinds:
         losses.append(Loss.DDL_NOT_UNDERSTOOD)
         change = msgspec.structs.replace(change, kinds=kinds_of(int(ddl.t)))

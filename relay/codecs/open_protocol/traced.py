@@ -74,8 +74,8 @@ def traced_row(
         value, body, _cells(value, body, parts, images.reader, limits), 1, _VALUE_START
     )
     commit_ts, event_time_ns, emitted_at_ns = _times(change.source, record, trace)
-    standing = catalog.standing(change.table, change.source.at(record))
-    after = follows_ddl(images.reader.known, standing, commit_ts, event_time_ns, record)
+    effective = catalog.effective_schema(change.table, change.source.at(record))
+    after = follows_ddl(images.reader.known, effective, commit_ts, event_time_ns, record)
     traced = msgspec.structs.replace(
         change,
         images=_images(images, parts, slots, trace),

@@ -20,7 +20,7 @@ from relay.codecs.shared.conversions import Read, Write
 from relay.codecs.shared.lenient_json import go_number
 from relay.model.events import Column, ColumnType, Generated, TableSchema
 from relay.mysql import numbers, temporal
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 from relay.mysql.types import BINARIES, CHARS, GEOMETRIES
 
 # ---------------------------------------------------------------- types
@@ -169,14 +169,14 @@ def read_of(column_type: ColumnType, zone: tzinfo, code: int, *, is_legacy: bool
     return _read_number if is_wide(column_type) else _READS.get(base)
 
 
-@native("int64")
+@kernel_name("int64")
 def _read_number(value: int) -> int:
     if not -(1 << 63) <= value < 1 << 64:
         raise ValueError("a number beyond 64 bits")
     return value
 
 
-@native("float")
+@kernel_name("float")
 def _read_float(value: float) -> float:
     """Read a FLOAT: up to v6.1.5 TiCDC printed the 32-bit number with the digits of a 64-bit one."""
     if -10_000 < value < 10_000 and (value * 1000).is_integer():
@@ -184,13 +184,13 @@ def _read_float(value: float) -> float:
     return numbers.shortest_float32(value)
 
 
-@native("date")
+@kernel_name("date")
 def read_new_date(text: str) -> str:
     """Read a date of type NEWDATE, which may have a time of zero. Raises ValueError."""
     return temporal.read_date(text[:10] if text[10:].strip(" 0:.") == "" else text)
 
 
-@native("vector")
+@kernel_name("vector")
 def read_vector(text: str) -> str:
     """Read a vector `[1,-2.5]`; the manual prints a blank after the comma."""
     if _VECTOR(text) is None:
@@ -201,7 +201,7 @@ def read_vector(text: str) -> str:
 _VECTOR: Final = re.compile(r"\[(?:[-+.0-9eE]+(?:, ?[-+.0-9eE]+)*)?\]", re.ASCII).fullmatch
 
 
-@native("base64-text")
+@kernel_name("base64-text")
 def read_text(value: bytes | str) -> str:
     """Return the text of a TEXT column; invalid base64 has stayed text. Raises ValueError."""
     if isinstance(value, str):
@@ -212,7 +212,7 @@ def read_text(value: bytes | str) -> str:
         raise ValueError("bytes that are not UTF-8 text") from None
 
 
-@native("base64")
+@kernel_name("base64")
 def read_blob(value: bytes | str) -> bytes:
     """Return the bytes of a BLOB column; invalid base64 has stayed text. Raises ValueError."""
     if isinstance(value, str):
@@ -236,7 +236,7 @@ _QUOTED: Final = re.compile(
 )
 
 
-@native("go-quoted")
+@kernel_name("go-quoted")
 def read_quoted(text: str) -> bytes:
     """Decode bytes that Go's strconv.Quote has made printable: `\\x89PNG\\r\\n`. Raises ValueError."""
     try:
@@ -296,7 +296,7 @@ _ESCAPED: Final = re.compile(r'["\\]|[^ -~]')
 _FIRST_RAW, _LAST_RAW = 0xDC80, 0xDCFF
 
 
-@native("go-quoted")
+@kernel_name("go-quoted")
 def quoted(data: bytes) -> str:
     """Return the bytes as Go's strconv.Quote prints them, without its quotes: printable UTF-8 stays."""
     return _ESCAPED.sub(_escape, data.decode("utf-8", "surrogateescape"))
@@ -336,7 +336,7 @@ def write_of(
     return _WRITES.get(base)
 
 
-@native("int64")
+@kernel_name("int64")
 def _integer(value: Any) -> int:  # noqa: ANN401 - a label where an ENUM's members are unknown
     if not isinstance(value, int):
         raise TypeError("a label whose members are unknown has no number")
@@ -349,7 +349,7 @@ def _no_value(_: Any) -> None:  # noqa: ANN401 - any value is one too many
     raise ValueError("a column of the type NULL has no value")
 
 
-@native("text-base64")
+@kernel_name("text-base64")
 def _text_base64(value: str) -> str:
     return base64_text(value.encode())
 

@@ -6,10 +6,10 @@ import binascii
 
 import msgspec
 
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 
 
-@native("base64")
+@kernel_name("base64")
 def read_base64(text: str) -> bytes:
     """Return the bytes. Raises ValueError."""
     try:
@@ -29,7 +29,7 @@ def try_base64(text: str) -> bytes | None:
         return None
 
 
-@native("base64")
+@kernel_name("base64")
 def base64_text(data: bytes) -> str:
     """Return the text that `read_base64` reads."""
     return binascii.b2a_base64(data, newline=False).decode("ascii")

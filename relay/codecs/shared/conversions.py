@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from relay.model.events import Value
-from relay.mysql.conversion_names import usual_of
+from relay.mysql.conversion_names import extended_function
 from relay.mysql.numbers import decimal_shortcut
 
 #: Wire value to canonical value, canonical value to target value, and both combined. None takes NULL.
@@ -27,7 +27,7 @@ def conversion_steps(
         both = decimal_shortcut(read, write)
         if both is not None:
             return (both,)
-        usual = usual_of(read)
+        usual = extended_function(read)
         both = shortcuts.get((usual, write)) or decimal_shortcut(usual, write)
         return (read, write) if both is None else (_or_else(both, read, write),)
     only = read or write

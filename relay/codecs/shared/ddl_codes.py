@@ -14,7 +14,7 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from relay.catalog import Catalog, DdlMessage, learn
+from relay.catalog import Catalog, DdlMessage, apply_ddl
 from relay.codecs.losses import Loss, is_administration
 from relay.codecs.shared.ticdc import is_restored
 from relay.model.errors import DdlNotUnderstood
@@ -249,7 +249,7 @@ def ddl_events(
     `is_certain`: the message itself is marked as DDL. Otherwise a statement that changes no table, or a text
     that cannot be such a statement, has no event.
     """
-    learned, change = learn(catalog, message)
+    learned, change = apply_ddl(catalog, message)
     if not is_certain and is_administration(change):
         losses.append(Loss.ADMIN_STATEMENT)
         return [], catalog

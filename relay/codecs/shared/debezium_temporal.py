@@ -18,7 +18,7 @@ from datetime import UTC, date
 from typing import Final
 
 from relay.mysql import temporal
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 
 #: The zero TIMESTAMP in Debezium and TiCDC; MySQL's smallest real one is a second later.
 ZERO_TIMESTAMP: Final = "1970-01-01T00:00:00Z"
@@ -66,7 +66,7 @@ def calendar_days(text: str) -> int | None:
         return None
 
 
-@native("date-days")
+@kernel_name("date-days")
 @functools.lru_cache(maxsize=16_384)
 def date_text(days: int) -> str:
     """Return the DATE this many days after 1970-01-01. Raises ValueError beyond the years 1 to 9999."""
@@ -198,7 +198,7 @@ def lacks_zone(text: str) -> bool:
 _TIME: Final = re.compile(r"(-?)(\d{2,3}):([0-5]\d):([0-5]\d)(\.\d{1,6})?", re.ASCII).fullmatch
 
 
-@native("time-micros")
+@kernel_name("time-micros")
 def time_micros(text: str) -> int:
     """Return the signed microseconds of a TIME. Raises ValueError, also beyond 838:59:59.999999."""
     minute = _SECONDS_OF_MINUTE.get(text[:5])

@@ -18,7 +18,7 @@ import msgspec
 
 from relay.model.errors import Malformed
 from relay.model.limits import DEFAULT_LIMITS, Limits, check_levels, exceeded
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 from relay.mysql.numbers import go_text
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ REFUSED: Final = (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeErr
 _document_in: Final = msgspec.json.Decoder(msgspec.Raw).decode
 
 
-@native("document")
+@kernel_name("document")
 def json_document(text: str) -> msgspec.Raw:
     """Return a JSON column's document unchanged, so that no number loses digits. Raises ValueError."""
     try:
@@ -81,7 +81,7 @@ def parse_leniently(
         raise Malformed(protocol, "", f"not JSON: {error}") from None
 
 
-@native("go-number")
+@kernel_name("go-number")
 def go_number(value: float) -> int | float | msgspec.Raw:
     """Return a float as JSON of TiCDC: Go's shortest digits, positional from 1e-6 to below 1e21, without a
     trailing `.0`.

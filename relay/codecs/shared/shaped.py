@@ -33,7 +33,7 @@ from relay.model.errors import NotRepresentable
 from relay.model.events import ABSENT, Event, Op, RowChange, TableSchema
 from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 from relay.mysql.numbers import decimal_text
 from relay.templates.tracing import mark_of
 
@@ -174,7 +174,7 @@ class RowKeys:
         return self._columns.keep(schema, (places, [column.name for column in columns]), size)
 
 
-@native("row-key")
+@kernel_name("row-key")
 def written_in_key(cell: Any) -> Any:  # noqa: ANN401 - any value, and its JSON form
     """Return the JSON form of a key column's value."""
     return decimal_text(cell) if isinstance(cell, Decimal) else cell

@@ -31,8 +31,8 @@ from relay.model.events import (
     TableSchema,
 )
 from relay.model.records import TIME_END_MS, ConsumerRecord
-from relay.mysql.ddl.drops import rename_words
-from relay.mysql.ddl.parts import renames_alone, words_of_drops
+from relay.mysql.ddl.drops import rename_keywords
+from relay.mysql.ddl.parts import keywords_of_drops, renames_alone
 from relay.mysql.types import DISPLAY_WIDTHS, format_type, quoted_table, suffix
 from relay.templates.tracing import mark_of
 
@@ -208,12 +208,12 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
     in the database of its message, which is the new one.
     """
     if renames_alone(change) and (len(change.renamed) > 1 or _moves_a_table(change)):
-        rename = rename_words(change.ddl)
+        rename = rename_keywords(change.ddl)
         return [
             (pair.new, f"{rename} {quoted_table(pair.old)} TO {quoted_table(pair.new)}")
             for pair in change.renamed
         ]
-    words = words_of_drops(change)
+    words = keywords_of_drops(change)
     if words:
         return [(table, f"{words} {quoted_table(table)}") for table in change.targets]
     return [(change.table, change.ddl)]

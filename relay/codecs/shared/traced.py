@@ -64,7 +64,7 @@ def integer_at(
 
 def follows_ddl(
     known: TableSchema | None,
-    standing: EffectiveSchema,
+    effective: EffectiveSchema,
     commit_ts: TracedNumber | None,
     event_time_ns: TracedNumber,
     record: ConsumerRecord,
@@ -72,16 +72,16 @@ def follows_ddl(
     """Note that rows must follow the same DDL of their table, and precede the same, as the actual one, which
     was read as `known`.
 
-    `standing`: the catalog's facts of the actual row. Returns the part that conditions cannot express:
+    `effective`: the catalog's facts of the actual row. Returns the part that conditions cannot express:
     without a commit ts, rows in the partition of the DDL are ordered by their offsets, others by event time.
     Raises NotTemplatable if the catalog is ambiguous, and for rows before DDL that only commit ts could
     order.
     """
-    if standing.schema is not known:
+    if effective.schema is not known:
         raise NotTemplatable
-    if standing.later:
-        _precedes(standing.later, commit_ts)
-    at = standing.at
+    if effective.later:
+        _precedes(effective.later, commit_ts)
+    at = effective.at
     if at is None:
         return None
     if commit_ts is not None and at.commit_ts is not None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from relay.catalog import Catalog, DdlMessage, define, learn, left_by
+from relay.catalog import Catalog, DdlMessage, apply_bootstrap, apply_ddl, left_by
 from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Loss
 from relay.codecs.shared.checksums import CHECKSUM_VERSION, row_checksum
@@ -205,7 +205,7 @@ class SimpleDecoder:
         change = TableChange(BOOTSTRAP, SCHEMA, table, schema, entry_text(entry), DIALECT)
         event = Bootstrap(schema, source, _emitted_at_ns(message, record), None, change)
         if known is None:
-            catalog = define(catalog, event, _definition_place(entry.version, source, record))
+            catalog = apply_bootstrap(catalog, event, _definition_place(entry.version, source, record))
         return event, catalog
 
     def _ddl(
@@ -232,14 +232,14 @@ class SimpleDecoder:
             _emitted_at_ns(message, record),
             is_restored(ddl),
         )
-        learned, change = learn(catalog, statement)
+        learned, change = apply_ddl(catalog, statement)
         found = {
             name: self._declared_definition(entry, change, statement, learned, catalog)
             for name, entry in declared.items()
         }
         if not _drops(change, message.type):
             definitions = tuple(found.values())
-            learned, change = learn(catalog, msgspec.structs.replace(statement, definitions=definitions))
+            learned, change = apply_ddl(catalog, msgspec.structs.replace(statement, definitions=definitions))
         if not change.kinds:
             losses.append(Loss.DDL_NOT_UNDERSTOOD)
         changes = [

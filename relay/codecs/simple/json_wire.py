@@ -33,7 +33,7 @@ from relay.codecs.simple.values import (
 from relay.model.errors import Malformed, NotRepresentable
 from relay.model.events import ColumnType
 from relay.mysql import numbers, values
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 from relay.mysql.values import TextStyle
 from relay.templates.ops import Put
 from relay.templates.tracing import Traced, mark_of
@@ -170,7 +170,7 @@ class JsonWire:
             return timestamp_reader(zone)
         if base in {"enum", "set"}:
             most = most_number(column_type)
-            return native("member-number", _parameter(most))(functools.partial(read_member, most))
+            return kernel_name("member-number", _parameter(most))(functools.partial(read_member, most))
         return values.reader(column_type, _STYLE) or read_text
 
     def write_of(
@@ -182,11 +182,11 @@ class JsonWire:
             return timestamp_writer(zone, zone_name, unmoved)
         if base in {"enum", "set"}:
             most = most_number(column_type)
-            return native("member-digits", _parameter(most))(functools.partial(write_member, most))
+            return kernel_name("member-digits", _parameter(most))(functools.partial(write_member, most))
         return values.writer(column_type, _STYLE)
 
 
-@native("html-text")
+@kernel_name("html-text")
 def html_text(text: str) -> msgspec.Raw:
     """Return the JSON of a text as Go prints it."""
     return msgspec.Raw(_ESCAPED.sub(_escape, _print(text)))

@@ -12,7 +12,7 @@ import msgspec
 from relay.codecs.codec import zone_of
 from relay.model.events import ColumnType
 from relay.mysql import temporal
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 
 #: The zone name of a server without a named zone (Go's time.Local).
 LOCAL: Final = "Local"
@@ -96,7 +96,7 @@ def timestamp_writer(zone: tzinfo, zone_name: str, unmoved: Callable[[], None]) 
     that does not exist in the zone's calendar.
     """
     write = functools.partial(_write_timestamp, zone, zone_name, unmoved)
-    return native("zoned-text", zone_name)(write) if zone is UTC else write
+    return kernel_name("zoned-text", zone_name)(write) if zone is UTC else write
 
 
 def _write_timestamp(zone: tzinfo, zone_name: str, unmoved: Callable[[], None], value: str) -> ZonedText:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from relay.catalog import Catalog, DdlMessage, learn
+from relay.catalog import Catalog, DdlMessage, apply_ddl
 from relay.codecs.losses import Loss
 from relay.codecs.shared.avro import AvroSchema, Part, RegisteredSchemas
 from relay.codecs.shared.checksums import CHECKSUM_VERSION
@@ -229,7 +229,7 @@ class TicdcAvroDecoder:
             record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS,
             is_restored(statement.query),
         )
-        catalog, change = learn(catalog, message)
+        catalog, change = apply_ddl(catalog, message)
         if not change.kinds:
             losses.append(Loss.DDL_NOT_UNDERSTOOD)
             change = _with_kinds(change, statement.type)

@@ -6,7 +6,7 @@ from relay.model.errors import DdlNotUnderstood
 from relay.mysql.ddl.tokens import Cursor, tokenize
 
 
-def drop_words(sql: str) -> str | None:
+def drop_keywords(sql: str) -> str | None:
     """Return the text before the names, such as `DROP TABLE IF EXISTS`, without comments; None for a
     statement that is not such a DROP.
     """
@@ -19,7 +19,7 @@ def drop_words(sql: str) -> str | None:
     return _with_condition("DROP VIEW", cursor) if cursor.accept("VIEW") else None
 
 
-def rename_words(sql: str) -> str:
+def rename_keywords(sql: str) -> str:
     """Return the text before the names in an equivalent RENAME TABLE, with MariaDB's IF EXISTS if the
     statement has it.
     """

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from relay.model.events import DdlKind, RenamedTable, SchemaChange, TableId
-from relay.mysql.ddl.drops import drop_words, rename_words
+from relay.mysql.ddl.drops import drop_keywords, rename_keywords
 from relay.mysql.types import quoted_table
 
 _DROPS: Final = frozenset({DdlKind.DROP_TABLE, DdlKind.DROP_VIEW})
@@ -28,7 +28,7 @@ def parts(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> list[S
     groups = list(groups)
     if renames_alone(change) and len(change.renamed) > 1:
         return _renames(change, groups)
-    words = words_of_drops(change)
+    words = keywords_of_drops(change)
     if words is None:
         return []
     members, found = _Members(change), []
@@ -51,10 +51,10 @@ def renames_alone(change: SchemaChange) -> bool:
     return only_kind(change) is DdlKind.RENAME_TABLE
 
 
-def words_of_drops(change: SchemaChange) -> str | None:
+def keywords_of_drops(change: SchemaChange) -> str | None:
     """Return the text before the names in a DROP of several tables; None for any other statement."""
     if only_kind(change) in _DROPS and len(change.targets) > 1:
-        return drop_words(change.ddl)
+        return drop_keywords(change.ddl)
     return None
 
 
@@ -63,7 +63,7 @@ def _renames(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> lis
     for at, pair in enumerate(change.renamed):
         places[pair.old].append(at)
         places[pair.new].append(at)
-    words, members, found = rename_words(change.ddl), _Members(change), []
+    words, members, found = rename_keywords(change.ddl), _Members(change), []
     for group in groups:
         wanted = sorted({at for table in group for at in places.get(table, ())})
         pairs = [change.renamed[at] for at in wanted]

@@ -13,7 +13,7 @@ from relay.io.kafka.admin import TopicAdmin
 from relay.io.kafka.clients import Brokers
 from relay.model.errors import TopicUnusable
 from relay.model.records import ConsumerRecord, RecordPosition
-from relay.service.loop.history import read_history, teach
+from relay.service.loop.history import apply_records, read_history
 
 
 class Learned(NamedTuple):
@@ -42,7 +42,7 @@ async def learned_translator(config: Config, upto: RecordPosition | None = None)
         # Watermarks of a few records would make promises about partitions that were not read, and DDL is
         # written to all partitions.
         translator.expect_partitions(await _source_partitions(config))
-    return Learned(translator, len(records), teach(translator, records, resolver_of(config)))
+    return Learned(translator, len(records), apply_records(translator, records, resolver_of(config)))
 
 
 async def _source_partitions(config: Config) -> list[tuple[str, int]]:

@@ -109,7 +109,7 @@ class DdlFollower:
         for record in list(self._ahead.values()):
             if record is not None:
                 self._heartbeat()
-                await self._teach(record)
+                await self._apply(record)
         for partition, offset in positions.items():
             if TopicPartition(*partition) in self._next:
                 # The loop may have come to DDL before it was read here; then it is not in `_ahead`.
@@ -237,12 +237,12 @@ class DdlFollower:
 
     async def _learn(self, record: ConsumerRecord) -> None:
         before = self._translator.catalog
-        await self._teach(record)
+        await self._apply(record)
         if self._translator.catalog is not before:
             self._ahead[record.topic, record.partition, record.offset] = record
             self.bytes_kept += size_of([record])
 
-    async def _teach(self, record: ConsumerRecord) -> None:
+    async def _apply(self, record: ConsumerRecord) -> None:
         # A record that cannot be read, for whatever reason, is reported by the loop in its turn, when all
         # before it is delivered.
         with contextlib.suppress(Exception):

@@ -130,7 +130,9 @@ def _is_place(key: bytes | None) -> bool:
     return len(numbers) == 2 and all(number.isdigit() for number in numbers)
 
 
-def teach(translator: Translates, records: Iterable[ConsumerRecord], resolver: Resolver | None = None) -> int:
+def apply_records(
+    translator: Translates, records: Iterable[ConsumerRecord], resolver: Resolver | None = None
+) -> int:
     """Apply records to the translator; return how many it could not read: the route may have changed.
 
     `resolver` fetches the external data of records, and blocks: for commands, not for the loop. Raises its
@@ -302,7 +304,7 @@ class Schemas:
         """
         for record in list(self._kept.values()):
             self._status.heartbeat()
-            await self._teach(record)
+            await self._apply(record)
         self.ddl_order.rewound()
         if self._follower is not None:
             await self._follower.rewound(positions)
@@ -346,14 +348,14 @@ class Schemas:
         for record in records:
             self._kept[record.topic, record.partition, record.offset] = record
             self._bytes_kept += size_of([record])
-            failed += not await self._teach(record)
+            failed += not await self._apply(record)
             if time.monotonic() >= pause_at:
                 self._status.heartbeat()
                 await asyncio.sleep(0)
                 pause_at = time.monotonic() + _YIELD_SECONDS
         return failed
 
-    async def _teach(self, record: ConsumerRecord) -> bool:
+    async def _apply(self, record: ConsumerRecord) -> bool:
         """Apply a record to the translator; return whether the translator could read it."""
         try:
             await learn(self._resolver, self._translator, record)

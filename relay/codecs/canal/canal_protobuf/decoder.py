@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from relay.catalog import Catalog, DdlBudget, DdlMessage, learn
+from relay.catalog import Catalog, DdlBudget, DdlMessage, apply_ddl
 from relay.codecs.canal.canal_protobuf import packets
 from relay.codecs.canal.canal_protobuf.options import COUNT_HEADER, MS_NS, NAME, TABLES, ProtobufOptions
 from relay.codecs.canal.canal_protobuf.packets import (
@@ -232,7 +232,7 @@ class _PacketDecoder:
             source.at(self._record),
             self._emitted_at_ns(entry.header),
         )
-        learned, event = learn(catalog, message, self._budget)
+        learned, event = apply_ddl(catalog, message, self._budget)
         if not change.is_ddl and is_administration(event):
             self._losses.append(Loss.ADMIN_STATEMENT)
             return catalog

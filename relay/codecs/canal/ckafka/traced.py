@@ -64,8 +64,8 @@ def traced_row(
     emitted_at_ns = event_time_ns = time_ms * _MILLISECOND_NS
     if _TIME in slots:
         event_time_ns = _seconds(change.source, trace, slots[_TIME], zone) * _SECOND_NS
-    standing = catalog.standing(change.table, change.source.at(record))
-    after = follows_ddl(reader.known, standing, None, event_time_ns, record)
+    effective = catalog.effective_schema(change.table, change.source.at(record))
+    after = follows_ddl(reader.known, effective, None, event_time_ns, record)
     traced = msgspec.structs.replace(
         change,
         images=_traced_images(images, reader, trace, slots),

@@ -22,7 +22,7 @@ from typing import Final, Literal
 from relay.codecs.shared.base64_text import try_base64
 from relay.codecs.shared.debezium_temporal import date_text, datetime_text, time_text
 from relay.model.events import ColumnType, Value
-from relay.mysql.conversion_names import conversion_of, native, taking_more
+from relay.mysql.conversion_names import conversion_of, kernel_name, taking_more
 from relay.mysql.members import label_reader, set_text, write_label
 from relay.mysql.types import BINARIES
 from relay.mysql.values import Read, TextStyle, Write, reader, writer
@@ -76,13 +76,13 @@ def _also(mysql: Read, read: Read) -> Read:
     """Mark a reader as accepting everything that `mysql` accepts, with the same results, and more."""
     conversion = conversion_of(mysql)
     read = taking_more(mysql)(read)
-    return read if conversion is None else native(*conversion)(read)
+    return read if conversion is None else kernel_name(*conversion)(read)
 
 
 def _padded_reader(fsp: int, mysql: Read) -> Read:
     read = functools.partial(_read_timestamp, fsp, mysql)
     conversion = conversion_of(mysql)
-    return read if conversion is None else native("padded-datetime", fsp, *conversion)(read)
+    return read if conversion is None else kernel_name("padded-datetime", fsp, *conversion)(read)
 
 
 # ---------------------------------------------------------------- ENUM and SET

@@ -26,7 +26,7 @@ from relay.codecs.shared.shaping import (
     ZeroDates,
     shaped_style,
 )
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 from relay.mysql.numbers import java_text
 from relay.mysql.types import format_type
 from relay.mysql.values import Read, TextStyle, read_signed_bytes
@@ -132,7 +132,7 @@ def _mistaken_texts(sql_types: SqlTypes, wire: WireTable) -> dict[str, Read]:
     }
 
 
-@native("mistaken-text")
+@kernel_name("mistaken-text")
 def read_mistaken_text(text: str) -> str:
     """Decode text whose UTF-8 bytes came as ISO 8859-1. Raises ValueError."""
     try:

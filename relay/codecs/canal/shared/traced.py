@@ -95,8 +95,8 @@ def traced_row(  # noqa: PLR0913 - the differences between the family's protocol
     traced_start = None if start_ts is None else number(start_ts)
     if traced_start is not None and not traced_start > 0:
         raise NotTemplatable
-    standing = catalog.standing(change.table, change.source.at(record))
-    after = follows_ddl(images.reader.known, standing, traced_ts, event_time_ns, record)
+    effective = catalog.effective_schema(change.table, change.source.at(record))
+    after = follows_ddl(images.reader.known, effective, traced_ts, event_time_ns, record)
     source = msgspec.structs.replace(
         change.source,
         event_time_ns=event_time_ns,

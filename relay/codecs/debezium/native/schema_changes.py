@@ -31,7 +31,7 @@ from relay.model.events import (
     TableId,
     TableSchema,
 )
-from relay.mysql.ddl.drops import drop_words, rename_clauses, rename_words
+from relay.mysql.ddl.drops import drop_keywords, rename_clauses, rename_keywords
 from relay.mysql.ddl.parts import only_kind
 from relay.mysql.ddl.printed import create_statement
 from relay.mysql.types import CHARS, FLOATS, FRACTIONAL, INTEGERS, quoted_table, suffix
@@ -85,7 +85,7 @@ def changes_of(
             found = definitions.get(table)
             if kind is DdlKind.DROP_TABLE:
                 # Several statements, or a text that differs from its message, stay unchanged.
-                words = drop_words(ddl) if only_kind(change) is kind else None
+                words = drop_keywords(ddl) if only_kind(change) is kind else None
                 text = f"{words} {quoted_table(table)}" if words else ddl
                 yield SchemaChangeMessage(table.database, table.table, text, [entry])
             elif found is None:
@@ -107,7 +107,7 @@ def _statements(change: SchemaChange) -> list[tuple[TableId, str]]:
     clauses = rename_clauses(change.ddl)
     if len(clauses) != len(found):
         return found
-    words = rename_words(change.ddl)
+    words = rename_keywords(change.ddl)
     return [(table, f"{words} {clause}") for (table, _), clause in zip(found, clauses, strict=True)]
 
 

@@ -24,7 +24,7 @@ from relay.codecs.shared.debezium_temporal import (
     time_text,
     timestamp_text,
 )
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 from relay.mysql.temporal import read_date, read_timestamp
 
 #: The smallest TIME, and the offset below it that Debezium before 2.6 writes in a column with digits of a
@@ -43,13 +43,17 @@ def clock_of_micros(micros: int, digits: int | None) -> str:
 def count_reader(text: Callable[[int, int | None], str], micros: int, per: int, digits: int | None) -> Read:
     """Return the function that applies `text` to counts of `micros` microseconds, or `per` parts of one."""
     if per > 1:
-        return native("time-count", micros, per, digits)(
+        return kernel_name("time-count", micros, per, digits)(
             lambda count: text(count // per if count >= 0 else -(-count // per), digits)
         )
     if text is time_text:
-        mark = native("time-count", micros, per, digits)
+        mark = kernel_name("time-count", micros, per, digits)
     else:
-        mark = native("datetime-count", micros, digits) if text is datetime_text else native("clock", digits)
+        mark = (
+            kernel_name("datetime-count", micros, digits)
+            if text is datetime_text
+            else kernel_name("clock", digits)
+        )
     return mark(lambda count: text(count * micros, digits))
 
 
@@ -65,10 +69,10 @@ def datetime_reader(unit_micros: int, digits: int | None) -> Read:
 
 def nanos_reader(digits: int | None) -> Read:
     """Return the function that reads a DATETIME from nanoseconds since 1970."""
-    return native("datetime-nanos", digits)(lambda nanos: datetime_text(nanos // 1_000, digits))
+    return kernel_name("datetime-nanos", digits)(lambda nanos: datetime_text(nanos // 1_000, digits))
 
 
-@native("iso-date")
+@kernel_name("iso-date")
 def read_iso_date(iso: str) -> str:
     """Read a DATE, which may end in a `Z`. Raises ValueError."""
     return read_date(iso.removesuffix("Z"))
@@ -126,7 +130,7 @@ def timestamp_reader(digits: int | None, zone: tzinfo = UTC) -> Read:
     """Return the function that reads a TIMESTAMP from ISO text; one without `Z` or an offset is local time of
     `zone`.
     """
-    return native("zoned", digits)(lambda iso: _zoned_text(iso, digits, zone))
+    return kernel_name("zoned", digits)(lambda iso: _zoned_text(iso, digits, zone))
 
 
 def _zoned_text(iso: str, digits: int | None, zone: tzinfo) -> str:

@@ -40,7 +40,7 @@ from relay.codecs.shared.debezium_temporal import (
     time_text,
 )
 from relay.model.events import ABSENT, ColumnType
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 from relay.mysql.members import label_reader
 from relay.mysql.numbers import go_text, read_decimal, shortest_float32
 from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS
@@ -111,7 +111,7 @@ def _integer(case: _Case) -> DebeziumValueFormat | None:
     return DebeziumValueFormat(int, unsigned64 if base == "bigint" and case.type.unsigned else None)
 
 
-@native("year-1900")
+@kernel_name("year-1900")
 def read_year(year: int) -> int:
     """Read a YEAR. 1900 is no YEAR of MySQL: Debezium writes it for 0000."""
     return 0 if year == 1900 else year
@@ -133,7 +133,7 @@ def _read_float32_or_text(value: float | str) -> float:
     return read_float32(number) if math.isfinite(number) else number
 
 
-@native("float")
+@kernel_name("float")
 def read_float32(value: float) -> float:
     """Return the FLOAT of fewest digits."""
     return shortest_float32(value)
@@ -171,7 +171,7 @@ def decimal_bytes(text: str) -> bytes:
     return data
 
 
-@native("unscaled-int")
+@kernel_name("unscaled-int")
 def read_unscaled(text: str) -> int:
     """Read a signed whole number from its bytes in base64."""
     return int.from_bytes(decimal_bytes(text), "big", signed=True)
@@ -191,7 +191,7 @@ def decimal_reader(scale: int) -> Read:
 
     It is always the same function, so that a target can recognize it, as with the other readers here.
     """
-    return native("decimal-bytes", scale)(functools.partial(_read_decimal_bytes, scale))
+    return kernel_name("decimal-bytes", scale)(functools.partial(_read_decimal_bytes, scale))
 
 
 def _variable_decimal(case: _Case) -> DebeziumValueFormat | None:
@@ -211,7 +211,7 @@ def _read_variable_decimal(scale: int | None, parts: dict[str, Any]) -> Decimal:
 def double_decimal_reader(column_type: ColumnType) -> Callable[[Decimal], Decimal]:
     """Return the function that reads a DECIMAL from the JSON number of a Java double."""
     read = functools.partial(_read_decimal_double, column_type.scale, double_reader(column_type))
-    return native("decimal-double", column_type.length, column_type.scale)(read)
+    return kernel_name("decimal-double", column_type.length, column_type.scale)(read)
 
 
 def _read_decimal_double(scale: int | None, read: Callable[[Decimal], Decimal], number: Decimal) -> Decimal:
@@ -266,7 +266,7 @@ def _string(case: _Case) -> DebeziumValueFormat | None:
     base = case.type.base
     if base == "decimal":
         read = functools.partial(read_decimal_text, case.type.scale)
-        return DebeziumValueFormat(str, native("decimal-text", case.type.scale)(read))
+        return DebeziumValueFormat(str, kernel_name("decimal-text", case.type.scale)(read))
     if base == "bigint" and case.type.unsigned:
         return DebeziumValueFormat(str, read_whole)
     if base in BINARIES:
@@ -277,7 +277,7 @@ def _string(case: _Case) -> DebeziumValueFormat | None:
     return None if is_other else DebeziumValueFormat(str)
 
 
-@native("whole-text")
+@kernel_name("whole-text")
 def read_whole(text: str) -> int:
     """Read a whole number. Raises ValueError."""
     number = read_decimal(text)
@@ -298,21 +298,21 @@ def _binary_text(case: _Case) -> DebeziumValueFormat:
     length = case.type.length if case.type.base == "binary" else None
     if case.type.charset == AS_TEXT:
         return DebeziumValueFormat(
-            str, native("latin1", length)(functools.partial(_read_latin1, length or 0))
+            str, kernel_name("latin1", length)(functools.partial(_read_latin1, length or 0))
         )
     if mode != "bytes":
         return DebeziumValueFormat(str, _BINARY_MODES[mode])
-    read = native("guessed-binary", length)(functools.partial(infer_binary, length))
+    read = kernel_name("guessed-binary", length)(functools.partial(infer_binary, length))
     return DebeziumValueFormat(str, read, is_inferred=True)
 
 
-@native("base64-url")
+@kernel_name("base64-url")
 def read_url_safe(text: str) -> bytes:
     """Read base64 of either alphabet. Raises ValueError."""
     return read_base64(text.replace("-", "+").replace("_", "/"))
 
 
-@native("plain-hex")
+@kernel_name("plain-hex")
 def read_plain_hex(text: str) -> bytes:
     """Read hexadecimal digits. Raises ValueError."""
     try:
@@ -423,7 +423,7 @@ def _iso_time(case: _Case) -> DebeziumValueFormat | None:
     digits = case.digits
     if case.type.base != "time":
         return None
-    read = native("iso-time", digits)(lambda iso: clock_text(iso, digits))
+    read = kernel_name("iso-time", digits)(lambda iso: clock_text(iso, digits))
     return DebeziumValueFormat(str, read, is_too_fine=is_too_fine_text)
 
 
@@ -431,7 +431,7 @@ def _iso_datetime(case: _Case) -> DebeziumValueFormat | None:
     digits = case.digits
     if case.type.base != "datetime":
         return None
-    read = native("iso-wall", digits)(lambda iso: wall_text(iso, digits))
+    read = kernel_name("iso-wall", digits)(lambda iso: wall_text(iso, digits))
     return DebeziumValueFormat(str, read, is_too_fine=is_too_fine_text)
 
 

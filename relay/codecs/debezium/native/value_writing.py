@@ -50,7 +50,7 @@ from relay.codecs.shared.debezium_temporal import ZERO_TIMESTAMP, calendar_days,
 from relay.model.errors import NotRepresentable
 from relay.model.events import Column, ColumnType
 from relay.mysql import numbers, temporal
-from relay.mysql.conversion_names import BOOLEANS, losing, named_after, native
+from relay.mysql.conversion_names import BOOLEANS, kernel_name, lossy_conversion, named_after
 from relay.mysql.types import BINARIES, GEOMETRIES
 
 _ZERO_DATE: Final = Loss.ZERO_DATE
@@ -126,8 +126,8 @@ class NativeValueWriter:
         self.shortcuts[decimal_reader(scale), write] = same_decimal(scale, write)
         return write
 
-    @losing(_DECIMAL_DIGITS, "rounded-float")
-    @native("decimal-float")
+    @lossy_conversion(_DECIMAL_DIGITS, "rounded-float")
+    @kernel_name("decimal-float")
     def _write_double(self, value: Decimal) -> float:
         number = float(value) + 0.0  # zero has no sign
         if len(value.as_tuple().digits) > _SAFE_DIGITS and Decimal(repr(number)) != value:
@@ -138,7 +138,7 @@ class NativeValueWriter:
         if length == 1:
             return BOOLEANS
         size = ((length or 64) + 7) // 8
-        write = self._once(("bit", size), lambda: native("bits", size)(functools.partial(bits, size)))
+        write = self._once(("bit", size), lambda: kernel_name("bits", size)(functools.partial(bits, size)))
         if size <= _MOST_BIT_BYTES:
             self.shortcuts[read_bits, write] = same_bits(size, write)
         return write
@@ -149,7 +149,9 @@ class NativeValueWriter:
         mode = self._options.binary_handling_mode
         length = column_type.length if column_type.base == "binary" else None
         if mode in {"bytes", "base64"}:
-            return None if length is None else native("padded", length)(functools.partial(_padded, length))
+            return (
+                None if length is None else kernel_name("padded", length)(functools.partial(_padded, length))
+            )
         text = bytes.hex if mode == "hex" else _url_safe
         if length is None:
             return text
@@ -212,7 +214,7 @@ class NativeValueWriter:
         no_date = self._no_date(nullable, zero)
 
         @self._loses_dates(nullable, zero, DATE, DATE)
-        @native("own-date-iso" if is_iso else "own-date-days")
+        @kernel_name("own-date-iso" if is_iso else "own-date-days")
         def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
             days = calendar_days(text)
             if days is None:
@@ -231,7 +233,7 @@ class NativeValueWriter:
         may_cut = mode == "connect"
 
         @self._loses_dates(nullable, 0, WHOLE, LONGEST)
-        @native("datetime-units", up, down)
+        @kernel_name("datetime-units", up, down)
         def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
             micros = _micros(text)
             if micros is None:
@@ -254,7 +256,7 @@ class NativeValueWriter:
         no_date = self._no_date(nullable, ZERO_TIMESTAMP)
 
         @self._loses_dates(nullable, ZERO_TIMESTAMP, WHOLE, LONGEST)
-        @native("datetime-iso")
+        @kernel_name("datetime-iso")
         def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
             if _micros(text) is None:
                 return no_date()
@@ -265,14 +267,14 @@ class NativeValueWriter:
     def _time(self, nullable: bool) -> Write:
         mode = self._options.time_precision_mode
         if mode == "nanoseconds":
-            return native("time-nanos")(lambda text: time_micros(text) * 1_000)
+            return kernel_name("time-nanos")(lambda text: time_micros(text) * 1_000)
         if mode not in {"connect", "isostring"}:
             return time_micros
         lost, is_iso = self.lost, mode == "isostring"
         otherwise: Any = NULL if nullable else "00:00:00Z" if is_iso else 0
         end = _DAY_MICROS if is_iso else _DAY_MICROS + 1
 
-        @native("time-iso" if is_iso else "time-millis")
+        @kernel_name("time-iso" if is_iso else "time-millis")
         def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
             micros = time_micros(text)
             if not 0 <= micros < end:
@@ -316,14 +318,14 @@ class NativeValueWriter:
         if self._options.zero_dates == "null" and not nullable:
             return lambda write: write
         token = b"null" if nullable else msgspec.json.encode(zero)
-        return losing(_ZERO_DATE, "no-date", token, shortest, longest)
+        return lossy_conversion(_ZERO_DATE, "no-date", token, shortest, longest)
 
     def _calendar_text(self) -> Write:
         """Return the function that writes MySQL's own text; NULL for a date that is not in the calendar."""
         lost = self.lost
 
-        @losing(_ZERO_DATE, "no-date", b"null", DATE, LONGEST)
-        @native("calendar")
+        @lossy_conversion(_ZERO_DATE, "no-date", b"null", DATE, LONGEST)
+        @kernel_name("calendar")
         def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
             if calendar_days(text[:10]) is None:
                 lost.append(_ZERO_DATE)
@@ -355,7 +357,7 @@ class NativeValueWriter:
 # ---------------------------------------------------------------- numbers
 
 
-@native("big-endian")
+@kernel_name("big-endian")
 def big_endian(value: int) -> bytes:
     """Return the shortest two's complement of a number, highest byte first, as in Java."""
     size = (~value if value < 0 else value).bit_length() // 8 + 1
@@ -372,7 +374,7 @@ def unscaled(scale: int, value: Decimal) -> int:
 
 
 def _exact(scale: int) -> Write:
-    return native("unscaled", scale)(lambda value: big_endian(unscaled(scale, value)))
+    return kernel_name("unscaled", scale)(lambda value: big_endian(unscaled(scale, value)))
 
 
 def _exact_text(scale: int) -> Convert:
@@ -389,12 +391,12 @@ def _exact_text(scale: int) -> Convert:
 _SHORT: Final = 70
 
 
-@native("decimal-number")
+@kernel_name("decimal-number")
 def _number(value: Decimal) -> msgspec.Raw:
     return msgspec.Raw(numbers.decimal_text(value).encode())
 
 
-@native("finite-float")
+@kernel_name("finite-float")
 def _write_float(value: float) -> float | str:
     if abs(value) < numbers.BEYOND_FLOAT:
         return value
@@ -403,7 +405,7 @@ def _write_float(value: float) -> float | str:
     raise ValueError("beyond the range of FLOAT")
 
 
-@native("finite")
+@kernel_name("finite")
 def _write_double(value: float) -> float | str:
     # NaN and infinity are the numbers whose distance to themselves is not 0. Java's JSON has texts for them;
     # msgspec prints null.
@@ -428,7 +430,7 @@ def _padded_text(text: Callable[[bytes], str], length: int, value: bytes) -> str
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 
 
-@native("base64-url")
+@kernel_name("base64-url")
 def _url_safe(value: bytes) -> str:
     return base64_text(value).translate(_URL_SAFE)
 
@@ -474,7 +476,7 @@ def _vector(text: str) -> list[float]:
 _STRING: Final = re.compile(r'("(?:[^"\\]|\\.)*+"?)|[ \t\r\n]++', re.DOTALL)
 
 
-@native("compact-json")
+@kernel_name("compact-json")
 def _compact(text: str) -> str:
     """Return JSON without space between its parts, as the connector prints JSON of the binlog."""
     if " " not in text and "\n" not in text:

@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from relay.catalog import Catalog, DdlMessage, learn, left_by
+from relay.catalog import Catalog, DdlMessage, apply_ddl, left_by
 from relay.codecs.debezium.shared.ddl_events import (
     DIALECT,
     VIEW,
@@ -426,7 +426,7 @@ def declared_events(
     dialect: TableDialect = TICDC,
 ) -> tuple[list[Event], Catalog]:
     """Return the event of a DDL message and the catalog after it; count unparsable text and `id`s."""
-    learned, change = learn(catalog, message)
+    learned, change = apply_ddl(catalog, message)
     if declared:
         entries, definitions, gone = [], [], []
         defined = defined_in(message.ddl)
@@ -455,7 +455,7 @@ def declared_events(
                 definitions.append(found)
         if definitions or gone:
             message = msgspec.structs.replace(message, definitions=tuple(definitions), gone=tuple(gone))
-            learned, change = learn(catalog, message)
+            learned, change = apply_ddl(catalog, message)
         change = msgspec.structs.replace(change, table_changes=tuple(entries))
     if not change.kinds:
         losses.append(Loss.DDL_NOT_UNDERSTOOD)

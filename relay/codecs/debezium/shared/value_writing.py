@@ -33,7 +33,7 @@ from relay.codecs.shared.debezium_temporal import (
 from relay.codecs.shared.lenient_json import go_number
 from relay.model.events import Cell, Column, ColumnType
 from relay.mysql import numbers, temporal
-from relay.mysql.conversion_names import BOOLEANS, losing, native
+from relay.mysql.conversion_names import BOOLEANS, kernel_name, lossy_conversion
 from relay.mysql.members import set_text, write_label
 from relay.mysql.types import GEOMETRIES
 
@@ -69,7 +69,7 @@ class LabelWriter:
         write = self._enum(members) if column_type.base == "enum" else self._set(members)
         return write_label(write, column_type)
 
-    @native("label")
+    @kernel_name("label")
     def _unknown_enum(self, value: int | str) -> str:
         """Return a label unchanged, a number in digits: its label is unknown before the table's DDL."""
         if isinstance(value, str):
@@ -77,7 +77,7 @@ class LabelWriter:
         self._lost.append(_ENUM_INDEX)
         return str(value)
 
-    @native("label")
+    @kernel_name("label")
     def _unknown_set(self, value: int | str) -> str:
         """Return the same as for an ENUM; the empty SET needs no labels."""
         return self._unknown_enum(value) if value else ""
@@ -128,7 +128,7 @@ class DebeziumValueWriter:
         self.too_fine: list[bool] = []
         # By whether the column can be NULL: a date that is not in the calendar becomes NULL there, else 0.
         self._dates = {
-            nullable: native("date-days")(self._dated(date_days, nullable)) for nullable in (True, False)
+            nullable: kernel_name("date-days")(self._dated(date_days, nullable)) for nullable in (True, False)
         }
         self._micros = {
             nullable: _datetime_micros(self._dated(datetime_micros, nullable)) for nullable in (True, False)
@@ -147,8 +147,8 @@ class DebeziumValueWriter:
             (self._millis, WHOLE, _WITH_MILLIS),
             (self._open, WHOLE, _WITH_MILLIS),
         ):
-            losing(_ZERO_DATE, "no-date", b"null", shortest, longest)(writes[True])
-            losing(_ZERO_DATE, "no-date", b"0", shortest, longest)(writes[False])
+            lossy_conversion(_ZERO_DATE, "no-date", b"null", shortest, longest)(writes[True])
+            lossy_conversion(_ZERO_DATE, "no-date", b"0", shortest, longest)(writes[False])
         self._timestamps = {
             digits: timestamp_writer(digits, self.lost) for digits in (None, 0, 1, 2, 3, 4, 5, 6)
         }
@@ -213,8 +213,8 @@ class DebeziumValueWriter:
 
         return write
 
-    @losing(_DECIMAL_DIGITS, "rounded-double")
-    @native("decimal-double")
+    @lossy_conversion(_DECIMAL_DIGITS, "rounded-double")
+    @kernel_name("decimal-double")
     def _write_decimal(self, value: Decimal) -> Any:  # noqa: ANN401 - any value that msgspec prints
         number = float(value) + 0.0  # zero has no sign
         if len(value.as_tuple().digits) > _SAFE_DIGITS and Decimal(repr(number)) != value:
@@ -275,13 +275,13 @@ def _bit(length: int | None) -> Write:
     if length == 1:
         return BOOLEANS
     size = ((length or 64) + 7) // 8
-    return native("bits", size)(functools.partial(bits, size))
+    return kernel_name("bits", size)(functools.partial(bits, size))
 
 
 def _datetime_micros(closely: Write) -> Write:
     """Return the function that writes a DATETIME in microseconds."""
 
-    @native("datetime-micros")
+    @kernel_name("datetime-micros")
     def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
         try:
             since = _from_iso(text) - _EPOCH
@@ -298,7 +298,7 @@ def _datetime_micros(closely: Write) -> Write:
 def _datetime_millis(closely: Write, too_fine: list[bool]) -> Write:
     """Return the function that writes a DATETIME in milliseconds."""
 
-    @native("datetime-millis", LONGEST)
+    @kernel_name("datetime-millis", LONGEST)
     def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
         try:
             since = _from_iso(text) - _EPOCH
@@ -319,7 +319,7 @@ def _datetime_millis(closely: Write, too_fine: list[bool]) -> Write:
 def _datetime_open(write_millis: Write, too_fine: list[bool]) -> Write:
     """Return the function that writes a DATETIME of unknown digits."""
 
-    @native("datetime-millis", _WITH_MILLIS)
+    @kernel_name("datetime-millis", _WITH_MILLIS)
     def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
         if len(text) > _WITH_MILLIS:
             too_fine.append(True)
@@ -336,7 +336,7 @@ def timestamp_writer(digits: int | None, lost: list[Loss], null: msgspec.Raw | N
     if digits is not None:
         length = LONGEST - 6 + digits if digits else 19
 
-    @native("timestamp-iso", digits, int(null is None))
+    @kernel_name("timestamp-iso", digits, int(null is None))
     def write(text: str) -> Any:  # noqa: ANN401 - any value that msgspec prints
         if len(text) == length and text[4:20:3] in SHAPES and text >= FIRST_TIMESTAMP:
             try:
@@ -350,10 +350,12 @@ def timestamp_writer(digits: int | None, lost: list[Loss], null: msgspec.Raw | N
             return found if null is None else null
         return found
 
-    return write if null is None else losing(_ZERO_DATE, "no-date", bytes(null), WHOLE, LONGEST)(write)
+    return (
+        write if null is None else lossy_conversion(_ZERO_DATE, "no-date", bytes(null), WHOLE, LONGEST)(write)
+    )
 
 
-@native("go-number-float")
+@kernel_name("go-number-float")
 def _write_float(value: float) -> Any:  # noqa: ANN401 - any value that msgspec prints
     if abs(value) >= numbers.BEYOND_FLOAT:
         raise ValueError("beyond the range of FLOAT")

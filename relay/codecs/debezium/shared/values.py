@@ -13,10 +13,10 @@ from typing import Final
 
 from relay.codecs.shared.base64_text import read_base64
 from relay.model.events import ColumnType
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 
 
-@native("signed64")
+@kernel_name("signed64")
 def signed64(value: int) -> int:
     """Return BIGINT UNSIGNED as the signed number with the same 64 bits. Raises ValueError."""
     if 0 <= value < 1 << 63:
@@ -26,7 +26,7 @@ def signed64(value: int) -> int:
     return value - (1 << 64)
 
 
-@native("unsigned64")
+@kernel_name("unsigned64")
 def unsigned64(value: int) -> int:
     """Return the inverse of `signed64`. Raises ValueError."""
     if not -(1 << 63) <= value < 1 << 64:
@@ -50,7 +50,7 @@ def bits(size: int, value: int) -> bytes:
         return value.to_bytes(min((value.bit_length() + 7) // 8, _BIT_BYTES), "little")
 
 
-@native("bits")
+@kernel_name("bits")
 def read_bits(text: str) -> int:
     """Read BIT(n) from base64 of its bytes, lowest first; missing ones are 0. Raises ValueError."""
     data = read_base64(text)
@@ -85,13 +85,13 @@ def double_reader(column_type: ColumnType) -> Callable[[Decimal], Decimal]:
         greatest = Decimal((0, (9,) * length, -scale))
         if Decimal(repr(float(greatest))) > greatest:
             read = functools.partial(_scaled_within, scale, greatest)
-            return native("decimal-number", length, scale)(read)
+            return kernel_name("decimal-number", length, scale)(read)
     return scaled_reader(scale)
 
 
 def scaled_reader(scale: int | None) -> Callable[[Decimal], Decimal]:
     """Return `scaled` for a scale."""
-    return native("decimal-number", None, scale)(functools.partial(scaled, scale))
+    return kernel_name("decimal-number", None, scale)(functools.partial(scaled, scale))
 
 
 def _scaled_within(scale: int, greatest: Decimal, value: Decimal) -> Decimal:

@@ -40,7 +40,7 @@ from relay.codecs.shared.debezium_temporal import (
     timestamp_text,
 )
 from relay.model.events import ABSENT, Column, ColumnType, Generated, TableSchema
-from relay.mysql.conversion_names import native
+from relay.mysql.conversion_names import kernel_name
 from relay.mysql.members import label_reader
 from relay.mysql.types import BINARIES
 
@@ -57,7 +57,9 @@ def read_of(column_type: ColumnType, *, is_known: bool, is_key: bool = False) ->
         return unsigned64
     if base == "decimal":
         read = double_reader(column_type)
-        spelled = native("spelled-decimal", length, column_type.scale)(lambda spelled: read(Decimal(spelled)))
+        spelled = kernel_name("spelled-decimal", length, column_type.scale)(
+            lambda spelled: read(Decimal(spelled))
+        )
         return spelled if is_key else read
     if base == "bit":
         return int if length == 1 else read_bits
@@ -65,13 +67,13 @@ def read_of(column_type: ColumnType, *, is_known: bool, is_key: bool = False) ->
         return read_base64
     if base == "datetime":
         unit_micros = 1 if counts_micros(column_type) else 1000
-        return native("datetime-count", unit_micros, digits)(
+        return kernel_name("datetime-count", unit_micros, digits)(
             lambda count: datetime_text(count * unit_micros, digits)
         )
     if base == "timestamp":
-        return native("iso-timestamp", digits)(lambda iso: timestamp_text(iso, digits))
+        return kernel_name("iso-timestamp", digits)(lambda iso: timestamp_text(iso, digits))
     if base == "time":
-        return native("time-count", 1, 1, digits)(lambda micros: time_text(micros, digits))
+        return kernel_name("time-count", 1, 1, digits)(lambda micros: time_text(micros, digits))
     return date_text if base == "date" else label_reader(column_type, has_escapes=True)
 
 

@@ -40,7 +40,7 @@ from relay.model.events import Event, Op, RowChange, Source, TableId, Watermark
 from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.mysql.ddl import read_ddl
-from relay.mysql.ddl.drops import rename_words
+from relay.mysql.ddl.drops import rename_keywords
 from relay.mysql.ddl.statements import RenameTables
 from relay.mysql.types import quoted_table
 from relay.templates.tracing import NotTemplatable, Trace
@@ -191,7 +191,7 @@ def _own_statement(ddl: str, declared: Sequence[DeclaredTable]) -> str:
     pair = renamed_pair(declared) if len(declared) == 1 and "," in ddl and _renames_several(ddl) else None
     if pair is None:
         return ddl
-    return f"{rename_words(ddl)} {quoted_table(pair[0])} TO {quoted_table(pair[1])}"
+    return f"{rename_keywords(ddl)} {quoted_table(pair[0])} TO {quoted_table(pair[1])}"
 
 
 def _renames_several(ddl: str) -> bool:

@@ -34,8 +34,8 @@ def traced_row(
     commit_ts = message.number(_COMMIT_TS, 1, TSO_END)
     start_ts = message.number(_START_TS, 0, TSO_END)
     event_time_ns = ms * _MILLISECOND_NS
-    standing = catalog.standing(change.table, change.source.at(record))
-    after = follows_ddl(message.known, standing, commit_ts, event_time_ns, record)
+    effective = catalog.effective_schema(change.table, change.source.at(record))
+    after = follows_ddl(message.known, effective, commit_ts, event_time_ns, record)
     source = {"event_time_ns": event_time_ns, "commit_ts": commit_ts, "start_ts": start_ts}
     traced = fitting_change(change, message, source, emitted_ms * _MILLISECOND_NS)
     return TracedMessage(message.key, message.value, traced, after)
