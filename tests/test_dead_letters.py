@@ -220,7 +220,7 @@ def test_the_last_block_of_headers_is_the_dead_letters_own() -> None:
 
 def test_headers_that_were_added_to_a_dead_letter_belong_to_the_original() -> None:
     letter = as_read(dead_letter(original(), MALFORMED, "dead"))
-    copied = ConsumerRecord(*letter.place, 0, None, None, (*letter.headers, ("copied.by", b"mirror")))
+    copied = ConsumerRecord(*letter.position, 0, None, None, (*letter.headers, ("copied.by", b"mirror")))
     found = read_dead_letter(copied)
     assert found is not None
     assert (found.original.headers, found.detail) == ((("copied.by", b"mirror"),), "is no number")
@@ -303,7 +303,7 @@ def test_the_format_on_disk_is_the_golden_one() -> None:
     assert [
         format_record(letter, 0),
         format_record(again, 1),
-        format_record(marker(first.place, 1_700_000_100_000), 2),
+        format_record(marker(first.position, 1_700_000_100_000), 2),
         format_record(dead_letter(record, MALFORMED, "dead", TABLES, route=ROUTE), 3),
     ] == lines
     index = DeadLetterIndex(lambda _: True)
@@ -341,7 +341,7 @@ def test_dead_letters_are_gathered_with_what_was_replayed() -> None:
     index.add(as_read(marker(RecordPosition("dead", 0, 2), 1_000), 3))
     index.add(ConsumerRecord("dead", 0, 4, 0, None, b"something else"))
     found = index.dead_letters()
-    assert [letter.place.offset for letter in found] == [2, 1, 0], "by time, oldest first"
+    assert [letter.position.offset for letter in found] == [2, 1, 0], "by time, oldest first"
     assert [letter.replayed_ms for letter in found] == [1_000, None, None]
     assert [letter.original.value for letter in found] == [None, b"v", None], (
         "what is not asked for is not kept"
@@ -351,7 +351,7 @@ def test_dead_letters_are_gathered_with_what_was_replayed() -> None:
 
 def test_dead_letters_of_one_original_come_together_in_the_order_of_the_source() -> None:
     given_letters = [letter_of(original(offset), place) for place, offset in enumerate((9, 2, 9, 4))]
-    found = [[letter.place.offset for letter in same] for same in by_original(given_letters)]
+    found = [[letter.position.offset for letter in same] for same in by_original(given_letters)]
     assert found == [[1], [3], [0, 2]]
 
 
@@ -365,7 +365,7 @@ def test_dead_letters_come_together_only_if_route_and_bytes_are_the_same() -> No
     ]
     given_letters = [letter_of(each, place) for place, each in enumerate((same, *others, same))]
     given_letters += [letter_of(same, place, route=ROUTE) for place in (5, 6)]
-    found = [[letter.place.offset for letter in alike] for alike in by_original(given_letters)]
+    found = [[letter.position.offset for letter in alike] for alike in by_original(given_letters)]
     assert found == [[0, 4], [1], [2], [3], [5, 6]]
 
 

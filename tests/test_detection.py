@@ -288,7 +288,7 @@ def test_a_topic_that_changes_has_two_dialects() -> None:
         ("ticdc-canal-json", 9),
         ("canal-json", 5),
     ]
-    assert found.dialects[0].first == then[0].place
+    assert found.dialects[0].first == then[0].position
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0", bytes(8), (1).to_bytes(8), b"\x01{", b"{" * 500])

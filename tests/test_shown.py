@@ -199,7 +199,7 @@ def test_options_that_are_wrong_show_no_secret(options: dict[str, str]) -> None:
 
 
 def test_json_of_structs_is_that_of_msgspec() -> None:
-    assert orjson.loads(to_json({"at": RECORD.place}, default=msgspec.to_builtins)) == {"at": ["t", 0, 1]}
+    assert orjson.loads(to_json({"at": RECORD.position}, default=msgspec.to_builtins)) == {"at": ["t", 0, 1]}
 
 
 @pytest.mark.parametrize("name", ["c" * 1_000_000, "\x1b" * 300])

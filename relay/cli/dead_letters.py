@@ -95,9 +95,9 @@ async def _with_content(config: Config, chosen: list[DeadLetter], *, quiet: bool
 
     Those that retention has deleted since are left out.
     """
-    places = {each.place for each in chosen}
-    index = await _read_index(config, places.__contains__, quiet=quiet)
-    return [each for each in index.dead_letters() if each.place in places]
+    positions = {each.position for each in chosen}
+    index = await _read_index(config, positions.__contains__, quiet=quiet)
+    return [each for each in index.dead_letters() if each.position in positions]
 
 
 def list_dead_letters(request: ListRequest) -> None:
@@ -145,7 +145,7 @@ def _export(dead_letters: list[DeadLetter], name: str) -> None:
 def _object(found: DeadLetter) -> dict[str, Any]:
     """Return a dead letter for programs, without key, value and headers."""
     return {
-        "position": found.place._asdict(),
+        "position": found.position._asdict(),
         "source": found.source._asdict(),
         "route": found.route,
         "timestamp": found.original.timestamp_ms,
@@ -176,7 +176,7 @@ def _print_letters(chosen: list[DeadLetter], *, with_route: bool, with_replayed:
 
 def _cells(each: DeadLetter, more: list[str]) -> list[str]:
     cells = [
-        f"{each.place.partition}/{each.place.offset}",
+        f"{each.position.partition}/{each.position.offset}",
         str(each.source),
         _time(each.original.timestamp_ms),
         each.code,
@@ -213,7 +213,7 @@ def show_dead_letter(request: ShowDeadLettersRequest) -> None:
         hint = f"PARTITION/OFFSET in {topic}, as `list` shows it"
         raise ConfigError([Problem("POSITION", f"{position!r} is not the position of a dead letter", hint)])
     index = asyncio.run(_read_index(config, lambda each: each == place, quiet=request.quiet))
-    found = next((each for each in index.dead_letters() if each.place == place), None)
+    found = next((each for each in index.dead_letters() if each.position == place), None)
     if found is None:
         hint = "`relay dead-letters list` shows all"
         raise ConfigError([Problem("POSITION", f"no dead letter at {place}", hint)])
@@ -237,7 +237,7 @@ def _lines(found: DeadLetter) -> list[Line]:
         "tables": ", ".join(map(str, found.tables)),
         "replayed": "no" if found.replayed_ms is None else _time(found.replayed_ms),
     }
-    lines: list[Line] = [[("dead letter", "bold red"), (f"  {printable(str(found.place))}", "bold")]]
+    lines: list[Line] = [[("dead letter", "bold red"), (f"  {printable(str(found.position))}", "bold")]]
     lines += [[(f"  {name:10}", "dim"), (printable(text), "")] for name, text in rows.items() if text]
     return [*lines, *header_lines(found.original.headers), [("  the original as a record:", "dim")]]
 

@@ -66,7 +66,7 @@ def _show(source: Input, again: Again, *, as_json: bool) -> int:
 
     def sample() -> Iterator[ConsumerRecord]:
         for record in islice(reader, SAMPLE):
-            read_at.setdefault(record.place, reader.place_of(record))
+            read_at.setdefault(record.position, reader.place_of(record))
             yield record
 
     found = detect(sample(), _schemas(again.registry))

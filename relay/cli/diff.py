@@ -419,7 +419,7 @@ def _example(example: Difference, *, values: bool) -> list[Line]:
         return []
     what = "different" if one and other else f"only in {_NAMES[one is None]}"
     places = "  ".join(
-        f"{name} {each.record.place}" for name, each in zip(_NAMES, example.changes, strict=True) if each
+        f"{name} {each.record.position}" for name, each in zip(_NAMES, example.changes, strict=True) if each
     )
     kinds = " / ".join(dict.fromkeys(each.kind for each in example.changes if each))
     heading: Line = [(what, "bold"), (f"  {kinds}  {_name(shown.table)}  {printable(places)}", "")]
@@ -490,7 +490,7 @@ def _example_object(example: Difference, *, values: bool) -> dict[str, Any]:
         found[name] = {
             "kind": change.kind,
             "table": str(change.table),
-            "place": change.record.place._asdict(),
+            "place": change.record.position._asdict(),
         }
         if values:
             found[name] |= {"before": change.before, "after": change.after, "ddl": change.ddl or None}

@@ -181,7 +181,7 @@ def _kind(change: Change) -> str:
 
 def _in_place(record: ProducerRecord | ConsumerRecord, original: ConsumerRecord) -> ConsumerRecord:
     """Return a record with the position of another: its rows see the same definitions."""
-    topic, partition, offset = original.place
+    topic, partition, offset = original.position
     return ConsumerRecord(
         topic, partition, offset, record.timestamp_ms, record.key, record.value, record.headers
     )

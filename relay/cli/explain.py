@@ -287,7 +287,7 @@ def _source_lines(explanation: Explanation, config: Config) -> list[Line]:
         "value": bytes_text(record.value),
     }
     return [
-        [("source", "bold"), (f"  {printable(str(record.place))}", "bold")],
+        [("source", "bold"), (f"  {printable(str(record.position))}", "bold")],
         *([(f"  {name:10}", "dim"), (printable(text, longest=None), "")] for name, text in rows.items()),
         *header_lines(record.headers),
     ]
@@ -302,7 +302,7 @@ def _event_lines(explanation: Explanation) -> list[Line]:
     for event in explanation.events:
         lines.append([])
         try:
-            lines += event_lines(event, str(explanation.record.place))
+            lines += event_lines(event, str(explanation.record.position))
         except CodecError as error:
             lines.append([(f"an event that cannot be shown: {printable(str(error))}", "red")])
     if not lines and explanation.error is None:

@@ -154,7 +154,7 @@ def event_object(event: Event, record: ConsumerRecord) -> dict[str, Any]:
     """Return the event as a JSON object. Values that JSON cannot hold exactly are left to `exact`."""
     found: dict[str, Any] = {
         "kind": kind_of(event),
-        "position": record.place._asdict(),
+        "position": record.position._asdict(),
         "source": _source(event.source),
         "emitted_at_ns": event.emitted_at_ns,
     }

@@ -139,11 +139,11 @@ class RecordReader:
 
         A plain value has no position.
         """
-        return self._read_at() if self.origin.is_value else f"{self._read_at()} ({record.place})"
+        return self._read_at() if self.origin.is_value else f"{self._read_at()} ({record.position})"
 
     def place_of(self, record: ConsumerRecord) -> str:
         """Return the record's position; for a plain value, its location in the input."""
-        return self._read_at() if self.origin.is_value else str(record.place)
+        return self._read_at() if self.origin.is_value else str(record.position)
 
     @property
     def origin(self) -> RecordOrigin:

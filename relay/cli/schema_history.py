@@ -294,7 +294,7 @@ def _changing(
 
 
 def _contradiction(reader: RecordReader, record: ConsumerRecord) -> ConfigError:
-    place = printable(str(record.place))
+    place = printable(str(record.position))
     problem = f"{reader.name} line {reader.line}: the history has another record of {place}"
     hint = "its records are from another topic of that name: use --topic to give them a different name"
     return ConfigError([Problem("INPUT", problem, hint)])

@@ -69,7 +69,7 @@ def error_headers(
     if isinstance(error, CodecError):
         protocol, path, detail = error.protocol, error.path, error.reason
     headers = [
-        (SOURCE_HEADER, _bytes(str(record.place))),
+        (SOURCE_HEADER, _bytes(str(record.position))),
         (CODE_HEADER, error.code.encode()),
         (PROTOCOL_HEADER, _bytes(printable(protocol))),
         (PATH_HEADER, _bytes(printable(path))),
@@ -135,7 +135,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     route: The name of its route; "" if it has none.
     """
 
-    place: RecordPosition
+    position: RecordPosition
     original: ConsumerRecord
     code: str
     protocol: str
@@ -148,7 +148,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     @property
     def source(self) -> RecordPosition:
         """The position of the original."""
-        return self.original.place
+        return self.original.position
 
 
 def read_dead_letter(record: ConsumerRecord) -> DeadLetter | None:
@@ -162,7 +162,7 @@ def read_dead_letter(record: ConsumerRecord) -> DeadLetter | None:
         return None
     headers = record.headers[: block.start] + record.headers[block.stop :]
     return DeadLetter(
-        place=record.place,
+        position=record.position,
         original=ConsumerRecord(*source, record.timestamp_ms, record.key, record.value, headers),
         code=texts[CODE_HEADER],
         protocol=texts.get(PROTOCOL_HEADER, ""),
@@ -253,10 +253,10 @@ class DeadLetterIndex:
         if found is None:
             self.other_records += 1
             return
-        if not self._keeps_content(found.place):
+        if not self._keeps_content(found.position):
             original = msgspec.structs.replace(found.original, key=None, value=None)
             found = msgspec.structs.replace(found, original=original)
-        self._dead_letters[found.place] = found
+        self._dead_letters[found.position] = found
 
     def dead_letters(self) -> list[DeadLetter]:
         """Return all dead letters, the oldest first: by timestamp, then by position."""
@@ -265,7 +265,7 @@ class DeadLetterIndex:
             msgspec.structs.replace(each, replayed_ms=replayed_ms[place]) if place in replayed_ms else each
             for place, each in self._dead_letters.items()
         )
-        return sorted(found, key=lambda each: (each.original.timestamp_ms, each.place))
+        return sorted(found, key=lambda each: (each.original.timestamp_ms, each.position))
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -317,7 +317,7 @@ def by_original(dead_letters: Iterable[DeadLetter]) -> list[list[DeadLetter]]:
     anew has other records at the same positions. So two originals are the same only if their bytes are, too.
     """
     found: dict[tuple[object, ...], list[DeadLetter]] = {}
-    for each in sorted(dead_letters, key=lambda each: (each.source, each.place)):
+    for each in sorted(dead_letters, key=lambda each: (each.source, each.position)):
         original = each.original
         # Without the timestamp: a topic that sets its own assigns a different one to each dead letter.
         same = each.route, each.source, original.key, original.value, original.headers

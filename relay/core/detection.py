@@ -133,7 +133,7 @@ class _Group:
 
     def __init__(self, record: ConsumerRecord, best: Sequence[FormatMatch]) -> None:
         self.names = {each.name for each in best}
-        self.first, self.records = record.place, 0
+        self.first, self.records = record.position, 0
         self.seen: dict[str, list[FormatMatch]] = {}
         self.add(best)
 

@@ -386,10 +386,10 @@ class Pipeline:
         OutOfMemory, which has a policy, replaces MemoryError; TypeError reports members of a wrong type.
         """
         if isinstance(error, Need):
-            self._answers.want(error, record.place)
+            self._answers.want(error, record.position)
             return
         if isinstance(error, DecodeError | MemoryError):
-            self._answers.distrust(record.place)
+            self._answers.distrust(record.position)
         check_types(record)
         if isinstance(error, MemoryError):
             reason = "out of memory during translation; lower limits would refuse such a record earlier"

@@ -30,11 +30,11 @@ class ShadowTranslator(Translator):
         try:
             slow = self._line.translate(record)
         except CodecError as error:
-            raise TemplatesDiffer(f"{record.place}: the pipeline refuses it: {error}") from error
+            raise TemplatesDiffer(f"{record.position}: the pipeline refuses it: {error}") from error
         if slow != by_template:
-            raise TemplatesDiffer(f"{record.place}: {_difference(slow, by_template)}")
+            raise TemplatesDiffer(f"{record.position}: {_difference(slow, by_template)}")
         if counts.since(counted) != counted.since(before):
-            raise TemplatesDiffer(f"{record.place}: other events or losses are counted")
+            raise TemplatesDiffer(f"{record.position}: other events or losses are counted")
         counts.become(counted)
         return slow
 

@@ -180,23 +180,23 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         return min(keys, key=len, default=())
 
     @functools.cached_property
-    def hidden_places(self) -> frozenset[int]:
+    def hidden_indexes(self) -> frozenset[int]:
         """The indexes of virtual generated columns, which most wire formats omit."""
         return frozenset(
             [at for at, column in enumerate(self.columns) if column.generated is Generated.VIRTUAL]
         )
 
     @functools.cached_property
-    def handle_places(self) -> tuple[int, ...]:
+    def handle_indexes(self) -> tuple[int, ...]:
         """The indexes of the handle key's columns, in the order of their names."""
-        return self.places_of(self._handle_key)
+        return self.indexes_of(self._handle_key)
 
     @functools.cached_property
     def lacks_key_columns(self) -> bool:
         """Whether `columns` lacks part of the handle key, as when a message omits a column of its key."""
-        return len(self.handle_places) < len(frozenset(self._handle_key))
+        return len(self.handle_indexes) < len(frozenset(self._handle_key))
 
-    def places_of(self, names: Sequence[str]) -> tuple[int, ...]:
+    def indexes_of(self, names: Sequence[str]) -> tuple[int, ...]:
         """Return the indexes of the named columns that the table has, in the order of their names."""
         wanted = frozenset(names)
         found = [(column.name, at) for at, column in enumerate(self.columns) if column.name in wanted]
@@ -207,8 +207,8 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         keys: list[tuple[UniqueKey | Index, bool]] = [(key, True) for key in self.unique_keys]
         keys += [(index, False) for index in self.indexes]
         if self.key_order:
-            places = {name: at for at, name in enumerate(self.key_order)}
-            keys.sort(key=lambda key: places.get(key[0].name, len(places)))
+            indexes = {name: at for at, name in enumerate(self.key_order)}
+            keys.sort(key=lambda key: indexes.get(key[0].name, len(indexes)))
         return keys
 
     def key_columns(self) -> tuple[str, ...]:
@@ -352,7 +352,7 @@ class Images(Protocol):
         """The row after the change; raises like `before`."""
         ...
 
-    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+    def cells_at(self, indexes: Sequence[int], *, is_old: bool) -> list[Cell] | None:
         """Return cells of the row before or after the change, by index; None if there is no such row.
 
         Raises like `before`, but only for these cells.
@@ -390,10 +390,10 @@ class Rows(msgspec.Struct, frozen=True):
     message_key_columns: tuple[str, ...] | None = None
     wire_keys: tuple[WireKey | None, WireKey | None] = (None, None)
 
-    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+    def cells_at(self, indexes: Sequence[int], *, is_old: bool) -> list[Cell] | None:
         """Return the cells at these indexes of one of the rows."""
         row = self.before if is_old else self.after
-        return None if row is None else [row[at] for at in places]
+        return None if row is None else [row[at] for at in indexes]
 
     def keys_unchanged_on_wire(self) -> bool:
         """Return False: only the values can show it."""

@@ -67,7 +67,7 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
     headers: tuple[Header, ...] = ()
 
     @property
-    def place(self) -> RecordPosition:
+    def position(self) -> RecordPosition:
         """The record's position."""
         return RecordPosition(self.topic, self.partition, self.offset)
 

@@ -93,12 +93,12 @@ def key_hash(change: RowChange) -> int:
 def _key_cells(change: RowChange) -> Sequence[object]:
     """Return the cells of the key's columns, in the order of their names, without parsing other cells."""
     images = change.images
-    places = _key_indexes(change.schema, images.message_key_columns)
-    if not places:
+    indexes = _key_indexes(change.schema, images.message_key_columns)
+    if not indexes:
         return ()
-    cells = images.cells_at(places, is_old=False)
+    cells = images.cells_at(indexes, is_old=False)
     if cells is None:
-        cells = images.cells_at(places, is_old=True)
+        cells = images.cells_at(indexes, is_old=True)
     return () if cells is None or ABSENT in cells else cells
 
 
@@ -108,6 +108,6 @@ def _key_indexes(schema: TableSchema, named: tuple[str, ...] | None) -> tuple[in
     () if the table lacks some of the columns.
     """
     if named is None or frozenset(named) == frozenset(schema.handle_key()):
-        return () if schema.lacks_key_columns else schema.handle_places
-    places = schema.places_of(named) if named else ()
-    return places if len(places) == len(frozenset(named)) else ()
+        return () if schema.lacks_key_columns else schema.handle_indexes
+    indexes = schema.indexes_of(named) if named else ()
+    return indexes if len(indexes) == len(frozenset(named)) else ()

@@ -106,9 +106,9 @@ class LazyImages:
     def after(self) -> Row | None:
         raise Malformed("made-up", "data[0].id", "is no number")
 
-    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+    def cells_at(self, indexes: Sequence[int], *, is_old: bool) -> list[Cell] | None:
         row = self.before if is_old else self.after
-        return None if row is None else [row[at] for at in places]
+        return None if row is None else [row[at] for at in indexes]
 
     def keys_unchanged_on_wire(self) -> bool:
         return False

@@ -67,12 +67,12 @@ async def test_a_topic_becomes_a_file_and_the_file_the_same_topic(
     assert f"60 records of {source} captured in {path}" in result.stderr
     found = records_of(path.read_text())
     expected = [msgspec.structs.replace(each, topic=source) for each in records]
-    assert sorted(found, key=lambda each: each.place) == sorted(expected, key=lambda each: each.place)
+    assert sorted(found, key=lambda each: each.position) == sorted(expected, key=lambda each: each.position)
     result = await call(relay, "produce", path, *where, "--topic", copy)
     assert result.exit_code == 0, result.stderr
     assert f"60 records written to {copy}" in result.stderr
     again = [msgspec.structs.replace(each, topic=source) for each in await kafka.read(copy)]
-    assert again == sorted(expected, key=lambda each: each.place)
+    assert again == sorted(expected, key=lambda each: each.position)
 
 
 async def test_parts_of_a_topic(kafka: Any, relay: Relay) -> None:

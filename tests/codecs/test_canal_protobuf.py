@@ -216,8 +216,8 @@ def rows_of(protocol: str, files: list[str]) -> dict[TableId, list[tuple[Op, Any
     found: dict[TableId, list[tuple[Op, Any, Any]]] = defaultdict(list)
     seen = set()
     for each in (each for file in files for each in captured(file)):
-        if each.place not in seen:
-            seen.add(each.place)
+        if each.position not in seen:
+            seen.add(each.position)
             for event in translator.inspect(each):
                 if isinstance(event, RowChange):
                     found[event.table].append((event.op, event.before, event.after))

@@ -230,7 +230,7 @@ def test_rows_behind_all_ddl_have_the_definitions_of_their_time(file: str) -> No
     translated = []
     for order in (records, sorted(records, key=lambda each: "." in each.topic)):
         translator = Translator("debezium-json", "canal-json")
-        translated.append({each.place: translator.translate(each) for each in order})
+        translated.append({each.position: translator.translate(each) for each in order})
         assert not translator.inferred_tables
     assert translated[0] == translated[1]
 

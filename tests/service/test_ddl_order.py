@@ -93,7 +93,7 @@ class Watching(Copy):
         if (record.topic, record.partition) == self.first:
             self.seen = max(self.seen, record.offset + 1)
         elif self.seen < bisect_right(self.times[self.first], record.timestamp_ms):
-            self.broken.append(f"{record.place} at {record.timestamp_ms}, when {self.seen} were known")
+            self.broken.append(f"{record.position} at {record.timestamp_ms}, when {self.seen} were known")
         return super().translate(record)
 
 

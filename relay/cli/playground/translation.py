@@ -256,7 +256,7 @@ class _Playing:
             translator.restore(learned)
         output = [self._output(out) for out in written]
         return {
-            "place": printable(str(record.place)),
+            "place": printable(str(record.position)),
             "line": line,
             "key": part(record.key),
             "value": part(record.value),
@@ -285,7 +285,7 @@ class _Playing:
 def _event(event: Event, record: ConsumerRecord) -> dict[str, Any]:
     """Return an event in the formats of `relay inspect`, with and without `--json`."""
     try:
-        lines = event_lines(event, str(record.place))
+        lines = event_lines(event, str(record.position))
         found = to_json(event_object(event, record), exact)
     except CodecError as error:
         return {"kind": kind_of(event), "lines": [], "json": "", "error": _error(error)}

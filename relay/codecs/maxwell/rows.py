@@ -60,7 +60,7 @@ class Layout:
     ) -> None:
         self.reader, self.names, self.inferred = reader, tuple(names), dict(inferred)
         self.has_nulls = has_nulls
-        columns = [reader.schema.columns[at] for at in reader.places]
+        columns = [reader.schema.columns[at] for at in reader.indexes]
         types = [inferred.get(name, column.type) for name, column in zip(names, columns, strict=True)]
         self.types = list(map(values.wire_type, types))
         #: Indexes of integers that no parser can bound: unsigned 64-bit ones.
@@ -248,7 +248,7 @@ class MaxwellRowDecoder:
         before = None if old_members is None else layout.cells(old_members, "old")
         return self._images(op, layout, before, new, losses)
 
-    def _places(self, known: TableSchema) -> dict[str, int]:
+    def _column_indexes(self, known: TableSchema) -> dict[str, int]:
         """Return the indexes of a definition's columns, by their names in messages."""
         if not self._is_camel:
             return {column.name: at for at, column in enumerate(known.columns)}
@@ -264,14 +264,14 @@ class MaxwellRowDecoder:
         key: bytes | None,
     ) -> Layout:
         names = tuple(dict.fromkeys([*new, *old]))
-        places = {} if known is None else self._places(known)
+        indexes = {} if known is None else self._column_indexes(known)
         fitting = known
-        if known is not None and not (places.keys() >= set(names) and len(places) == len(known.columns)):
+        if known is not None and not (indexes.keys() >= set(names) and len(indexes) == len(known.columns)):
             # A definition that lacks columns of the row is outdated.
             fitting = None
         if fitting is not None and (not new or not self._has_nulls):
-            names = tuple(places)
-        inferred = _inferred_types(fitting, places, names, (new, old))
+            names = tuple(indexes)
+        inferred = _inferred_types(fitting, indexes, names, (new, old))
         named = None
         if fitting is None or fitting.primary_key is None:
             named = key_columns(message, key, names)
@@ -283,7 +283,7 @@ class MaxwellRowDecoder:
                 return layout
         made = self._made(table, known, fitting, names, inferred, named)
         size = _LAYOUT_BYTES + columns_bytes(
-            [made.reader.schema.columns[at] for at in made.reader.places], _COLUMN_BYTES
+            [made.reader.schema.columns[at] for at in made.reader.indexes], _COLUMN_BYTES
         )
         self._tables.keep(table, made, size, _CACHED_LAYOUTS)
         return made
@@ -301,18 +301,18 @@ class MaxwellRowDecoder:
             columns = tuple([Column(name, values.shown_type(inferred[name])) for name in names])
             schema = TableSchema(table.id, columns, primary_key=named, complete=False)
             ordered = list(names)
-            places = list(range(len(names)))
+            indexes = list(range(len(names)))
         else:
-            place_of = self._places(fitting)
-            ordered = sorted(names, key=place_of.__getitem__)
-            places = [place_of[name] for name in ordered]
-            by_place = {place_of[name]: values.shown_type(each) for name, each in inferred.items()}
+            index_of = self._column_indexes(fitting)
+            ordered = sorted(names, key=index_of.__getitem__)
+            indexes = [index_of[name] for name in ordered]
+            by_place = {index_of[name]: values.shown_type(each) for name, each in inferred.items()}
             schema = _with_inferred_types(fitting, by_place)
         types = [
-            inferred.get(name, schema.columns[at].type) for name, at in zip(ordered, places, strict=True)
+            inferred.get(name, schema.columns[at].type) for name, at in zip(ordered, indexes, strict=True)
         ]
         reads = list(map(values.read_of, types))
-        reader = TypedReader(NAME, schema, places, reads, _PARTS, known=known, tells_types=False)
+        reader = TypedReader(NAME, schema, indexes, reads, _PARTS, known=known, tells_types=False)
         return Layout(reader, ordered, inferred, is_known=fitting is not None, has_nulls=self._has_nulls)
 
     def _images(
@@ -362,13 +362,13 @@ def _members(row: msgspec.Raw | None, part: str) -> Members | None:
 
 
 def _inferred_types(
-    known: TableSchema | None, places: Mapping[str, int], names: Sequence[str], rows: Sequence[Members]
+    known: TableSchema | None, indexes: Mapping[str, int], names: Sequence[str], rows: Sequence[Members]
 ) -> dict[str, ColumnType]:
     """Return the types of columns without a usable definition: all, or those whose values contradict it."""
     found: dict[str, ColumnType] = {}
     for name in names:
         cells = [row[name] for row in rows if name in row]
-        if known is not None and all(values.fits(known.columns[places[name]].type, cell) for cell in cells):
+        if known is not None and all(values.fits(known.columns[indexes[name]].type, cell) for cell in cells):
             continue
         types = [each for cell in cells if (each := values.inferred_type(cell)) is not None]
         if not types:

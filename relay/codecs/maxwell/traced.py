@@ -258,7 +258,7 @@ class _RowMessage:
         if data is None or (data.members or {}).keys() != set(layout.names):
             raise NotTemplatable
         schema = layout.reader.schema
-        columns = [schema.columns[at] for at in layout.reader.places]
+        columns = [schema.columns[at] for at in layout.reader.indexes]
         kinds = [_kind_of(data, name) for name in layout.names]
         if layout.inferred:
             if layout.reader.known is not None or layout.inferred.keys() != set(layout.names):
@@ -315,7 +315,7 @@ class _RowMessage:
 
     def _look_at(self, cells: Sequence[TracedCell]) -> None:
         """Note that the cells of a row are read, even if they are not written."""
-        columns = [self.layout.reader.schema.columns[at] for at in self.layout.reader.places]
+        columns = [self.layout.reader.schema.columns[at] for at in self.layout.reader.indexes]
         for cell, described, column in zip(cells, self._cells, columns, strict=False):
             if described.read is not None:
                 self._trace.look_at(cell.slots, described.read, _LOOKED_AT.get(column.type.base, _DIGITS))

@@ -288,12 +288,12 @@ def spelled(label: str) -> str:
 def _labels_reader(column_type: ColumnType) -> Read:
     members = column_type.members
     if column_type.base == "enum":
-        indexes = None if members is None else _places(members, lambda at: at + 1)
+        indexes = None if members is None else _column_indexes(members, lambda at: at + 1)
         read = functools.partial(_read_enum, indexes)
         return kernel_name("enum-member", members)(read) if _are_plain(members) else read
     if members is None:
         return read_unknown_set
-    return functools.partial(_read_set, _places(members, lambda at: 1 << at))
+    return functools.partial(_read_set, _column_indexes(members, lambda at: 1 << at))
 
 
 def _are_plain(members: tuple[str, ...] | None) -> TypeGuard[tuple[str, ...]]:
@@ -301,7 +301,7 @@ def _are_plain(members: tuple[str, ...] | None) -> TypeGuard[tuple[str, ...]]:
     return members is not None and all(spelled(label) == label for label in members)
 
 
-def _places(members: tuple[str, ...], number: Callable[[int], int]) -> Mapping[str, int]:
+def _column_indexes(members: tuple[str, ...], number: Callable[[int], int]) -> Mapping[str, int]:
     """Return the labels' numbers by spelling in DDL and, unless that is another label's, by plain text."""
     found: dict[str, int] = {}
     for spelling in (spelled, lambda label: label.replace("\\", "\\\\").replace("'", "\\'"), str):

@@ -48,8 +48,8 @@ def resolved(table: Table[Any], declared: dict[str, ColumnFlags], known: TableSc
     """Return a row's definition: the catalog's if the message agrees with it, else the message's own."""
     fitting: dict[str, Column] = {}
     if known is not None:
-        place_of = table.columns_of(known).place_of
-        fitting = {name: known.columns[place_of[name]] for name in declared if name in place_of}
+        index_of = table.columns_of(known).index_of
+        fitting = {name: known.columns[index_of[name]] for name in declared if name in index_of}
     fitting = {name: column for name, column in fitting.items() if _agrees(column, declared[name])}
     if known and len(fitting) == len(declared):
         return known

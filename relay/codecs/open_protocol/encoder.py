@@ -33,7 +33,7 @@ from relay.codecs.shared.rows import TypedReader, TypeInfo
 from relay.codecs.shared.shaping import op_without_before
 from relay.codecs.shared.ticdc import (
     commit_ts_of,
-    handle_key_places,
+    handle_key_indexes,
     lacks_handle_key,
     per_table_statements,
     printed,
@@ -109,7 +109,7 @@ class _OpenProtocolTarget(RowTarget[_OpenProtocolPlan]):
             c.name: (column_code(c.type), True if c.name in handle else UNSET, flags[c.name])
             for c in schema.columns
         }
-        identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
+        identity = frozenset(schema.columns[at].name for at in handle_key_indexes(schema))
         width = len(cells.keys() | handle)
         return _OpenProtocolPlan(
             cells, handle, identity, width, any(loses_type(column.type) for column in schema.columns)

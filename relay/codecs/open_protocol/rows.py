@@ -99,7 +99,7 @@ class _Layout:
 
     def __init__(self, reader: TypedReader, declared: dict[str, ColumnFlags]) -> None:
         self.reader, self.declared = reader, declared
-        columns = [reader.schema.columns[at] for at in reader.places]
+        columns = [reader.schema.columns[at] for at in reader.indexes]
         self.names = [column.name for column in columns]
         self._is_partial_old = False
         #: Bytes that show the order of columns if nothing else does: no text contains them, because its
@@ -117,7 +117,7 @@ class _Layout:
         if not is_due(self._uses):
             return
         declared = self.declared
-        columns = [self.reader.schema.columns[at] for at in self.reader.places]
+        columns = [self.reader.schema.columns[at] for at in self.reader.indexes]
         flags = [-1 if one.flags is None else one.flags for one in declared.values()]
         if min(flags) >= 0 and max(flags) < _LITERAL_END and not any(map(UNNAMEABLE, declared)):
             cells = []
@@ -232,7 +232,7 @@ def _value_struct(row: Any, old: Any) -> Any:  # noqa: ANN401 - classes made at 
 
 def _cost(layout: _Layout) -> int:
     schema = layout.reader.schema
-    return _LAYOUT_BYTES + columns_bytes([schema.columns[at] for at in layout.reader.places], _COLUMN_BYTES)
+    return _LAYOUT_BYTES + columns_bytes([schema.columns[at] for at in layout.reader.indexes], _COLUMN_BYTES)
 
 
 def unknown_members(data: bytes) -> Unknown | None:
@@ -308,7 +308,7 @@ class ZonedRowDecoder(OpenProtocolRowDecoder):
         reader: TypedReader = images.reader
         times: list[int] | None = reader.plans.get(ZonedRowDecoder)
         if times is None:
-            columns = [reader.schema.columns[at] for at in reader.places]
+            columns = [reader.schema.columns[at] for at in reader.indexes]
             times = [at for at, column in enumerate(columns) if is_local_time(column)]
             reader.plans[ZonedRowDecoder] = times
         if times:
@@ -412,15 +412,15 @@ class _GeneralRow:
         schema = resolved(table, declared, known)
         # A definition inferred from the row has only its columns.
         columns = table.columns_of(schema) if schema is known else Columns(schema)
-        found = sorted([(columns.place_of[name], name) for name in declared])
-        places = {name: at for at, name in found}
+        found = sorted([(columns.index_of[name], name) for name in declared])
+        indexes = {name: at for at, name in found}
         reads = []
-        for name, at in places.items():
+        for name, at in indexes.items():
             code, flags, _ = declared[name]
             reads.append(read_of(schema.columns[at].type, self._zone, code, is_legacy=flags is None))
         said = {name: one.flags for name, one in declared.items() if one.flags is not None}
         reader = TypedReader(
-            NAME, schema, [*places.values()], reads, _PARTS, known=known, wire=said, hidden=columns.hidden
+            NAME, schema, [*indexes.values()], reads, _PARTS, known=known, wire=said, hidden=columns.hidden
         )
         made = _Layout(reader, declared)
         made.count_use()
@@ -445,7 +445,7 @@ class _GeneralRow:
             return None
         columns = layout.reader.schema.columns
         found = []
-        for name, at in zip(layout.names, layout.reader.places, strict=True):
+        for name, at in zip(layout.names, layout.reader.indexes, strict=True):
             cell, column_type = cells.get(name), columns[at].type
             value = ABSENT if cell is None else _checked(cell.v, column_type, f"{part}.{name}.v")
             if type(value) is str and is_base64(column_type):

@@ -97,7 +97,7 @@ def _check_times(reader: TypedReader, zone: tzinfo) -> None:
 
 
 def _columns(reader: TypedReader) -> list[Column]:
-    return [reader.schema.columns[at] for at in reader.places]
+    return [reader.schema.columns[at] for at in reader.indexes]
 
 
 def _check_shape(

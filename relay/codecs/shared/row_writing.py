@@ -15,7 +15,7 @@ from relay.codecs.losses import Loss
 from relay.codecs.shared.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.shared.compiled import Null, RowFunction, is_due, plain_row_function, row_function
 from relay.codecs.shared.conversions import Convert, Read, Write, conversion_steps
-from relay.codecs.shared.rows import HalfRows, LazyRows, TypedReader, TypedRows, TypeInfo, present_places
+from relay.codecs.shared.rows import HalfRows, LazyRows, TypedReader, TypedRows, TypeInfo, present_indexes
 from relay.codecs.shared.tables import NAMELESS
 from relay.model.errors import NotRepresentable
 from relay.model.events import ABSENT, Column, Generated, Images, Op, Row, RowChange, TableSchema
@@ -129,15 +129,15 @@ class TypedWriters(Generic[_Plan]):
         target, schema = self._target, reader.schema
         plan = target.plan_of(reader, self.plan(schema))
         shown = target.columns_of(schema)
-        columns = [shown[at] for at in reader.places]
-        if not self._hidden_places(schema).isdisjoint(reader.places):
+        columns = [shown[at] for at in reader.indexes]
+        if not self._hidden_indexes(schema).isdisjoint(reader.indexes):
             return lambda change, _: self._write_canonical(change)
         values = reader.row_function(
             [target.write_of(column) for column in columns],
             target.shortcuts,
             [target.null_of(column) for column in columns],
             names=[column.name for column in columns],
-            as_struct=is_compiled and self._is_struct(schema, reader.places),
+            as_struct=is_compiled and self._is_struct(schema, reader.indexes),
             is_compiled=is_compiled,
         )
         has_before = target.has_before
@@ -192,12 +192,12 @@ class TypedWriters(Generic[_Plan]):
     def _row(self, schema: TableSchema, images: Images, row: Row | None) -> Any:  # noqa: ANN401 - a class made at run time
         if row is None:
             return None
-        places = None if ABSENT not in row else present_places(images, row)
-        values, places = self._functions.get((schema, places)) or self._first_function(schema, places)
-        if not places:
+        indexes = None if ABSENT not in row else present_indexes(images, row)
+        values, indexes = self._functions.get((schema, indexes)) or self._first_function(schema, indexes)
+        if not indexes:
             raise NotRepresentable(self._protocol, "", "a row without columns")
         try:
-            return values([row[at] for at in places])
+            return values([row[at] for at in indexes])
         except _UNFIT:
             raise self._unfit(schema, row) from None
 
@@ -216,14 +216,14 @@ class TypedWriters(Generic[_Plan]):
         reason = "a value is not of its column's type, or the target cannot represent it"
         return NotRepresentable(self._protocol, path, reason)
 
-    def _first_function(self, schema: TableSchema, places: tuple[int, ...] | None) -> _RowWriter:
+    def _first_function(self, schema: TableSchema, indexes: tuple[int, ...] | None) -> _RowWriter:
         """Return the function for some of a table's columns (None: all), and the indexes of the written ones.
 
         It is compiled after some rows with these columns.
         """
-        hidden = self._hidden_places(schema)
+        hidden = self._hidden_indexes(schema)
         shown = tuple(
-            [at for at in (range(len(schema.columns)) if places is None else places) if at not in hidden]
+            [at for at in (range(len(schema.columns)) if indexes is None else indexes) if at not in hidden]
         )
         all_columns = self._target.columns_of(schema)
         columns = [all_columns[at] for at in shown]
@@ -239,19 +239,19 @@ class TypedWriters(Generic[_Plan]):
             if not is_due(uses):
                 return plain(cells)
             compiled = row_function(names, steps, nulls, as_struct=self._is_struct(schema, shown))
-            self._functions[schema, places] = compiled, shown
+            self._functions[schema, indexes] = compiled, shown
             return compiled(cells)
 
-        return self._functions.keep((schema, places), (values, shown), size)
+        return self._functions.keep((schema, indexes), (values, shown), size)
 
-    def _is_struct(self, schema: TableSchema, places: tuple[int, ...]) -> bool:
+    def _is_struct(self, schema: TableSchema, indexes: tuple[int, ...]) -> bool:
         """Return whether rows with the columns at these indexes, all written, are structs."""
-        shown = len(schema.columns) - len(self._hidden_places(schema))
-        return self._target.has_structs and len(places) == shown
+        shown = len(schema.columns) - len(self._hidden_indexes(schema))
+        return self._target.has_structs and len(indexes) == shown
 
-    def _hidden_places(self, schema: TableSchema) -> frozenset[int]:
+    def _hidden_indexes(self, schema: TableSchema) -> frozenset[int]:
         """Return the indexes of the columns of a table version that the target omits."""
-        return _NOTHING if self._target.has_virtual else schema.hidden_places
+        return _NOTHING if self._target.has_virtual else schema.hidden_indexes
 
 
 _NOTHING: Final[frozenset[int]] = frozenset()

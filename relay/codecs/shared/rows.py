@@ -40,7 +40,7 @@ class TypeInfo(NamedTuple):
 class TypedReader:
     """Reads the cells of one table version in one wire's spelling. Made once per table version.
 
-    `places`: the cells' column indexes in the table, ascending. `reads`: the function from each cell to its
+    `indexes`: the cells' column indexes in the table, ascending. `reads`: the function from each cell to its
     canonical value, None if they are the same. `known`: the catalog's definition that this was made for.
     `is_inferred`: the schema comes from a message and not from the table's DDL. `is_partial`: the table has
     columns that the cells lack. `tells_types`: the messages themselves have the types. `wire`: the message's
@@ -53,7 +53,7 @@ class TypedReader:
         self,
         protocol: str,
         schema: TableSchema,
-        places: Sequence[int],
+        indexes: Sequence[int],
         reads: Sequence[Read | None],
         parts: PartNames,
         *,
@@ -64,10 +64,10 @@ class TypedReader:
         key_cell: Callable[[Any], str | int | None] | None = None,
     ) -> None:
         self.protocol, self.schema, self.known, self.parts = protocol, schema, known, parts
-        self.places, self.reads, self.wire = tuple(places), tuple(reads), wire
+        self.indexes, self.reads, self.wire = tuple(indexes), tuple(reads), wire
         self.is_inferred = not schema.complete
-        hidden = schema.hidden_places if hidden is None else hidden
-        shown = sum([at not in hidden for at in self.places])
+        hidden = schema.hidden_indexes if hidden is None else hidden
+        shown = sum([at not in hidden for at in self.indexes])
         self.is_partial = shown < len(schema.columns) - len(hidden) or schema.lacks_key_columns
         self.type_info = TypeInfo(tells_types, parameters=False)
         #: The key that messages name; see `Images.message_key_columns`.
@@ -75,9 +75,9 @@ class TypedReader:
         #: Plans of encoders for these rows; they live as long as the reader.
         self.plans: dict[object, Any] = {}
         #: The columns of the cells.
-        self.names = [schema.columns[at].name for at in self.places]
+        self.names = [schema.columns[at].name for at in self.indexes]
         #: The indexes of the columns that an image may have, ascending.
-        self.possible_destinations = self.places
+        self.possible_indexes = self.indexes
         keys = frozenset(schema.key_columns())
         #: The indexes of the cells of the columns by which TiCDC detects an UPDATE of a key.
         self.key_cells = [at for at, name in enumerate(self.names) if name in keys]
@@ -100,24 +100,24 @@ class TypedReader:
     def row(self, cells: Sequence[Any], part: str) -> Row:
         """Return the canonical row, ABSENT for missing cells. Raises Malformed for an invalid value."""
         row: list[Cell] = [ABSENT] * len(self.schema.columns)
-        for at, read, value, name in zip(self.places, self.reads, cells, self.names, strict=True):
+        for at, read, value, name in zip(self.indexes, self.reads, cells, self.names, strict=True):
             try:
                 row[at] = value if read is None or value is None or value is ABSENT else read(value)
             except (ValueError, ArithmeticError, TypeError) as error:
                 raise self._malformed(part, name, error) from None
         return tuple(row)
 
-    def cells_at(self, places: Sequence[int], cells: Sequence[Any], part: str) -> list[Cell]:
+    def cells_at(self, indexes: Sequence[int], cells: Sequence[Any], part: str) -> list[Cell]:
         """Return the canonical row's cells at these column indexes, without reading others. Raises like
         `row`.
 
-        `places` must be fixed for a table, such as those of its key: each distinct tuple is cached.
+        `indexes` must be fixed for a table, such as those of its key: each distinct tuple is cached.
         """
-        places = tuple(places)
-        wanted = self._cells_of.get(places)
+        indexes = tuple(indexes)
+        wanted = self._cells_of.get(indexes)
         if wanted is None:
-            cell_of = {place: at for at, place in enumerate(self.places)}
-            wanted = self._cells_of[places] = [cell_of.get(place) for place in places]
+            cell_of = {place: at for at, place in enumerate(self.indexes)}
+            wanted = self._cells_of[indexes] = [cell_of.get(place) for place in indexes]
         return [ABSENT if at is None else self._cell(at, cells[at], part) for at in wanted]
 
     def _cell(self, at: int, value: Any, part: str) -> Cell:  # noqa: ANN401 - any wire value
@@ -165,10 +165,10 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Return the row after the change."""
         raise NotImplementedError
 
-    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+    def cells_at(self, indexes: Sequence[int], *, is_old: bool) -> list[Cell] | None:
         """Return the same as in `Images`, without reading other cells if the codec can."""
         row = self.before if is_old else self.after
-        return None if row is None else [row[at] for at in places]
+        return None if row is None else [row[at] for at in indexes]
 
     def keys_unchanged_on_wire(self) -> bool:
         """Return whether the wire shows that no key column has changed; False if only values show it."""
@@ -180,7 +180,7 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         return None
 
     @property
-    def possible_destinations(self) -> Sequence[int] | None:
+    def possible_indexes(self) -> Sequence[int] | None:
         """Return the column indexes that either image may have, ascending: few of a wide table; None: any."""
         return None
 
@@ -242,12 +242,12 @@ class _CellRows(LazyRows, frozen=True, eq=False, gc=False):
         """Return the wire's name of the old row."""
         return self.reader.parts.old
 
-    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+    def cells_at(self, indexes: Sequence[int], *, is_old: bool) -> list[Cell] | None:
         """Return one row's cells at these column indexes, without reading others."""
         cells, reader = self.old if is_old else self.new, self.reader
         if cells is None:
             return None
-        return reader.cells_at(places, cells, self.old_part if is_old else reader.parts.new)
+        return reader.cells_at(indexes, cells, self.old_part if is_old else reader.parts.new)
 
     @property
     def message_key_columns(self) -> tuple[str, ...] | None:
@@ -255,9 +255,9 @@ class _CellRows(LazyRows, frozen=True, eq=False, gc=False):
         return self.reader.message_key_columns
 
     @property
-    def possible_destinations(self) -> Sequence[int]:
-        """Return the reader's `possible_destinations`."""
-        return self.reader.possible_destinations
+    def possible_indexes(self) -> Sequence[int]:
+        """Return the reader's `possible_indexes`."""
+        return self.reader.possible_indexes
 
 
 class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
@@ -354,9 +354,9 @@ class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
         return self.images.message_key_columns
 
     @property
-    def possible_destinations(self) -> Sequence[int] | None:
-        """Return the update's `possible_destinations`."""
-        return self.images.possible_destinations if isinstance(self.images, LazyRows) else None
+    def possible_indexes(self) -> Sequence[int] | None:
+        """Return the update's `possible_indexes`."""
+        return self.images.possible_indexes if isinstance(self.images, LazyRows) else None
 
     @property
     def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
@@ -364,9 +364,9 @@ class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
         old, new = self.images.wire_keys
         return (old, None) if self.is_old else (None, new)
 
-    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+    def cells_at(self, indexes: Sequence[int], *, is_old: bool) -> list[Cell] | None:
         """Return the update's cells, if they are of this row."""
-        return self.images.cells_at(places, is_old=is_old) if is_old is self.is_old else None
+        return self.images.cells_at(indexes, is_old=is_old) if is_old is self.is_old else None
 
     def raw_key(self) -> WireKey | None:
         """Return the update's key of this row."""
@@ -381,7 +381,7 @@ class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
         return TypedRows(update.reader, old, new)
 
 
-def present_places(images: Images, row: Row) -> tuple[int, ...]:
+def present_indexes(images: Images, row: Row) -> tuple[int, ...]:
     """Return the indexes of a row's columns, in time proportional to their number if its images know them."""
     possible: Sequence[int] | None = getattr(images, "possible_destinations", None)
     if possible is None:

@@ -148,12 +148,12 @@ class RowKeys:
         lacks a column of it. Raises KeyColumnsMissing if it lacks one that a rule names, NotRepresentable for
         a value without a JSON form.
         """
-        places, names = self._columns.get(change.schema) or self._found(change.schema)
-        cells = change.images.cells_at(places, is_old=change.op is _DELETE) if places else None
+        indexes, names = self._columns.get(change.schema) or self._found(change.schema)
+        cells = change.images.cells_at(indexes, is_old=change.op is _DELETE) if indexes else None
         if cells is None or ABSENT in cells:
             if chosen := self._chosen(change.table):
                 has = [column.name for column in change.schema.columns]
-                if places:
+                if indexes:
                     has = [name for name, cell in zip(names, cells or (), strict=False) if cell is not ABSENT]
                 raise without_key(self._protocol, change.table, chosen, has)
             return None
@@ -164,14 +164,14 @@ class RowKeys:
             raise NotRepresentable(self._protocol, "key", reason) from None
 
     def _found(self, schema: TableSchema) -> tuple[tuple[int, ...], list[str]]:
-        place_of = {column.name: at for at, column in enumerate(schema.columns)}
-        key = self._chosen(schema.id) or sorted(schema.handle_key(), key=lambda name: place_of.get(name, -1))
-        places = tuple([place_of[name] for name in key if name in place_of])
-        if len(places) < len(key):
-            places = ()
-        columns = [schema.columns[at] for at in places]
+        index_of = {column.name: at for at, column in enumerate(schema.columns)}
+        key = self._chosen(schema.id) or sorted(schema.handle_key(), key=lambda name: index_of.get(name, -1))
+        indexes = tuple([index_of[name] for name in key if name in index_of])
+        if len(indexes) < len(key):
+            indexes = ()
+        columns = [schema.columns[at] for at in indexes]
         size = _KEY_BYTES + columns_bytes(columns, _COLUMN_BYTES) + schema_bytes(schema)
-        return self._columns.keep(schema, (places, [column.name for column in columns]), size)
+        return self._columns.keep(schema, (indexes, [column.name for column in columns]), size)
 
 
 @kernel_name("row-key")

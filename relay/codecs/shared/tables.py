@@ -30,8 +30,8 @@ class Columns:
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
-        self.place_of = {column.name: at for at, column in enumerate(schema.columns)}
-        self.hidden = schema.hidden_places
+        self.index_of = {column.name: at for at, column in enumerate(schema.columns)}
+        self.hidden = schema.hidden_indexes
 
 
 class Table(Generic[_Kept]):

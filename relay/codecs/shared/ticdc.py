@@ -99,11 +99,11 @@ def split_updates(
 
 
 def _with_split(events: list[Event], key_of: Callable[[TableSchema], tuple[str, ...]]) -> list[Event]:
-    places: dict[TableSchema, tuple[int, ...]] = {}
+    indexes: dict[TableSchema, tuple[int, ...]] = {}
     return [
         part
         for event in events
-        for part in (split_update(event) if _changes_key(event, places, key_of) else [event])
+        for part in (split_update(event) if _changes_key(event, indexes, key_of) else [event])
     ]
 
 
@@ -116,8 +116,8 @@ def changes_chosen_key(change: Event, chosen: ChosenKey) -> TypeGuard[RowChange]
     names = chosen(change.table)
     if not names:
         return False
-    images, places = change.images, change.schema.places_of(names)
-    before, after = images.cells_at(places, is_old=True), images.cells_at(places, is_old=False)
+    images, indexes = change.images, change.schema.indexes_of(names)
+    before, after = images.cells_at(indexes, is_old=True), images.cells_at(indexes, is_old=False)
     return before is not None and after is not None and differ(before, after) and ABSENT not in before
 
 
@@ -132,10 +132,10 @@ def split_chosen_keys(events: list[Event], chosen: ChosenKey) -> list[Event]:
 
 def _changes_key(
     change: Event,
-    places: dict[TableSchema, tuple[int, ...]],
+    indexes: dict[TableSchema, tuple[int, ...]],
     key_of: Callable[[TableSchema], tuple[str, ...]],
 ) -> TypeGuard[RowChange]:
-    """Return whether it is an UPDATE of a key; `places` caches the indexes of definitions' key columns."""
+    """Return whether it is an UPDATE of a key; `indexes` caches the indexes of definitions' key columns."""
     if (
         not isinstance(change, RowChange)
         or change.op is not Op.UPDATE
@@ -143,9 +143,9 @@ def _changes_key(
     ):
         return False
     images, schema = change.images, change.schema
-    keys = places.get(schema)
+    keys = indexes.get(schema)
     if keys is None:
-        keys = places[schema] = schema.places_of(key_of(schema))
+        keys = indexes[schema] = schema.indexes_of(key_of(schema))
     before, after = images.cells_at(keys, is_old=True), images.cells_at(keys, is_old=False)
     return before is not None and after is not None and differ(before, after)
 
@@ -249,7 +249,7 @@ def _is_of_partial_update(delete: RowChange) -> bool:
     return not _has_all(delete.schema, {column.name for column, cell in columns if cell is not ABSENT})
 
 
-def handle_key_places(schema: TableSchema) -> tuple[int, ...]:
+def handle_key_indexes(schema: TableSchema) -> tuple[int, ...]:
     """Return the indexes of the handle key's columns in the table; of all columns if it has no such key."""
     key = frozenset(schema.handle_key())
     return tuple(at for at, column in enumerate(schema.columns) if not key or column.name in key)

@@ -281,10 +281,10 @@ class TracedReader(TypedReader):
         """Refuse: canonical values are not traced."""
         raise NotTemplatable
 
-    def cells_at(self, places: Sequence[int], cells: Sequence[Any], _part: str) -> TracedKey:
+    def cells_at(self, indexes: Sequence[int], cells: Sequence[Any], _part: str) -> TracedKey:
         """Return the traced cells of a key."""
-        found = dict(zip(self.places, zip(cells, self.reads_as, strict=True), strict=True))
-        return TracedKey([found.get(at, (ABSENT, None)) for at in places])
+        found = dict(zip(self.indexes, zip(cells, self.reads_as, strict=True), strict=True))
+        return TracedKey([found.get(at, (ABSENT, None)) for at in indexes])
 
     def raw_key(self, *_: object) -> NoReturn:
         """Refuse, like `row`."""
@@ -299,7 +299,7 @@ class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
     keeps_keys: bool
 
     @property
-    def possible_destinations(self) -> NoReturn:
+    def possible_indexes(self) -> NoReturn:
         """Refuse: callers want canonical values."""
         raise NotTemplatable
 

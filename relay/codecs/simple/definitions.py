@@ -266,8 +266,8 @@ def definition(
     columns = [_merged(declared, of_known.get(declared.name), origin) for declared in entry.columns]
     if (is_current or is_tso(entry.version)) and of_known.keys() == {column.name for column in columns}:
         # TiCDC's classic architecture lists them in the order in which they were added.
-        places = {name: at for at, name in enumerate(of_known)}
-        columns.sort(key=lambda column: places[column.name])
+        indexes = {name: at for at, name in enumerate(of_known)}
+        columns.sort(key=lambda column: indexes[column.name])
     found = msgspec.structs.replace(
         origin,
         columns=tuple(columns),

@@ -21,7 +21,7 @@ from relay.codecs.shared.large_messages import SizeLimit, claim_check_document, 
 from relay.codecs.shared.row_writing import RowTarget, TypedWriters
 from relay.codecs.shared.rows import TypeInfo
 from relay.codecs.shared.shaping import op_without_before
-from relay.codecs.shared.ticdc import commit_ts_of, handle_key_places, per_table_statements, split_updates
+from relay.codecs.shared.ticdc import commit_ts_of, handle_key_indexes, per_table_statements, split_updates
 from relay.codecs.simple.ddl_types import ddl_type
 from relay.codecs.simple.decoder import DIALECT, PRE_SCHEMA, SCHEMA
 from relay.codecs.simple.definitions import TableEntry, are_names, read_entry, shown_table
@@ -89,7 +89,7 @@ class _SimpleTarget(RowTarget[_SimplePlan]):
             )
         if not are_names([column.name for column in schema.columns]):
             raise NotRepresentable(self._wire.name, "", "a column without a name, or two of one")
-        identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
+        identity = frozenset(schema.columns[at].name for at in handle_key_indexes(schema))
         return _SimplePlan(shown_table(schema, is_numbered=True), identity)
 
     def plan_bytes(self, plan: _SimplePlan) -> int:

@@ -35,13 +35,13 @@ class _Layout:
     """Rows of one definition: its reader, the columns in order, and the indexes of times with a zone."""
 
     def __init__(self, wire: SimpleWire, schema: TableSchema, zone: tzinfo) -> None:
-        hidden = schema.hidden_places
-        places = [at for at in range(len(schema.columns)) if at not in hidden]
-        columns = [schema.columns[at] for at in places]
+        hidden = schema.hidden_indexes
+        indexes = [at for at in range(len(schema.columns)) if at not in hidden]
+        columns = [schema.columns[at] for at in indexes]
         reads = [wire.read_of(column.type, zone) for column in columns]
         self.schema = schema
         self.reader = TypedReader(
-            wire.name, schema, places, reads, _PARTS, known=schema, tells_types=False, hidden=hidden
+            wire.name, schema, indexes, reads, _PARTS, known=schema, tells_types=False, hidden=hidden
         )
         self.names = self.reader.names
         self.hidden_names = frozenset(schema.columns[at].name for at in hidden)

@@ -115,7 +115,7 @@ def _cells(value: bytes, root: JsonToken, images: TypedRows, part: str) -> Itera
     reader, image = images.reader, root.at((part,))
     if image is None or (image.members or {}).keys() != set(reader.names):
         raise NotTemplatable
-    for at, name in zip(reader.places, reader.names, strict=True):
+    for at, name in zip(reader.indexes, reader.names, strict=True):
         token, path = image.at((name,)), (part, name)
         if token is None:
             raise NotTemplatable
@@ -139,7 +139,7 @@ def _cells(value: bytes, root: JsonToken, images: TypedRows, part: str) -> Itera
 def _reads(images: TypedRows) -> Iterator[Conversion | None]:
     """Yield the conversions of the columns' texts."""
     reader = images.reader
-    for at, read in zip(reader.places, reader.reads, strict=True):
+    for at, read in zip(reader.indexes, reader.reads, strict=True):
         if reader.schema.columns[at].type.base == "timestamp":
             yield _DATETIME
         else:

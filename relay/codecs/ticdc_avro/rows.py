@@ -68,14 +68,14 @@ class Layout:
     ) -> None:
         self.schema, self.is_key = schema, is_key
         in_order = sorted(fields, key=itemgetter(1))
-        places = [place for _, place in in_order]
+        indexes = [place for _, place in in_order]
         reads = [read_of(schema.columns[place].type, field.type.present, zone) for field, place in in_order]
-        self.reader = TypedReader(NAME, schema, places, reads, _PARTS, known=known)
+        self.reader = TypedReader(NAME, schema, indexes, reads, _PARTS, known=known)
         names = [field.name for field, _ in in_order]
         self._cells: Callable[[Mapping[str, Any]], Cells] = _taken(names)
         self._names = names
         # In the order of the schema, which is that of TiDB's checksums.
-        at_place = {place: at for at, place in enumerate(places)}
+        at_place = {place: at for at, place in enumerate(indexes)}
         self._order = [at_place[place] for _, place in fields]
         columns = tuple([schema.columns[place] for _, place in fields])
         self._checked = msgspec.structs.replace(schema, columns=columns)
@@ -99,7 +99,7 @@ class Layout:
         """Return whether this may be the checksum of a row."""
         if self.reader.is_partial:
             return True
-        row = images.cells_at(self.reader.places, is_old=is_old)
+        row = images.cells_at(self.reader.indexes, is_old=is_old)
         if row is None:
             return True
         found = row_checksum(self._checked, tuple([row[at] for at in self._order]))
@@ -189,12 +189,12 @@ class Layouts:
         check_columns(NAME, "value", len(fields), self._limits)
         _check_before(rows.type, fields)
         is_key = rows is key
-        places = None if known is None else _places(fields, known)
-        if known is not None and places is not None:
+        indexes = None if known is None else _column_indexes(fields, known)
+        if known is not None and indexes is not None:
             # Rows have NULL for virtual columns, whatever their values.
             pairs = [
                 (field, at)
-                for field, at in zip(fields, places, strict=True)
+                for field, at in zip(fields, indexes, strict=True)
                 if known.columns[at].generated is not Generated.VIRTUAL
             ]
             return Layout(known, pairs, self._zone, known, is_key=is_key)
@@ -258,16 +258,16 @@ def _primary_key(key: AvroSchema | None, names: Mapping[str, str]) -> tuple[str,
     return tuple([names[field.name] for field in columns_in(key.type) if field.name in names])
 
 
-def _places(fields: Sequence[AvroField], known: TableSchema) -> list[int] | None:
+def _column_indexes(fields: Sequence[AvroField], known: TableSchema) -> list[int] | None:
     """Return the indexes of fields' columns in a definition; None if one contradicts the definition."""
-    place_of = _by_name(known)
-    places = []
+    index_of = _by_name(known)
+    indexes = []
     for field in fields:
-        place = place_of.get(field.name)
+        place = index_of.get(field.name)
         if place is None or not _agrees(known.columns[place], field):
             return None
-        places.append(place)
-    return places
+        indexes.append(place)
+    return indexes
 
 
 def _by_name(known: TableSchema) -> dict[str, int]:

@@ -35,7 +35,7 @@ async def learned_translator(config: Config, upto: RecordPosition | None = None)
     records = await _history(config)
     if upto is not None:
         records = [
-            record for record in records if record.place[:2] != upto[:2] or record.offset < upto.offset
+            record for record in records if record.position[:2] != upto[:2] or record.offset < upto.offset
         ]
     translator = translator_with_schema_dumps(config)
     if translator.needs_all_partitions or translator.copies_ddl:

@@ -167,7 +167,7 @@ class Replay:
             await self._sink.write([*learned, *produced])
             now_ms = int(time.time() * 1000)
             await self._sink.write(
-                [marker(letter.place, now_ms) for letter in done if letter.replayed_ms is None]
+                [marker(letter.position, now_ms) for letter in done if letter.replayed_ms is None]
             )
         self.outcome.letters += len(done)
         self.outcome.records += len(produced)

@@ -199,7 +199,7 @@ class InFlightBatchBuilder:
 
     def _is_news(self, record: ConsumerRecord, before: Catalog) -> bool:
         """Return whether the record just translated has changed the catalog, which was `before`."""
-        return self._translator.catalog is not before or record.place in self._intake.ahead
+        return self._translator.catalog is not before or record.position in self._intake.ahead
 
     def _topics_to_ask(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> dict[str, str]:
         """Return the uncertain topics of a record's translation, each with the record's own topic."""
@@ -404,7 +404,7 @@ class InFlightBatchBuilder:
             return None
         budget = self._intake.budget
         named = partial(hints.named, error, record)
-        too_many = None if budget is None else budget.spend(error, record.place, named)
+        too_many = None if budget is None else budget.spend(error, record.position, named)
         if too_many is not None:
             self._refuse(record, too_many)
             return None

@@ -85,11 +85,11 @@ class CkafkaRows(LazyRows, frozen=True, eq=False, gc=False):
         images = self.images
         return None if images.new is None else self.text_reader.row(images.new, images.new_path)
 
-    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+    def cells_at(self, indexes: Sequence[int], *, is_old: bool) -> list[Cell] | None:
         """Return one row's cells at these column indexes, without reading others."""
         images = self.images
         cells, path = (images.old, images.old_path) if is_old else (images.new, images.new_path)
-        return None if cells is None else self.text_reader.cells_at(places, cells, path)
+        return None if cells is None else self.text_reader.cells_at(indexes, cells, path)
 
     def keys_unchanged_on_wire(self) -> bool:
         """Return whether the key columns have the same text in both images, if there are two."""
@@ -105,9 +105,9 @@ class CkafkaRows(LazyRows, frozen=True, eq=False, gc=False):
         return self.text_reader.message_key_columns
 
     @property
-    def possible_destinations(self) -> tuple[int, ...]:
-        """Return the reader's `possible_destinations`."""
-        return self.text_reader.possible_destinations
+    def possible_indexes(self) -> tuple[int, ...]:
+        """Return the reader's `possible_indexes`."""
+        return self.text_reader.possible_indexes
 
 
 class _KeptReader:
@@ -118,7 +118,7 @@ class _KeptReader:
         columns = text.schema.columns
         self.labels = [
             (name, text.custom[name])
-            for name, at in zip(text.wire.names, text.places, strict=True)
+            for name, at in zip(text.wire.names, text.indexes, strict=True)
             if columns[at].type.members is not None
         ]
 
@@ -197,7 +197,7 @@ class _TableReaders(Table[_KeptReader]):
         )
         made.parts = _PARTS
         kept = _KeptReader(made, has_members=has_members)
-        columns = [made.schema.columns[at] for at in made.places]
+        columns = [made.schema.columns[at] for at in made.indexes]
         size = _COMPILED_BYTES + columns_bytes(columns, _COLUMN_BYTES) + schema_bytes(made.schema)
         if len(self.kept) >= _CACHED_READERS:
             self._by_names.clear()
@@ -229,7 +229,7 @@ class _TableReaders(Table[_KeptReader]):
     def _custom(self, wire: WireTable, resolved: Resolved) -> dict[str, Read]:
         custom: dict[str, Read] = {}
         for name in wire.names:
-            column = resolved.schema.columns[resolved.place_of[name]]
+            column = resolved.schema.columns[resolved.index_of[name]]
             read = cell_reader(column.type, self._style, self._value_style)
             if read is not None:
                 custom[name] = read
@@ -344,7 +344,7 @@ def _times_of_no_type(reader: TextReader, images: CkafkaImages) -> int:
     depends on the unknown type.
     """
     columns = reader.schema.columns
-    untyped = [columns[at].name for at in reader.places if columns[at].type == _UNTYPED]
+    untyped = [columns[at].name for at in reader.indexes if columns[at].type == _UNTYPED]
     texts = [image[name] for image in (images.new, images.old) if image for name in untyped if name in image]
     return sum(isinstance(text, str) and _TIME(text) is not None for text in texts)
 
@@ -372,9 +372,9 @@ class CkafkaWriter:
         }
         self.losses = [what for what, is_lost in losses.items() if is_lost]
 
-    def writes_at(self, places: Sequence[int]) -> list[Write | None]:
+    def writes_at(self, indexes: Sequence[int]) -> list[Write | None]:
         """Return the writing functions of the columns at these indexes."""
-        return [self._writers[at][1] for at in places]
+        return [self._writers[at][1] for at in indexes]
 
     def cells(self, row: Sequence[Cell]) -> Cells:
         """Return the row as text in column order. Columns that are ABSENT are left out."""
@@ -384,10 +384,10 @@ class CkafkaWriter:
                 cells[name] = value if value is None or write is None else write(value)
         return cells
 
-    def some_cells(self, row: Sequence[Cell], places: Sequence[int]) -> Cells:
+    def some_cells(self, row: Sequence[Cell], indexes: Sequence[int]) -> Cells:
         """Return the text of a row that has only the columns at these indexes, given its cells."""
         cells: dict[str, Any] = {}
-        for at, value in zip(places, row, strict=True):
+        for at, value in zip(indexes, row, strict=True):
             if value is not ABSENT:
                 name, write = self._writers[at]
                 cells[name] = value if value is None or write is None else write(value)
@@ -399,7 +399,7 @@ class _CellPlan:
 
     def __init__(self, writer: CkafkaWriter, reader: TypedReader) -> None:
         self.writer, self._reader, self._uses = writer, reader, 0
-        self._writes = writer.writes_at(reader.places)
+        self._writes = writer.writes_at(reader.indexes)
         self._values = reader.row_function(self._writes, SHORTCUTS, is_compiled=False)
 
     def values(self) -> RowFunction:

@@ -87,7 +87,7 @@ def _reader_of(images: Images) -> TypedReader:
         raise NotTemplatable
     known = () if reader.known is None else reader.known.columns
     with_members = {column.name for column in known if column.type.members is not None}
-    columns = [reader.schema.columns[at] for at in reader.places]
+    columns = [reader.schema.columns[at] for at in reader.indexes]
     if any(column.type.members is None and column.name in with_members for column in columns):
         raise NotTemplatable
     return reader
@@ -159,7 +159,7 @@ def _cells(reader: TracedReader, trace: Trace, slots: Mapping[Path, int], image:
     if {path[-1] for path in slots if path[:-1] == image} != set(reader.names):
         raise NotTemplatable
     cells = [TracedCell(trace, (slots[*image, name],)) for name in reader.names]
-    for at, cell, read in zip(reader.places, cells, reader.reads_as, strict=True):
+    for at, cell, read in zip(reader.indexes, cells, reader.reads_as, strict=True):
         if reader.schema.columns[at].type.members is not None:
             trace.put(cell.slots, Written(read, None))  # read even if it is not written
     return cells

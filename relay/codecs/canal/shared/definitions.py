@@ -23,7 +23,7 @@ class Resolved(NamedTuple):
 
     schema: TableSchema
     is_inferred: bool
-    place_of: Mapping[str, int]
+    index_of: Mapping[str, int]
     hidden: frozenset[str] = frozenset()
     texts: frozenset[str] = frozenset()
 
@@ -42,13 +42,13 @@ class KeyedDefinition:
         self._columns: dict[str, Column] = {}
         self._resolved: Resolved | None = None
         if known is not None:
-            place_of = {column.name: at for at, column in enumerate(known.columns)}
+            index_of = {column.name: at for at, column in enumerate(known.columns)}
             if is_druid:
-                place_of = {name.replace("`", "``"): at for name, at in place_of.items()} | place_of
-            self._columns = {name: known.columns[at] for name, at in place_of.items()}
-            hidden = frozenset(known.columns[at].name for at in known.hidden_places)
+                index_of = {name.replace("`", "``"): at for name, at in index_of.items()} | index_of
+            self._columns = {name: known.columns[at] for name, at in index_of.items()}
+            hidden = frozenset(known.columns[at].name for at in known.hidden_indexes)
             schema = _with_named_key(known, self._named_key(self._columns))
-            self._resolved = Resolved(schema, False, place_of, hidden)
+            self._resolved = Resolved(schema, False, index_of, hidden)
 
     def ordered(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the columns of a row in table order if they are, else in reverse table order.
@@ -62,7 +62,7 @@ class KeyedDefinition:
         """Return the columns of a row in the table's order; unchanged if some of them are unknown."""
         if self._resolved is None or not self._columns.keys() >= set(names):
             return names
-        return tuple(sorted(names, key=self._resolved.place_of.__getitem__))
+        return tuple(sorted(names, key=self._resolved.index_of.__getitem__))
 
     def resolved(self, wire: WireTable, sql_types: SqlTypes) -> Resolved:
         """Return the definition to read a message's rows with.

@@ -45,7 +45,7 @@ def local_times(reader: TextReader, *images: Cells | None) -> list[str | None]:
     """Return the cells of a change's images whose text is in the zone of the source."""
     names: list[str] | None = reader.plans.get(ZonedReaders)
     if names is None:
-        columns = zip(reader.wire.names, reader.places, strict=True)
+        columns = zip(reader.wire.names, reader.indexes, strict=True)
         local = [name for name, at in columns if is_local_time(reader.schema.columns[at])]
         names = reader.plans[ZonedReaders] = local
     return [cells[name] for cells in images if cells for name in names if name in cells]

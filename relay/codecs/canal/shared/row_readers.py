@@ -314,7 +314,7 @@ class _TableReaders(Table[TextReader]):
         made = TextReader(
             self._protocol, style, wire, known, resolved, custom, sql_types=dict(sql_types.asked)
         )
-        columns = [made.schema.columns[at] for at in made.places]
+        columns = [made.schema.columns[at] for at in made.indexes]
         if any(one.type.base in BINARIES for one in columns):
             self._is_odd = self.is_odd
         if len(self.kept) >= _CACHED_READERS:

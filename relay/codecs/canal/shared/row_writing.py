@@ -19,7 +19,7 @@ from relay.codecs.canal.shared.rows import TextReader, TextRows
 from relay.codecs.losses import Loss
 from relay.codecs.shared.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.shared.conversions import Convert, Read, Write
-from relay.codecs.shared.rows import TypedReader, TypedRows, present_places
+from relay.codecs.shared.rows import TypedReader, TypedRows, present_indexes
 from relay.codecs.shared.shaping import column_styles
 from relay.codecs.shared.tables import NAMELESS
 from relay.codecs.shared.traced import TracedCells, TracedReader, choice_of
@@ -77,23 +77,23 @@ Plan = Callable[[RowChange], TextChange]
 class TextWriter:
     """Writes rows of one table version: text cells, `sqlType`, `mysqlType` and `pkNames`.
 
-    Compiled once per table version and columns; `places`: the columns' indexes in the table. `sql_types`: the
-    store of `sqlType` texts.
+    Compiled once per table version and columns; `indexes`: the columns' indexes in the table. `sql_types`:
+    the store of `sqlType` texts.
     """
 
     def __init__(
         self,
         schema: TableSchema,
         dialect: CanalDialect,
-        places: tuple[int, ...],
+        indexes: tuple[int, ...],
         pk_names: list[str],
         sql_types: SqlTypeTexts,
     ) -> None:
-        columns, styles = [schema.columns[at] for at in places], column_styles(schema, dialect.style)
-        self.table, self.places, self.pk_names = schema.id, places, pk_names
+        columns, styles = [schema.columns[at] for at in indexes], column_styles(schema, dialect.style)
+        self.table, self.indexes, self.pk_names = schema.id, indexes, pk_names
         self._writes = [
             (column.name, at, value_writer(column.type, styles[at]))
-            for at, column in zip(places, columns, strict=True)
+            for at, column in zip(indexes, columns, strict=True)
         ]
         self._plain = {column.name: dialect.plain_sql_type(column.type) for column in columns}
         functions = [(column.name, dialect.sql_type_of(column.type)) for column in columns]
@@ -159,7 +159,7 @@ class TextPlan:
             self._loses_parameters = dialect.loses_parameters(reader.wire.types())
         self._differing: list[tuple[str, Callable[[str], Any]]] = []
         styles = column_styles(reader.schema, dialect.style)
-        for name, place in zip(reader.wire.names, reader.places, strict=True):
+        for name, place in zip(reader.wire.names, reader.indexes, strict=True):
             column_type = reader.schema.columns[place].type
             convert = reader.custom.get(name) or converter(column_type, reader.style, styles[place])
             if convert is not None:
@@ -197,7 +197,7 @@ class TypedPlan:
     def __init__(self, protocol: str, reader: TypedReader, dialect: CanalDialect, writer: TextWriter) -> None:
         self._protocol, self._writer = protocol, writer
         columns, styles = reader.schema.columns, column_styles(reader.schema, dialect.style)
-        writes = [value_writer(columns[at].type, styles[at]) for at in reader.places]
+        writes = [value_writer(columns[at].type, styles[at]) for at in reader.indexes]
         self._cells = reader.row_function(writes, SHORTCUTS)
         if isinstance(reader, TracedReader):
             self._cells = reader.traced_cells(writes)
@@ -251,12 +251,12 @@ class TextWriters:
 
     def _plan_for(self, reader: TextReader | TypedReader) -> Plan:
         """Return the plan for a reader's rows: direct if they have the target's columns in its order."""
-        places = tuple(reader.possible_destinations)
-        if reader.places != self._without_hidden(reader.schema, places):
+        indexes = tuple(reader.possible_indexes)
+        if reader.indexes != self._without_hidden(reader.schema, indexes):
             return self._write_canonical
         if isinstance(reader, TextReader) and not reader.is_plain:
             return self._write_canonical
-        writer = self.writer_for(reader.schema, places)
+        writer = self.writer_for(reader.schema, indexes)
         if isinstance(reader, TextReader):
             return TextPlan(self._protocol, reader, self._dialect, writer).write
         return TypedPlan(self._protocol, reader, self._dialect, writer).write
@@ -267,7 +267,7 @@ class TextWriters:
         row = before if change.op is DELETE else after
         if row is None:
             raise NotRepresentable(self._protocol, "data", f"the {change.op.value} has no row image")
-        shown = self._without_hidden(change.schema, present_places(change.images, row))
+        shown = self._without_hidden(change.schema, present_indexes(change.images, row))
         if not shown:
             raise NotRepresentable(self._protocol, "data", "a row without columns")
         writer = self.writer_for(change.schema, shown)
@@ -277,23 +277,23 @@ class TextWriters:
         except _UNFIT:
             raise writer.unfit(self._protocol, before, after) from None
 
-    def writer_for(self, schema: TableSchema, places: tuple[int, ...]) -> TextWriter:
+    def writer_for(self, schema: TableSchema, indexes: tuple[int, ...]) -> TextWriter:
         """Return the writer for columns at these indexes. Raises NotRepresentable for a nameless table."""
-        found = self._writers.get((schema, places))
+        found = self._writers.get((schema, indexes))
         if found is None:
             if not schema.id.table:
                 raise NotRepresentable(self._protocol, "table", NAMELESS)
-            found = TextWriter(schema, self._dialect, places, self._version(schema)[1], self._sql_types)
-            columns = [schema.columns[at] for at in places]
+            found = TextWriter(schema, self._dialect, indexes, self._version(schema)[1], self._sql_types)
+            columns = [schema.columns[at] for at in indexes]
             size = _WRITER_BYTES + columns_bytes(columns, _COLUMN_BYTES) + 2 * len(found.mysql_type)
-            self._writers.keep((schema, places), found, size)
+            self._writers.keep((schema, indexes), found, size)
         return found
 
-    def _without_hidden(self, schema: TableSchema, places: tuple[int, ...]) -> tuple[int, ...]:
+    def _without_hidden(self, schema: TableSchema, indexes: tuple[int, ...]) -> tuple[int, ...]:
         if self._dialect.with_virtual_columns:
-            return places
+            return indexes
         hidden = self._version(schema)[0]
-        return tuple([at for at in places if at not in hidden]) if hidden else places
+        return tuple([at for at in indexes if at not in hidden]) if hidden else indexes
 
     def _version(self, schema: TableSchema) -> tuple[frozenset[int], list[str]]:
         """Return the indexes of a table version's virtual columns, and its `pkNames`."""
@@ -302,6 +302,6 @@ class TextWriters:
             key = schema.primary_key or ()
             named = [column.name for column in schema.columns if column.name in key]
             # The key stays as declared even if messages omit part of it.
-            found = schema.hidden_places, named if len(named) == len(key) else list(key)
+            found = schema.hidden_indexes, named if len(named) == len(key) else list(key)
             self._versions.keep(schema, found, _WRITER_BYTES + schema_bytes(schema))
         return found

@@ -50,21 +50,21 @@ class TextReader:
         sql_types: Mapping[str, int | None] | None = None,
     ) -> None:
         self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
-        self.schema, self.is_inferred, place_of, hidden, texts = resolved
+        self.schema, self.is_inferred, index_of, hidden, texts = resolved
         self.sql_types = sql_types or {}
         columns = self.schema.columns
         #: The columns that the message names as its key.
-        self.message_key_columns = key_columns(wire.pk_names or (), place_of, lambda at: columns[at].name)
+        self.message_key_columns = key_columns(wire.pk_names or (), index_of, lambda at: columns[at].name)
         #: Plans that encoders (`relay.codecs.canal.shared.row_writing`) have compiled for these rows; they
         #: live as long as the reader.
         self.plans: dict[object, Any] = {}
         #: The loss of a target without types or without their parameters (`varchar(20)`).
         self.type_info = TypeInfo(bool(wire.mysql_types), any(map(has_parameters, wire.types())))
         #: The indexes of the message's columns in the table.
-        self.places = tuple(place_of[name] for name in wire.names)
+        self.indexes = tuple(index_of[name] for name in wire.names)
         #: The indexes of the columns that an image may have, ascending.
-        self.possible_destinations = tuple(sorted(self.places))
-        wire_names = {columns[at].name: name for name, at in zip(wire.names, self.places, strict=True)}
+        self.possible_indexes = tuple(sorted(self.indexes))
+        wire_names = {columns[at].name: name for name, at in zip(wire.names, self.indexes, strict=True)}
         #: The key columns by which TiCDC detects an UPDATE of a key, by their names in messages.
         self.key_columns = [wire_names.get(name, name) for name in self.schema.key_columns()]
         #: Whether the cells have the table's names and, except for `custom`, the style's spelling.
@@ -72,7 +72,7 @@ class TextReader:
         text_style = msgspec.structs.replace(style, read_binary=str.encode)
         self._reads = [
             (name, at, custom.get(name) or reader(columns[at].type, text_style if name in texts else style))
-            for name, at in zip(wire.names, self.places, strict=True)
+            for name, at in zip(wire.names, self.indexes, strict=True)
         ]
         self._reads_at: dict[tuple[int, ...], list[tuple[str, Read | None] | None]] = {}
         self._uses = 0
@@ -84,7 +84,7 @@ class TextReader:
         #: pays.
         self.typed: TypedReader | None = None
         self.cells_of: Callable[[Cells], Sequence[Any]] = tuple
-        shown = sum([columns[at].name not in hidden for at in self.places])
+        shown = sum([columns[at].name not in hidden for at in self.indexes])
         #: Whether the message leaves out columns, and whether the table is known to have them.
         self.leaves_out = shown < len(columns) - len(hidden)
         self.is_partial = self.leaves_out or self.schema.lacks_key_columns
@@ -113,17 +113,17 @@ class TextReader:
                 raise Malformed(self.protocol, f"{part}.{name}", str(error)) from None
         return tuple(row)
 
-    def cells_at(self, places: Sequence[int], cells: Cells, part: str) -> list[Cell]:
+    def cells_at(self, indexes: Sequence[int], cells: Cells, part: str) -> list[Cell]:
         """Return the canonical row's cells at these column indexes, without reading others. Raises like
         `row`.
 
-        `places` must be fixed for a table, such as those of its key: each distinct tuple is cached.
+        `indexes` must be fixed for a table, such as those of its key: each distinct tuple is cached.
         """
-        places = tuple(places)
-        wanted = self._reads_at.get(places)
+        indexes = tuple(indexes)
+        wanted = self._reads_at.get(indexes)
         if wanted is None:
             read_at = {at: (name, read) for name, at, read in self._reads}
-            wanted = self._reads_at[places] = [read_at.get(at) for at in places]
+            wanted = self._reads_at[indexes] = [read_at.get(at) for at in indexes]
         return [ABSENT if one is None else self._cell(*one, cells, part) for one in wanted]
 
     def typed_reader(self) -> TypedReader | None:
@@ -134,7 +134,7 @@ class TextReader:
         self.cells_of = _getter(self.names_in_table_order())
         typed = self.in_table_order()
         if self.charge is not None:
-            columns = [self.schema.columns[at] for at in typed.places]
+            columns = [self.schema.columns[at] for at in typed.indexes]
             self.charge(_TYPED_BYTES + columns_bytes(columns, _TYPED_COLUMN_BYTES))
         self.typed = typed
         return typed
@@ -211,14 +211,14 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
         """Return the row after the change."""
         return None if self.op is DELETE else self.reader.row(self.cells, f"data[{self.index}]")
 
-    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+    def cells_at(self, indexes: Sequence[int], *, is_old: bool) -> list[Cell] | None:
         """Return one row's cells at these column indexes, without reading others."""
         if is_old is (self.op is DELETE):
-            return self.reader.cells_at(places, self.cells, f"data[{self.index}]")
+            return self.reader.cells_at(indexes, self.cells, f"data[{self.index}]")
         if not is_old or self.op is not UPDATE or self.old is None:
             return None
-        cells = self.cells | self.old if places else self.cells
-        return self.reader.cells_at(places, cells, f"old[{self.index}]")
+        cells = self.cells | self.old if indexes else self.cells
+        return self.reader.cells_at(indexes, cells, f"old[{self.index}]")
 
     def keys_unchanged_on_wire(self) -> bool:
         """Return whether `old` lacks the key columns or has the text of the new row."""
@@ -263,9 +263,9 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
         return self.reader.message_key_columns
 
     @property
-    def possible_destinations(self) -> tuple[int, ...]:
-        """Return the reader's `possible_destinations`."""
-        return self.reader.possible_destinations
+    def possible_indexes(self) -> tuple[int, ...]:
+        """Return the reader's `possible_indexes`."""
+        return self.reader.possible_indexes
 
 
 class _OldText(TextRows, frozen=True, eq=False, gc=False):
@@ -276,6 +276,6 @@ class _OldText(TextRows, frozen=True, eq=False, gc=False):
         """Return the row before the change."""
         return self.reader.row(self.cells, f"old[{self.index}]")
 
-    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+    def cells_at(self, indexes: Sequence[int], *, is_old: bool) -> list[Cell] | None:
         """Return the cells at these column indexes, without reading others."""
-        return self.reader.cells_at(places, self.cells, f"old[{self.index}]") if is_old else None
+        return self.reader.cells_at(indexes, self.cells, f"old[{self.index}]") if is_old else None

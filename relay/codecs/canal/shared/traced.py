@@ -138,7 +138,7 @@ def _types(value: bytes, root: JsonToken, reader: TextReader) -> dict[Path, Take
     types, numbers = root.at(("mysqlType",)), root.at(("sqlType",))
     if types is not None and types.members:
         given["mysqlType",] = Unordered(members_of(value, types))
-    has_bytes = any(reader.schema.columns[at].type.base in BINARIES for at in reader.places)
+    has_bytes = any(reader.schema.columns[at].type.base in BINARIES for at in reader.indexes)
     if numbers is not None and not has_bytes and not reader.sql_types:
         given |= {
             ("sqlType", name): INTEGER
@@ -175,7 +175,7 @@ class _TracedTextReader(TextReader):
     @classmethod
     def of(cls, reader: TextReader) -> _TracedTextReader:
         """Return the traced twin of a reader. Raises NotTemplatable for local times, which are counted."""
-        columns = [reader.schema.columns[at] for at in reader.places]
+        columns = [reader.schema.columns[at] for at in reader.indexes]
         if reader.style.zone is not UTC and any(map(is_local_time, columns)):
             raise NotTemplatable
         made = cls.__new__(cls)
@@ -187,10 +187,10 @@ class _TracedTextReader(TextReader):
         """Refuse: canonical values are not traced."""
         raise NotTemplatable
 
-    def cells_at(self, places: Sequence[int], cells: Cells, part: str) -> TracedKey:
+    def cells_at(self, indexes: Sequence[int], cells: Cells, part: str) -> TracedKey:
         """Return the traced cells of a key."""
         typed = TracedReader.of(self.in_table_order())
-        return typed.cells_at(places, [cells[name] for name in self.names_in_table_order()], part)
+        return typed.cells_at(indexes, [cells[name] for name in self.names_in_table_order()], part)
 
     def step(self, convert: Callable[[str], Any]) -> Callable[[Any], Any]:
         """Return the traced form of a text conversion."""
@@ -209,7 +209,7 @@ class _TracedText(TextRows, frozen=True, eq=False, gc=False):
     actual: TextRows | None = None
 
     @property
-    def possible_destinations(self) -> NoReturn:
+    def possible_indexes(self) -> NoReturn:
         """Refuse: callers want canonical values."""
         raise NotTemplatable
 
@@ -222,13 +222,13 @@ class _TracedText(TextRows, frozen=True, eq=False, gc=False):
             keep_same((old[name], cells[name]) for name in self.reader.key_columns if name in old)
         return self.keeps_keys
 
-    def cells_at(self, places: Sequence[int], *, is_old: bool) -> TracedKey | None:
+    def cells_at(self, indexes: Sequence[int], *, is_old: bool) -> TracedKey | None:
         """Return the traced cells, which know those of the actual message."""
-        found = super().cells_at(places, is_old=is_old)
+        found = super().cells_at(indexes, is_old=is_old)
         if isinstance(found, TracedKey) and self.actual is not None:
-            bases = {self.reader.schema.columns[at].type.base for at in places}
+            bases = {self.reader.schema.columns[at].type.base for at in indexes}
             found.actual = (
-                None if bases & _EQUAL_IN_TWO_FORMS else self.actual.cells_at(places, is_old=is_old)
+                None if bases & _EQUAL_IN_TWO_FORMS else self.actual.cells_at(indexes, is_old=is_old)
             )
             return found
         return found if isinstance(found, TracedKey) else None

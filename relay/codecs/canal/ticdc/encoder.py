@@ -40,7 +40,7 @@ from relay.codecs.shared.shaping import (
 )
 from relay.codecs.shared.ticdc import (
     commit_ts_of,
-    handle_key_places,
+    handle_key_indexes,
     lacks_handle_key,
     per_table_statements,
     split_updates,
@@ -186,10 +186,10 @@ class TicdcCanalEncoder:
         """Return the row with the handle key's columns only; with all if the table has no such key."""
         key = self._key_places.get(schema)
         if key is None:
-            key = frozenset(handle_key_places(schema))
+            key = frozenset(handle_key_indexes(schema))
             self._key_places.keep(schema, key, _KEY_BYTES * (len(key) + 1))
-        writer = self._writers.writer_for(schema, tuple(at for at in text.writer.places if at in key))
-        names = [schema.columns[at].name for at in writer.places]
+        writer = self._writers.writer_for(schema, tuple(at for at in text.writer.indexes if at in key))
+        names = [schema.columns[at].name for at in writer.indexes]
         cells = {name: text.cells[name] for name in names if name in text.cells}
         old = text.old
         if old is not None:

@@ -125,17 +125,17 @@ def split_key_changes(events: list[Event]) -> list[Event]:
             break
     else:
         return events
-    places: dict[TableSchema, tuple[int, ...]] = {}
-    return [part for event in events for part in _parts(event, places)]
+    indexes: dict[TableSchema, tuple[int, ...]] = {}
+    return [part for event in events for part in _parts(event, indexes)]
 
 
-def _parts(event: Event, places: dict[TableSchema, tuple[int, ...]]) -> list[Event]:
+def _parts(event: Event, indexes: dict[TableSchema, tuple[int, ...]]) -> list[Event]:
     if not isinstance(event, RowChange) or event.op is not _UPDATE or event.images.keys_unchanged_on_wire():
         return [event]
     images, schema = event.images, event.schema
-    key = places.get(schema)
+    key = indexes.get(schema)
     if key is None:
-        key = places[schema] = schema.places_of(native_key(schema))
+        key = indexes[schema] = schema.indexes_of(native_key(schema))
     before, after = images.cells_at(key, is_old=True), images.cells_at(key, is_old=False)
     if before is None or after is None or not differ(before, after):
         return [event]

@@ -126,7 +126,7 @@ class NativeRowPlan(msgspec.Struct, frozen=True, eq=False):
     columns: tuple[Column, ...]
     id: TableId
     shown: tuple[str, ...]
-    place_of: dict[str, int]
+    index_of: dict[str, int]
     key: tuple[tuple[str, NativeField], ...]
     chosen: tuple[str, ...]
     key_value: Callable[[Row], Any] | None
@@ -197,10 +197,10 @@ class NativeRowTarget(RowTarget[NativeRowPlan]):
     def plan(self, schema: TableSchema) -> NativeRowPlan:
         """Return the plan of a table version."""
         options, columns = self._options, self.columns_of(schema)
-        place_of = {column.name: at for at, column in enumerate(columns)}
+        index_of = {column.name: at for at, column in enumerate(columns)}
         chosen = tuple([self._rename(name) for name in self._chosen(schema.id)]) if self._chosen else ()
         wanted = chosen or [self._rename(name) for name in native_key(schema)]
-        key = [columns[place_of[name]] for name in wanted if name in place_of]
+        key = [columns[index_of[name]] for name in wanted if name in index_of]
         if len(key) < len(wanted):
             key = []
         head = key_head = b""
@@ -212,12 +212,12 @@ class NativeRowTarget(RowTarget[NativeRowPlan]):
         carried = {"bit", "enum", "set", "decimal"} if options.has_value_schema else frozenset()
         key_value = None
         if len(key) == 1:
-            key_value = operator.attrgetter(f"f{place_of[key[0].name]}")
+            key_value = operator.attrgetter(f"f{index_of[key[0].name]}")
         return NativeRowPlan(
             columns=columns,
             id=schema.id,
-            shown=tuple(place_of),
-            place_of=place_of,
+            shown=tuple(index_of),
+            index_of=index_of,
             key=tuple([(column.name, field_of(column.type, options)) for column in key]),
             chosen=chosen,
             key_value=key_value,
@@ -400,7 +400,7 @@ class NativeRowTarget(RowTarget[NativeRowPlan]):
         if not plan.key:
             return None
         if type(row) is not dict:
-            return [getattr(row, f"f{plan.place_of[name]}") for name, _ in plan.key]
+            return [getattr(row, f"f{plan.index_of[name]}") for name, _ in plan.key]
         if any(name not in row for name, _ in plan.key):
             return None
         return [row[name] for name, _ in plan.key]
@@ -424,11 +424,11 @@ class NativeRowTarget(RowTarget[NativeRowPlan]):
         else:
             return plan.head
         rows = [image_names(plan.shown, row) for row in images if row is not None]
-        present, relaxed = present_names(plan.place_of, rows)
+        present, relaxed = present_names(plan.index_of, rows)
         key = plan, present, relaxed
         found = self._heads.get(key)
         if found is None:
-            columns = [plan.columns[plan.place_of[name]] for name in present]
+            columns = [plan.columns[plan.index_of[name]] for name in present]
             found = self._head(plan.id, columns, relaxed)
             self._heads.keep(key, found, len(found) + _HEAD_COLUMN_BYTES * len(present) + _TABLE_BYTES)
         return found

@@ -190,7 +190,7 @@ class DebeziumRowDecoder:
         layout = self._layout(row, table, known)
         # The form of one row's values must not decide how to read the next one.
         if not layout.is_value_inferred:
-            columns = [layout.reader.schema.columns[at] for at in layout.reader.places]
+            columns = [layout.reader.schema.columns[at] for at in layout.reader.indexes]
             size = _LAYOUT_BYTES + columns_bytes(columns, _COLUMN_BYTES) + len(layout.block)
             self._tables.keep(table, layout, size, _CACHED_LAYOUTS)
         return layout
@@ -243,9 +243,9 @@ class DebeziumRowDecoder:
         else:
             definition = self._inferred_definition(row, table.id, evidence, usable)
         schema = definition.schema
-        places = [at for at, column in enumerate(schema.columns) if column.name in definition.wire_names]
-        shown = self._layout_columns(definition, places, evidence, usable)
-        reader = self._reader(schema, places, shown, row, known)
+        indexes = [at for at, column in enumerate(schema.columns) if column.name in definition.wire_names]
+        shown = self._layout_columns(definition, indexes, evidence, usable)
+        reader = self._reader(schema, indexes, shown, row, known)
         return Layout(
             reader,
             shown,
@@ -295,9 +295,9 @@ class DebeziumRowDecoder:
                 columns[name] = column
         if not is_value_inferred:
             # Other messages for which this is kept may have their members in another order.
-            place_of = {name: at for at, name in enumerate(evidence.declared)}
+            index_of = {name: at for at, name in enumerate(evidence.declared)}
             columns = dict(
-                sorted(columns.items(), key=lambda each: (place_of.get(each[0], len(place_of)), each[1].name))
+                sorted(columns.items(), key=lambda each: (index_of.get(each[0], len(index_of)), each[1].name))
             )
         primary_key = None
         if row.key_names is not None:
@@ -308,7 +308,7 @@ class DebeziumRowDecoder:
     def _layout_columns(
         self,
         definition: _RowDefinition,
-        places: Sequence[int],
+        indexes: Sequence[int],
         evidence: _Evidence,
         usable: Mapping[str, Column],
     ) -> list[LayoutColumn]:
@@ -316,7 +316,7 @@ class DebeziumRowDecoder:
         schema = definition.schema
         in_key = frozenset(schema.handle_key())
         found = []
-        for at in places:
+        for at in indexes:
             column = schema.columns[at]
             name = definition.wire_names[column.name]
             declared, value = evidence.declared.get(name), evidence.values[name]
@@ -329,7 +329,7 @@ class DebeziumRowDecoder:
     def _reader(
         self,
         schema: TableSchema,
-        places: Sequence[int],
+        indexes: Sequence[int],
         shown: Sequence[LayoutColumn],
         row: _ParsedRow,
         known: TableSchema | None,
@@ -339,7 +339,7 @@ class DebeziumRowDecoder:
         return TypedReader(
             self._protocol,
             schema,
-            places,
+            indexes,
             [column.form.read for column in shown],
             _PARTS,
             known=known,

@@ -371,7 +371,7 @@ def image_names(shown: tuple[str, ...], row: Any) -> Collection[str]:  # noqa: A
 
 
 def present_names(
-    place_of: Mapping[str, int], rows: Sequence[Collection[str]]
+    index_of: Mapping[str, int], rows: Sequence[Collection[str]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns that any of the rows has, and of those the ones that some rows lack.
 
@@ -380,5 +380,5 @@ def present_names(
     if len(rows) == 1 or tuple(rows[0]) == tuple(rows[-1]):
         return tuple(rows[0]), ()
     first, second = frozenset(rows[0]), frozenset(rows[1])
-    present = tuple(sorted(first | second, key=place_of.__getitem__))
+    present = tuple(sorted(first | second, key=index_of.__getitem__))
     return present, tuple([name for name in present if name not in first or name not in second])

@@ -104,7 +104,7 @@ class TicdcRowPlan(msgspec.Struct, frozen=True, eq=False):
 
     schema: TableSchema
     shown: tuple[str, ...]
-    place_of: dict[str, int]
+    index_of: dict[str, int]
     key: tuple[str, ...]
     lacks_key: bool
     key_value: Callable[[Row], Any] | None
@@ -166,7 +166,7 @@ class TicdcRowTarget(RowTarget[TicdcRowPlan]):
         return TicdcRowPlan(
             schema=schema,
             shown=tuple(column.name for column in shown),
-            place_of={
+            index_of={
                 column.name: at
                 for at, column in enumerate(schema.columns)
                 if column.generated is not Generated.VIRTUAL
@@ -245,13 +245,13 @@ class TicdcRowTarget(RowTarget[TicdcRowPlan]):
         rows = [image_names(plan.shown, row) for row in images if row is not None]
         if not has_start and all(names is plan.shown for names in rows):
             return plan.end
-        present, relaxed = present_names(plan.place_of, rows)
+        present, relaxed = present_names(plan.index_of, rows)
         key = plan, has_start, present, relaxed
         found = self._ends.get(key)
         if found is None:
             is_whole, schema = present == plan.shown, plan.schema
             columns = (
-                schema.columns if is_whole else [schema.columns[plan.place_of[name]] for name in present]
+                schema.columns if is_whole else [schema.columns[plan.index_of[name]] for name in present]
             )
             source = source_schema(extension=self._settings.extension, start_ts=has_start)
             entries = self._entries(columns, relaxed)
