@@ -28,7 +28,7 @@ from relay.io.registry.transport import RegistryRequest, RegistryUnreachable, Re
 from relay.io.resolver import Resolver
 from relay.model.lookups import TableDefinition
 from relay.service.commands.replay import Outcome, Replay
-from relay.service.loop.history import entries_of, source_records, teach
+from relay.service.loop.history import apply_records, entries_of, source_records
 from relay.topics.startup import WrittenTopics
 
 #: The registry of the older version's run.
@@ -109,7 +109,7 @@ def test_a_schema_history_gives_the_same_tables(history: History, cache: Path) -
     translator = Translator(history.protocol, "canal-json", source_options=history.options)
     found = source_records(records(f"history/{history.name}"))
     assert len(found) == history.records
-    assert teach(translator, found, without_registry(cache)) == 0
+    assert apply_records(translator, found, without_registry(cache)) == 0
     expected = json.loads((STATE / f"history/{history.name}.tables.json").read_text(encoding="utf-8"))
     assert tables(translator.catalog) == expected
 
@@ -164,7 +164,7 @@ def orders(claims: Path, strict: str = "false") -> Config:
 async def replayed(config: Config, largest: int) -> tuple[Outcome, Translator]:
     """Replay, without writing, what was not replayed yet; records of the target may have so many bytes."""
     translator = translator_of(config)
-    assert teach(translator, source_records(records("dead-letters.history"))) == 0
+    assert apply_records(translator, source_records(records("dead-letters.history"))) == 0
     replay = Replay(config, translator, WrittenTopics({"orders-out": largest}, ()), writes=False)
     chosen = DeadLetterFilter(route=config.route_name).filter(letters().dead_letters())
     return await replay.run(chosen, lambda *_: None), translator
@@ -186,7 +186,7 @@ def test_dead_letters_are_listed_as_before() -> None:
     ]
     assert [
         {
-            "position": each.place._asdict(),
+            "position": each.position._asdict(),
             "source": each.source._asdict(),
             "route": each.route,
             "timestamp": each.original.timestamp_ms,

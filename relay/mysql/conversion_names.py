@@ -61,7 +61,7 @@ def taking_more(extended: object) -> Callable[[F], F]:
 
 def extended_function(function: object) -> Any:  # noqa: ANN401 - any function
     """Return the function that this one extends (`taking_more`); None if there is none."""
-    return getattr(function, "usual", None)
+    return getattr(function, "extended", None)
 
 
 def named_after(function: F, other: object, *parameters: int | None) -> F:

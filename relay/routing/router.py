@@ -18,7 +18,7 @@ from relay.model.records import ConsumerRecord
 from relay.model.table_globs import tables_of
 from relay.mysql.ddl.parts import parts
 from relay.routing.partitioning import ByKey, Partitioning, key_hash, table_hash
-from relay.routing.rules import TopicRule, TopicRoute, topic_routes
+from relay.routing.rules import TopicRoute, TopicRule, topic_routes
 from relay.routing.topic_names import TOPIC, unusable
 from relay.routing.watermarks import WatermarkGate
 
@@ -303,7 +303,9 @@ class Router:
         if not topics:
             out.unrouted.append(mark)
 
-    def _in_use(self, event: SchemaChange | Watermark, out: _RoutingState, database: str = "") -> dict[str, TopicRoute]:
+    def _in_use(
+        self, event: SchemaChange | Watermark, out: _RoutingState, database: str = ""
+    ) -> dict[str, TopicRoute]:
         """Return the topics in use before an event, with their rules. `database`: its database; "": all."""
         record, found = out.record, dict[str, TopicRoute]()
         if not self._rest.topic.is_by_table:

@@ -537,7 +537,7 @@ def test_rows_without_schema_and_ddl_cost_no_writers(monkeypatch: pytest.MonkeyP
     """What writes a default was made anew for every column of every row."""
     translator = Translator(DEBEZIUM, DEBEZIUM)
     made: list[object] = []
-    monkeypatch.setattr(ticdc_columns, "ValueWriter", made.append)
+    monkeypatch.setattr(ticdc_columns, "DebeziumValueWriter", made.append)
     each = {
         "after": {f"c{at}": at for at in range(20)},
         "before": None,

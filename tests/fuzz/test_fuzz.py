@@ -565,7 +565,7 @@ def test_a_door_that_raises_what_it_does_not_say_is_found(monkeypatch: pytest.Mo
     behind = {
         "record lines": "parse_record",
         "dead letters": "read_dead_letter",
-        "schema history": "teach",
+        "schema history": "apply_records",
         "configuration": "load_config",
     }
     if name in behind:

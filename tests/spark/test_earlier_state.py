@@ -71,7 +71,7 @@ def test_a_checkpoint_is_accepted(spark: Any, checkpoint: Path) -> None:
 def test_steps_are_known(spark: Any, checkpoint: Path) -> None:
     store, records = StepStore(spark, str(checkpoint)), of_topic("backfill", TABLES)[:READ]
     # Spark reads files in any order; their steps' statements have positions.
-    statements = sorted(store.ddl_before(2), key=lambda each: each.place)
+    statements = sorted(store.ddl_before(2), key=lambda each: each.position)
     assert statements == [each for each in records if b'"isDdl":true' in (each.value or b"")]
     assert 0 < len(store.ddl_before(1)) < len(statements)
     assert store.written_before(2) == {"backfill.canal-json/0": WRITTEN}

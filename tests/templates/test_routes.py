@@ -95,7 +95,7 @@ def middle_tso(file: str, records: Sequence[ConsumerRecord]) -> int:
 
 
 #: What a catalog is asked by the name of a table.
-_ASKED = ("table", "created_at_same_instant", "has", "newest", "standing", "definitions", "dropped")
+_ASKED = ("table", "created_at_same_instant", "has", "newest", "effective_schema", "definitions", "dropped")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -383,7 +383,7 @@ class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
 
 def present_indexes(images: Images, row: Row) -> tuple[int, ...]:
     """Return the indexes of a row's columns, in time proportional to their number if its images know them."""
-    possible: Sequence[int] | None = getattr(images, "possible_destinations", None)
+    possible: Sequence[int] | None = getattr(images, "possible_indexes", None)
     if possible is None:
         return tuple([at for at, cell in enumerate(row) if cell is not ABSENT])
     return tuple([at for at in possible if row[at] is not ABSENT])

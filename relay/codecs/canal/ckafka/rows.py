@@ -434,7 +434,7 @@ class CkafkaWriters:
         typed = images.typed(has_before=True) if isinstance(images, LazyRows) else None
         if typed is not None:
             return self._of_cells(change, typed)
-        possible: Sequence[int] | None = getattr(images, "possible_destinations", None)
+        possible: Sequence[int] | None = getattr(images, "possible_indexes", None)
         before: Sequence[Cell] | None
         after: Sequence[Cell] | None
         if possible is None or 2 * len(possible) >= len(change.schema.columns):
