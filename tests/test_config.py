@@ -169,7 +169,7 @@ def test_the_same_topic_on_other_brokers_is_no_loop(tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (missing,) = problems_of(tmp_path / "none.toml")
-    assert "there is no such file" in missing
+    assert "no such file" in missing
     (folder,) = problems_of(tmp_path)
     assert "cannot be read" in folder
     (syntax,) = problems(tmp_path, "[route]\nfrom = canal-json\n")

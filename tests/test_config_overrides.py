@@ -45,7 +45,7 @@ def test_variables_that_name_nothing_are_reported(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("RELAY_SOURC__GROUP_ID", "x")
     monkeypatch.setenv("RELAY_SOURCE__GROUPID", "x")
     assert problems(tmp_path, MINIMAL) == [
-        "RELAY_SOURC__GROUP_ID: there is no table 'sourc' (did you mean source?)",
+        "RELAY_SOURC__GROUP_ID: unknown table 'sourc' (did you mean source?)",
         "RELAY_SOURCE__GROUPID: unknown key (did you mean group_id or group_instance_id?)",
     ]
 

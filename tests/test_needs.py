@@ -289,7 +289,7 @@ def test_other_packages_answer_needs_unless_a_program_does(other_packages: Calla
 @pytest.mark.parametrize("taken", [{ClaimCheck: print}, {OtherSchema: print}])
 def test_two_answers_to_one_need_are_refused(taken: Any, other_packages: Callable[..., None]) -> None:
     other_packages(resolver, {OtherSchema: print}, taken)
-    with pytest.raises(ConfigError, match=r"entry point package:NAME: answers a need that .* \(uninstall"):
+    with pytest.raises(ConfigError, match=r"entry point package:NAME: resolves a need that .* \(uninstall"):
         Resolver().fetch(SchemaById("r", 7))
 
 

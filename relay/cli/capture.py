@@ -169,7 +169,7 @@ def _for_topic(record: ConsumerRecord, topic: str) -> ProducerRecord:
 def _misfit_text(record: ConsumerRecord, name: str, misfit: NoMatch) -> str:
     if isinstance(misfit, NoKey):
         return f"has no key, and {name} is compacted: brokers refuse records without a key there"
-    return f"takes {exact_bytes(_for_topic(record, name))} bytes, and {name} takes {misfit.limit}"
+    return f"takes {exact_bytes(_for_topic(record, name))} bytes, and {name} accepts {misfit.limit}"
 
 
 def _too_old(records: RecordReader, name: str, topic: TopicInfo) -> str | None:

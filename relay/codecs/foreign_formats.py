@@ -228,7 +228,7 @@ def _drainer(message: DetectionMessage) -> Sign | None:
     if commit_ts < _SMALLEST_TSO or found.keys().isdisjoint(_DRAINER_BODIES) or max(found) > 4:
         return None
     return Sign(
-        Strength.CERTAIN, "TiDB Binlog's drainer (Protobuf)", "a commit ts beside rows or a statement"
+        Strength.CERTAIN, "TiDB Binlog's drainer (Protobuf)", "a commit ts next to rows or a statement"
     )
 
 

@@ -162,7 +162,7 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(read_small(path).decode())
     except FileNotFoundError as error:
         hint = "give the path of a TOML file; config.example.toml shows every key"
-        raise ConfigError([Problem(str(path), "there is no such file", hint)]) from error
+        raise ConfigError([Problem(str(path), "no such file", hint)]) from error
     except tomllib.TOMLDecodeError as error:
         hint = "text values need quotes" if "Invalid value" in str(error) else ""
         raise ConfigError([Problem(str(path), f"is not TOML: {error}", hint)]) from error

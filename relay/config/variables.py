@@ -39,7 +39,7 @@ def stray_variables(environment: Mapping[str, str], model: type[BaseModel]) -> l
         if BETWEEN in name:
             table, known = name.removeprefix(PREFIX).partition(BETWEEN)[0].lower(), list(model.model_fields)
             if table not in known:
-                problems.append(Problem(name, f"there is no table {table!r}", near(table, known)))
+                problems.append(Problem(name, f"unknown table {table!r}", near(table, known)))
         else:
             problems.append(_too_few_underscores(name, model))
     return problems

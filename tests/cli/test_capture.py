@@ -183,7 +183,7 @@ async def test_produce_refuses_what_does_not_fit_and_writes_nothing(
     result = await call(relay, "produce", path, *where, "--topic", topic)
     assert result.exit_code == 2
     assert f"line 2 (stdin/4/0): is of a partition that {topic} does not have: it has 1" in result.stderr
-    assert f"and {topic} takes 1000" in result.stderr
+    assert f"and {topic} accepts 1000" in result.stderr
     assert await kafka.read(topic) == []
     path.write_text(json.dumps(lines[0]) + "\n")
     result = await call(relay, "produce", path, *where, "--topic", topic, "--dry-run")

@@ -58,7 +58,7 @@ def test_a_configuration_that_is_not_there(command: tuple[str, ...], stream: str
     done = run(*command, "--config", "nowhere.toml")
     assert done.returncode == 2
     found = {"stdout": done.stdout.decode(), "stderr": done.stderr.decode()}
-    assert "nowhere.toml: there is no such file" in found[stream]
+    assert "nowhere.toml: no such file" in found[stream]
     del found[stream]
     assert list(found.values()) == [""]
 

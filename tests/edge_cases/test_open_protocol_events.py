@@ -134,7 +134,7 @@ def test_only_names_of_objects_are_read(location: str) -> None:
         (stored(row(INSERT, ptn=1)), "another event"),
         (stored(row(INSERT), row(INSERT)), "2 events instead of one"),
         (stored(), "0 events instead of one"),
-        (b"{}", "no claim-check document"),
+        (b"{}", "not a claim-check document"),
     ],
 )
 def test_the_object_must_hold_the_same_event(inside: bytes, reason: str) -> None:

@@ -197,7 +197,7 @@ async def test_a_bug_is_an_answer_without_values(site: Site, monkeypatch: pytest
 
 
 async def test_an_address_that_cannot_be_served_names_the_options(site: Site) -> None:
-    with pytest.raises(AddressUnavailable, match=r"another program.*set another --port, 0 for any"):
+    with pytest.raises(AddressUnavailable, match=r"another program.*set another --port, or 0 for any"):
         async with PlaygroundServer("127.0.0.1", site.port):
             pass
     with pytest.raises(AddressUnavailable, match="does not have the address; set --host"):
@@ -323,7 +323,7 @@ async def test_a_browser_shows_event_output_and_losses(site: Site, tmp_path: Pat
     assert "commit-ts" in results
     # Every option has its meaning and its default.
     options = text_of(shown.partition('id="to-options"')[2].partition("</section>")[0])
-    assert "max-batch-sizerows a message" in options
+    assert "max-batch-sizerows per message" in options
     assert "default: keep" in options
 
 

@@ -166,7 +166,9 @@ async def test_a_replay_ends_when_it_cannot_repeat_its_announcement(
             ended.set()
         return Outcome()
 
-    with pytest.raises(DeliveryFailed, match=f"{reason}.*run the replay again for what is left"):
+    with pytest.raises(
+        DeliveryFailed, match=f"{reason}.*run the replay again for the remaining dead letters"
+    ):
         await asyncio.wait_for(module.only_replay(config, work), 5)
     assert ended.is_set()
 

@@ -185,7 +185,7 @@ class OpenProtocolDecoder:
         """
         parts = claim_check_parts(claim_checked(NAME, "key.ccl", key.ccl, self._answers, self._options))
         if parts is None:
-            raise Malformed(NAME, "key.ccl", "the object in storage is no claim-check document")
+            raise Malformed(NAME, "key.ccl", "the object in storage is not a claim-check document")
         events = unframe(parts.key, parts.value)
         if len(events) != 1:
             raise Malformed(

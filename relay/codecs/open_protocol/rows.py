@@ -493,7 +493,7 @@ def _checked(value: object, column_type: ColumnType, path: str) -> Any:  # noqa:
             return float(value)
         except OverflowError:
             raise Malformed(NAME, path, "a number beyond the range of DOUBLE") from None
-    raise Malformed(NAME, path, f"not {_JSON_TYPES[kind]}, as its type code says")
+    raise Malformed(NAME, path, f"not {_JSON_TYPES[kind]}, which its type code requires")
 
 
 _JSON_TYPES: Final[dict[type, str]] = {

@@ -251,7 +251,7 @@ class SchemaRegistry:
         raise SchemaRefused(
             f"{self._shown} refuses a schema in subject {quoted(subject)} that is not compatible with "
             "earlier "
-            f"versions: {why}" + (f"; the registry says: {said}" if said else "")
+            f"versions: {why}" + (f"; the registry reports: {said}" if said else "")
         )
 
     def _id(self, response: Response, subject: str) -> int:

@@ -142,7 +142,9 @@ class Replay:
                 await self._chunk(originals[start : start + CHUNK])
                 progress(min(start + CHUNK, len(originals)), len(originals))
         except Undelivered as error:
-            raise DeliveryFailed(f"writing failed: {error}; run the replay again for what is left") from error
+            raise DeliveryFailed(
+                f"writing failed: {error}; run the replay again for the remaining dead letters"
+            ) from error
         finally:
             await self._sink.stop()
         return self.outcome

@@ -50,7 +50,9 @@ async def only_replay(
         await start_sink(sink)
         return await _Claim(config, sink, say).hold(replay)
     except Undelivered as error:
-        raise DeliveryFailed(f"writing failed: {error}; run the replay again for what is left") from error
+        raise DeliveryFailed(
+            f"writing failed: {error}; run the replay again for the remaining dead letters"
+        ) from error
     finally:
         await sink.stop()
 
