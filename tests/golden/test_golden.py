@@ -102,4 +102,11 @@ def test_case(folder: Path) -> None:
         for (number, text), names in sorted(refused.items())
     ]
     check(folder / "expected.err", "".join(texts))
+    expected = {
+        "source.jsonl",
+        "options.toml",
+        "expected.err",
+        *(f"expected.{name}.jsonl" for name in case["to"]),
+    }
+    assert {file.name for file in folder.iterdir()} <= expected, "a file of no target"
     check(folder / "options.toml", settings.partition("\n[losses.")[0].rstrip("\n") + "\n" + counted)
