@@ -162,6 +162,16 @@ async def committed(kafka: Any, relay: Any, count: int, seconds: float = 60) -> 
     await kafka.until(done, seconds)
 
 
+async def loop_delay(seconds: float) -> float:
+    """By how many seconds the loop is late at most, of all the sleeps of some time."""
+    loop, late = asyncio.get_running_loop(), 0.0
+    end = loop.time() + seconds
+    while (began := loop.time()) < end:
+        await asyncio.sleep(0.05)
+        late = max(late, loop.time() - began - 0.05)
+    return late
+
+
 async def in_thread(work: Any, *given: Any) -> Any:
     return await asyncio.to_thread(work, *given)
 

@@ -21,6 +21,7 @@ from service.resilience_support import (
     committed,
     has_logged,
     in_thread,
+    loop_delay,
     numbered,
     shorten,
     slow_polls,
@@ -34,8 +35,11 @@ from relay.service.observe.watchdog import Watchdog
 pytestmark = pytest.mark.kafka
 __all__ = ["slow_polls", "soon_silent"]
 
-#: Longer than a delivery, a request, a commit and a session may last, and than the watchdog's patience.
-OUTAGE_SECONDS, STALL_SECONDS = 10.0, 8.0
+#: The watchdog's patience on a machine with nothing else to do. The outage lasts longer by as many seconds, and so
+#: longer than a delivery, a request, a commit and a session may.
+STALL_SECONDS, LONGER_SECONDS = 8.0, 2.0
+#: How many times the delay of the loop before the outage are added: on a busy machine beats are late for no fault.
+DELAYS = 20
 #: Records that wait when the brokers go, and all of them in the end.
 FIRST, ALL = 16_000, 17_000
 
@@ -135,6 +139,10 @@ class Outage:
         found: dict[str, Any] = json.loads(text)
         return found
 
+    async def is_well(self) -> bool:
+        """Whether no check of any relay fails; on a busy machine one may, for a moment."""
+        return not any([(await self.health(case))["degraded"] for case in CASES])
+
     async def failing(self, case: Case) -> set[str]:
         """The checks that say that they fail."""
         checks = (await self.health(case))["checks"]
@@ -159,16 +167,16 @@ async def test_an_outage_longer_than_every_timeout(
         await asyncio.gather(*map(outage.start, CASES))
         for case in CASES:
             await kafka.until(lambda case=case: outage.begun(case))
-        assert not [case for case in CASES if (await outage.health(case))["degraded"]]
+        await kafka.until(outage.is_well)
         shorten(monkeypatch)
         # What is under way keeps its old time-out.
-        await asyncio.sleep(0.5)
+        patience = STALL_SECONDS + DELAYS * await loop_delay(0.5)
         with contextlib.ExitStack() as stack:
             for relay in outage.relays.values():
-                stack.enter_context(Watchdog(relay.status, STALL_SECONDS, relay.log, outage.stalls.append))
+                stack.enter_context(Watchdog(relay.status, patience, relay.log, outage.stalls.append))
             await in_thread(node.kill)
             await asyncio.gather(*(outage.more(case) for case in CASES if case.away == "target"))
-            await asyncio.sleep(OUTAGE_SECONDS)
+            await asyncio.sleep(patience + LONGER_SECONDS)
             for case in CASES:
                 # Where both are away, it depends on the moment which one is asked for something.
                 await kafka.until(lambda case=case: outage.failing(case))
@@ -182,7 +190,7 @@ async def test_an_outage_longer_than_every_timeout(
             await in_thread(node.wait_ready)
             await asyncio.gather(*map(outage.finish, CASES))
             assert not outage.stalls
-        assert not [case for case in CASES if (await outage.health(case))["degraded"]]
+        await kafka.until(outage.is_well)
         for case, checks in failed.items():
             over = outage.relays[case].log.named("connection.recovered")
             assert {each["check"] for each in over} >= checks
