@@ -64,7 +64,8 @@ pythons: | $(UV)  ## the core's tests on several Pythons, without the kernel; PY
 	  $$UV_PROJECT_ENVIRONMENT/bin/pytest -q -n $(WORKERS) --dist worksteal $(CORE) || exit; \
 	done
 
-quick: setup  ## lint, types, import contracts and the core's tests
+quick: export PYTEST_QUICK := 1
+quick: setup  ## lint, types, import contracts, and three cases of each of the core's tests; `make core` runs all
 	@$(MAKE) --no-print-directory -j 2 check core
 
 audit: | $(UV)  ## advisories about the lowest and the locked versions; needs the databases of PyPI and RustSec

@@ -41,6 +41,9 @@ LONG_FILES = (
     "codecs/test_contract.py",
     "templates/test_routes.py",
 )
+#: Whether only some cases of each test are tried (`make quick`), and of how many cases that is all.
+QUICK = os.environ.get("PYTEST_QUICK") == "1"
+QUICK_CASES = 3
 #: What Python has compiled, where the environment forbids to keep it beside the sources.
 BYTECODE = Path(__file__).parent.parent / ".cache" / "pycache"
 
@@ -94,13 +97,32 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def _some_cases(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Keep some cases of each test, evenly spread, and no test that measures time or memory."""
+    cases: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        module = vars(getattr(item, "module", None) or object)
+        if not any(getattr(each, "__module__", None) == "cost_support" for each in module.values()):
+            cases.setdefault((item.path, getattr(item, "originalname", item.name)), []).append(item)
+    return [
+        found[at * len(found) // QUICK_CASES] if len(found) > QUICK_CASES else found[at]
+        for found in cases.values()
+        for at in range(min(len(found), QUICK_CASES))
+    ]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give the order in which tests are handed out to workers: slow ones first and one by one, so that no
     worker is left alone with many of them; then those of long files, one by one, too; then all others, by
     files.
 
     The slow folders are mixed, because one waits for brokers while another needs the processor.
     """
+    if QUICK:
+        chosen = _some_cases(items)
+        kept = set(map(id, chosen))
+        config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+        items[:] = chosen
     folders: dict[str, list[pytest.Item]] = {name: [] for name in SLOW_FOLDERS}
     long, others = [], []
     for item in items:
