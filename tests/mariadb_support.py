@@ -91,7 +91,7 @@ def mariadb(folder: Path) -> Iterator[Server]:
         (share / name).read_text() for name in _SCRIPTS
     )
     made = subprocess.run(
-        [*command, "--schema-dump"],
+        [*command, "--bootstrap"],
         input=scripts.encode(),
         env=environment,
         capture_output=True,
