@@ -40,8 +40,8 @@ from relay.model.events import RowChange
 from relay.model.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.history import Schemas
-from relay.service.loop.intake import TranslationStage
 from relay.service.loop.relay_loop import Relay
+from relay.service.loop.translation_stage import TranslationStage
 from relay.service.observe.about import About
 from relay.service.observe.status import Status
 
@@ -226,12 +226,12 @@ async def _no_reason(_: str) -> str:
 async def _relay(load: _Load, fetches: int, translator: Translator) -> float:
     config = Config(**_CONFIG)
     status, log = Status(About.of(config)), Log(sys.stderr)
-    intake = TranslationStage(translator, AsyncResolver(log, writes=False), log, status)
+    stage = TranslationStage(translator, AsyncResolver(log, writes=False), log, status)
     client = _Client(load, fetches)
     relay = Relay(
         lambda: _Source(config, client),
         lambda: _Sink(producer_settings(config), {}),
-        intake,
+        stage,
         log,
         status,
         Schemas(config, translator, log, status),

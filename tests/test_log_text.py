@@ -17,7 +17,7 @@ from relay.io.log_text import Field, LogFormat, LogLevel, LogSettings, as_text, 
 from relay.io.logs import Log
 from relay.model.errors import Malformed
 from relay.service.app import _record_refused
-from relay.service.loop.ledger import RecordRefused
+from relay.service.loop.offset_tracker import RecordRefused
 from relay.service.observe.about import About
 from relay.service.observe.status import Status
 

@@ -35,10 +35,10 @@ from relay.service.dry_run import DRY_RUN, DrySink, DrySource, dry_config, witho
 from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.error_budget import ErrorBudget
 from relay.service.loop.history import Schemas
-from relay.service.loop.intake import TranslationStage
-from relay.service.loop.ledger import RecordRefused
+from relay.service.loop.offset_tracker import RecordRefused
 from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.stopping import Stop, stopped_by_signals
+from relay.service.loop.translation_stage import TranslationStage
 from relay.service.loop.windows import Joins
 from relay.service.observe.about import About
 from relay.service.observe.http import serving
@@ -230,7 +230,7 @@ async def _assembled(
             config, topics, clusters.target, log, translator.partitions_of, warn=status.warn
         )
     written = WrittenTopics(topics.limits, topics.compacted) if targets is None else targets.written
-    intake = TranslationStage(
+    stage = TranslationStage(
         translator,
         AsyncResolver(log, resolver, writes="to" in route.storages),
         log,
@@ -258,7 +258,7 @@ async def _assembled(
         yield Relay(
             lambda: source(progress.read if progress else None, log, clusters.source),
             lambda: sink(written.limits, clusters.target, written.compacted),
-            intake,
+            stage,
             log,
             status,
             schemas,
@@ -288,7 +288,7 @@ async def _assembled_dry(
         translator.count_tables(config.http.status_table_limit)
     schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
     joining = translator_of(config).route.joining
-    intake = TranslationStage(
+    stage = TranslationStage(
         translator,
         AsyncResolver(log, resolver_of(config, retries=0), writes=False),
         log,
@@ -309,7 +309,7 @@ async def _assembled_dry(
         yield Relay(
             lambda: DrySource(reached, settings, read, log, clusters.source),
             lambda: DrySink(topics.limits, topics.compacted),
-            intake,
+            stage,
             log,
             status,
             schemas,

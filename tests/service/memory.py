@@ -21,8 +21,8 @@ from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.history import Schemas
-from relay.service.loop.intake import TranslationStage
 from relay.service.loop.relay_loop import Relay, Timing
+from relay.service.loop.translation_stage import TranslationStage
 from relay.service.loop.windows import Joins
 from relay.service.observe.about import About
 from relay.service.observe.status import Status
@@ -364,7 +364,7 @@ class Bench:
         self.copy = copy or Copy()
         self.status = Status(About.of(config))
         objects = objects or AsyncResolver(log, writes=False)
-        intake = TranslationStage(self.copy, objects, log, self.status, joins=joins)
+        stage = TranslationStage(self.copy, objects, log, self.status, joins=joins)
         timing = Timing(
             commit_interval=0.0,
             transaction_interval=0.0,
@@ -377,7 +377,7 @@ class Bench:
         self.relay = Relay(
             lambda: self.source,
             self.target.sink,
-            intake,
+            stage,
             log,
             self.status,
             schemas,

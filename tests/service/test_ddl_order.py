@@ -219,7 +219,7 @@ async def test_however_many_tables_wait_little_is_held(
 
     async def by_few(without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         nonlocal most, paused
-        most = max(most, len(bench.relay._ledger.held))
+        most = max(most, len(bench.relay._tracker.held))
         paused = paused or source.paused == set(rows)
         assert not source.paused - set(without)
         busy = [each for each in rows if each not in without and source.position[each] < LENGTH]
@@ -293,7 +293,7 @@ async def test_what_is_held_is_left_alone_by_a_stop(list_log: Any) -> None:
 
     source.poll = deaf
     running = asyncio.create_task(bench.relay.run())
-    await until(lambda: bool(bench.relay._ledger.held))
+    await until(lambda: bool(bench.relay._tracker.held))
     bench.relay.request_stop()
     await running
     assert not bench.target.records
@@ -355,7 +355,7 @@ async def test_rows_wait_for_the_end_that_partition_0_had_and_for_no_later_one(l
 async def test_late_rounds_take_rows_that_waited(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another topic is so slow that every round is late. A and B get a record a second, B a little earlier."""
     slow, clock = Partition("other", 0), SimpleNamespace(now=5.0)
-    for module in ("relay_loop", "ledger", "intake"):
+    for module in ("relay_loop", "offset_tracker", "translation_stage"):
         monkeypatch.setattr(
             f"relay.service.loop.{module}.time", SimpleNamespace(monotonic=lambda: clock.now), raising=True
         )

@@ -19,8 +19,8 @@ from relay.model.errors import Malformed, TooManyFailures
 from relay.model.records import RecordPosition
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.error_budget import CHECK, ErrorBudget
-from relay.service.loop.intake import TranslationStage
-from relay.service.loop.ledger import InFlightBatch, Owned
+from relay.service.loop.offset_tracker import InFlightBatch, Owned
+from relay.service.loop.translation_stage import TranslationStage
 from relay.service.observe import report
 from relay.service.observe.status import Status
 
@@ -169,7 +169,7 @@ async def test_the_loop_ends_before_the_record_that_is_too_much(policy: Policy, 
     target = Target()
     sink, current = target.sink(), InFlightBatch(0, translator.state)
     current.pause_at = current.ends_at = math.inf
-    intake = TranslationStage(
+    stage = TranslationStage(
         translator,
         AsyncResolver(list_log, writes=False),
         list_log,
@@ -177,7 +177,7 @@ async def test_the_loop_ends_before_the_record_that_is_too_much(policy: Policy, 
         errors=ErrorPolicies({"decode": policy}, "dead"),
         budget=ErrorBudget(Errors(max_initial_failures=3), CANAL, translator, status),
     )
-    builder = intake.builder(current, sink, lambda: False)
+    builder = stage.builder(current, sink, lambda: False)
     records = [record({"id": 1}, offset=offset) for offset in range(10)]
     assert await builder.take(records, Owned(0, 0, None)) == 3
     await builder.send_rest()
@@ -192,7 +192,7 @@ async def test_a_row_before_them_makes_them_no_wrong_format(list_log: Any) -> No
     translator, status = Translator(CANAL, TICDC, topic="out"), plain_status()
     current = InFlightBatch(0, translator.state)
     current.pause_at = current.ends_at = math.inf
-    intake = TranslationStage(
+    stage = TranslationStage(
         translator,
         AsyncResolver(list_log, writes=False),
         list_log,
@@ -201,7 +201,7 @@ async def test_a_row_before_them_makes_them_no_wrong_format(list_log: Any) -> No
         budget=ErrorBudget(Errors(max_initial_failures=3), CANAL, translator, status),
     )
     rows = [record(row_message({"id": "varchar(9)"}, {"id": "1"}), offset=0)]
-    builder = intake.builder(current, Target().sink(), lambda: False)
+    builder = stage.builder(current, Target().sink(), lambda: False)
     records = [*rows, *(record({"id": 1}, offset=offset) for offset in range(1, 10))]
     assert await builder.take(records, Owned(0, 0, None)) == 10
     assert current.refused is None

@@ -138,7 +138,7 @@ async def test_what_is_given_up_counts_once_the_target_has_acknowledged_it(list_
     """Also after a failed delivery, after which it comes once more."""
     bench = Bench(list_log, A, B, copy=Learning())
     bench.copy.refuse = {4: Malformed("echo", "value", "is poison")}
-    bench.relay._intake.errors = ErrorPolicies({"decode": Policy.SKIP})
+    bench.relay._stage.errors = ErrorPolicies({"decode": Policy.SKIP})
     bench.target.gate.clear()
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: bench.status.errors.total() > 0)

@@ -19,7 +19,7 @@ from relay.io.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, Un
 from relay.io.logs import ClientLogs
 from relay.model.errors import BrokerUnavailable, DeliveryFailed, TopicUnusable
 from relay.model.events import TableId
-from relay.service.loop.ledger import RecordRefused
+from relay.service.loop.offset_tracker import RecordRefused
 from relay.service.loop.recovery import GIVE_UP_POLLS
 
 

@@ -12,7 +12,7 @@ from service.memory import A, B, Bench, MemoryBatch, MemorySink, until
 
 from relay.io.kafka.ports import PollFailed, Undelivered
 from relay.model.errors import DeliveryFailed, InstanceFenced
-from relay.service.loop.ledger import RecordRefused
+from relay.service.loop.offset_tracker import RecordRefused
 
 
 @pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
@@ -58,7 +58,7 @@ async def test_a_commit_whose_outcome_nobody_knows(bench: Bench, moment: int, is
         if not outcomes or outcomes.pop(0) is None:
             return None
         if is_committed:
-            sink, owned = bench.target.sinks[-1], bench.relay._ledger.owned
+            sink, owned = bench.target.sinks[-1], bench.relay._tracker.owned
             bench.target.records += sink.open
             bench.source.committed |= {partition: each.acknowledged for partition, each in owned.items()}
         return Undelivered("no answer", retriable=True)
@@ -77,7 +77,7 @@ async def test_a_commit_that_the_brokers_have_forgotten_is_not_waited_for(
     def refuse(batch: MemoryBatch) -> Undelivered | None:
         if not forgotten or int(batch[0].value or b"") < 10:
             return None
-        assert any(bench.relay._ledger.expected_offsets.values())
+        assert any(bench.relay._tracker.expected_offsets.values())
         monkeypatch.setattr(MemorySink, "has_aborted_hanging_transaction", True)
         bench.target.records.clear()
         bench.source.committed = dict.fromkeys((A, B), 0)
@@ -97,7 +97,7 @@ async def test_a_stop_asks_the_brokers_what_a_commit_has_come_to(list_log: Any, 
         bench.relay.request_stop()
         if is_committed:
             bench.target.records += bench.target.sinks[-1].open
-            owned = bench.relay._ledger.owned
+            owned = bench.relay._tracker.owned
             bench.source.committed |= {partition: each.acknowledged for partition, each in owned.items()}
         return Undelivered("no answer", retriable=True)
 
@@ -164,7 +164,7 @@ async def test_offsets_that_stand_still_are_committed_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Brokers forget the offsets of a group without members, and a shard is no member."""
-    monkeypatch.setattr("relay.service.loop.ledger.REFRESH_SECONDS", 0.02)
+    monkeypatch.setattr("relay.service.loop.offset_tracker.REFRESH_SECONDS", 0.02)
     commits = 0
 
     def count() -> None:
@@ -176,7 +176,7 @@ async def test_offsets_that_stand_still_are_committed_again(
     await until(lambda: bench.source.committed == {A: 20, B: 20})
     bench.source.committed = {}
     before = commits
-    bench.relay._ledger._refresh_at = 0.0
+    bench.relay._tracker._refresh_at = 0.0
     await until(lambda: commits > before + 2 and bench.source.committed == {A: 20, B: 20})
     bench.relay.request_stop()
     await running

@@ -19,7 +19,7 @@ from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop import async_resolver as objects
 from relay.service.loop.async_resolver import AsyncResolver
-from relay.service.loop.ledger import RecordRefused
+from relay.service.loop.offset_tracker import RecordRefused
 from relay.service.loop.relay_loop import Timing
 from relay.service.observe import report
 

@@ -20,8 +20,8 @@ from relay.model.errors import Malformed
 from relay.model.events import TableId
 from relay.model.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
-from relay.service.loop.intake import TranslationStage
-from relay.service.loop.ledger import InFlightBatch, Owned, RecordRefused
+from relay.service.loop.offset_tracker import InFlightBatch, Owned, RecordRefused
+from relay.service.loop.translation_stage import TranslationStage
 from relay.service.loop.windows import Joins, Windows
 
 #: Rows are numbers; what is no number stands alone.
@@ -162,7 +162,7 @@ def test_what_is_held_back() -> None:
 async def test_a_refused_record_in_the_middle(list_log: Any, policy: Policy) -> None:
     bench = Bench(list_log, A, length=20, copy=Marks(refuse=[6]), joins=Joins(NUMBERS, {}))
     bench.source.take = 20
-    bench.relay._intake.errors = ErrorPolicies({"decode": policy})
+    bench.relay._stage.errors = ErrorPolicies({"decode": policy})
     if policy is Policy.SKIP:
         await bench.run_to_the_end()
         assert bench.target.records == wanted(bench.copy, 20, A)
@@ -183,8 +183,8 @@ async def test_a_round_ends_between_windows(list_log: Any, late: bool, over: boo
     current.ends_at = 0.0 if late else math.inf
     current.pause_at = 0.0 if over else math.inf
     log_status = AsyncResolver(list_log, writes=False), list_log, plain_status()
-    intake = TranslationStage(translator, *log_status, joins=Joins(joining, {}))
-    builder = intake.builder(current, target.sink(), lambda: over)
+    stage = TranslationStage(translator, *log_status, joins=Joins(joining, {}))
+    builder = stage.builder(current, target.sink(), lambda: over)
     records = [ConsumerRecord(*A, offset, 0, None, b"") for offset in range(80)]
     owned = Owned(0, 0, None)
     assert await builder.take(records, owned) == owned.next == taken

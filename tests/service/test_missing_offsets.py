@@ -13,7 +13,7 @@ from support import TICDC, captured
 
 from relay.model.errors import TopicUnusable
 from relay.model.records import ConsumerRecord
-from relay.service.loop.ledger import REFRESH_SECONDS
+from relay.service.loop.offset_tracker import REFRESH_SECONDS
 
 pytestmark = pytest.mark.kafka
 DDL = "ticdc/canal-json/10_ddl"
@@ -112,7 +112,7 @@ async def test_offsets_that_were_deleted_while_relay_runs_are_committed_again(
 ) -> None:
     """Groups of exactly-once have no members, so they look unused to tools that tidy up."""
     assert REFRESH_SECONDS <= 60
-    monkeypatch.setattr("relay.service.loop.ledger.REFRESH_SECONDS", 0.5)
+    monkeypatch.setattr("relay.service.loop.offset_tracker.REFRESH_SECONDS", 0.5)
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target, **MODES["exactly-once"])
     await kafka.produce(source, numbered(20))

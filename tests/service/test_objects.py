@@ -23,7 +23,7 @@ from relay.model.lookups import ClaimCheck
 from relay.model.records import Blob, ConsumerRecord, ProducerRecord
 from relay.service.loop import async_resolver as objects
 from relay.service.loop.async_resolver import AsyncResolver
-from relay.service.loop.ledger import RecordRefused
+from relay.service.loop.offset_tracker import RecordRefused
 
 
 class Checks(PlainTranslator):

@@ -20,8 +20,8 @@ from relay.model.errors import Malformed, TopicUnusable
 from relay.model.events import TableId
 from relay.model.records import ConsumerRecord, ProducerRecord, RecordPosition
 from relay.service.loop.async_resolver import AsyncResolver
-from relay.service.loop.intake import InFlightBatchBuilder, TranslationStage
-from relay.service.loop.ledger import InFlightBatch, Owned
+from relay.service.loop.offset_tracker import InFlightBatch, Owned
+from relay.service.loop.translation_stage import InFlightBatchBuilder, TranslationStage
 
 #: The first record whose topic is not certain, and how many there are.
 FIRST, COUNT = 3, 9
@@ -100,7 +100,7 @@ class Bench:
         given: Any = topics or Asked()
         self.topics: Asked = given
         self._log, self._status = log, plain_status()
-        intake = TranslationStage(
+        stage = TranslationStage(
             translator,
             resolver or AsyncResolver(log, writes=False),
             log,
@@ -110,7 +110,7 @@ class Bench:
             ahead=frozenset(ahead),
             targets=given,
         )
-        self.builder: InFlightBatchBuilder = intake.builder(self.round, self._sink, is_over)
+        self.builder: InFlightBatchBuilder = stage.builder(self.round, self._sink, is_over)
 
     async def take(self, partition: int = 0) -> int:
         records = [ConsumerRecord("in", partition, at, 0, None, b"%d" % at) for at in range(COUNT)]
@@ -221,7 +221,7 @@ async def test_others_have_their_turn_within_a_stretch(end: str, list_log: Any) 
 async def test_a_stop_behind_a_stretch_leaves_the_next_records(
     list_log: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relay.service.loop.intake.TOGETHER", 2)
+    monkeypatch.setattr("relay.service.loop.translation_stage.TOGETHER", 2)
     stops = iter([False, True])
     translator = Learning()
     bench = Bench(list_log, translator, is_over=lambda: next(stops))

@@ -25,8 +25,8 @@ from relay.config.kafka import consumer_settings
 from relay.io.kafka.ports import Partition, StartPosition
 from relay.io.kafka.source import KafkaSource, ShardSource
 from relay.model.records import ConsumerRecord, ProducerRecord
-from relay.service.loop.intake import LOOK_EVERY
 from relay.service.loop.relay_loop import Relay
+from relay.service.loop.translation_stage import LOOK_EVERY
 
 __all__ = ["route"]
 pytestmark = pytest.mark.kafka

@@ -16,7 +16,7 @@ from relay.io.kafka.ports import Fault, FaultKind, Health, Partition, PollFailed
 from relay.model.errors import ServiceError
 from relay.service.check.reasons import Side
 from relay.service.loop.history import Schemas
-from relay.service.loop.ledger import Connections, OffsetTracker
+from relay.service.loop.offset_tracker import Connections, OffsetTracker
 from relay.service.observe.status import Status
 from relay.text.redaction import first_of
 
@@ -55,14 +55,14 @@ class HealthChecks:
     def __init__(
         self,
         connections: Connections,
-        ledger: OffsetTracker,
+        tracker: OffsetTracker,
         schemas: Schemas,
         status: Status,
         *,
         create_topics: Callable[[], Awaitable[object]],
         find_reason: Callable[[Side], Coroutine[object, object, str]],
     ) -> None:
-        self._connections, self._ledger, self._schemas = connections, ledger, schemas
+        self._connections, self._tracker, self._schemas = connections, tracker, schemas
         self._status, self._create_topics, self._find_reason = status, create_topics, find_reason
         # Why brokers cannot be reached, by check.
         self._reasons: dict[str, str] = {}
@@ -149,8 +149,8 @@ class HealthChecks:
         self._look_for_leaders(source, sink)
         if time.monotonic() >= self._report_at:
             self._report_at = time.monotonic() + REPORT_SECONDS
-            self._ledger.report_positions()
-        self._status.note_in_flight(self._ledger.in_flight, self._ledger.acknowledgements)
+            self._tracker.report_positions()
+        self._status.note_in_flight(self._tracker.in_flight, self._tracker.acknowledgements)
         return any(each.is_missing for each in [*sink_faults, *history_faults])
 
     def source_faults(self) -> list[Fault]:
@@ -177,12 +177,12 @@ class HealthChecks:
 
     def _is_over(self, check: str, failure: _Failure, health: Health) -> bool:
         """Return whether any request has succeeded since the failure."""
-        if check == TARGET and self._ledger.in_flight:
-            return self._ledger.acknowledged_at > failure.at
+        if check == TARGET and self._tracker.in_flight:
+            return self._tracker.acknowledged_at > failure.at
         if check == SOURCE and failure.by_loop:
             return self._polled_at > failure.at
         if check == COMMIT and failure.by_loop:
-            return self._ledger.committed_at > failure.at
+            return self._tracker.committed_at > failure.at
         return health.answered_at > failure.at or not health.observes
 
     def _fail(self, check: str, failure: _Failure) -> None:

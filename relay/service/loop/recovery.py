@@ -16,7 +16,7 @@ from relay.model.errors import BrokerUnavailable, DeliveryFailed, ServiceError
 from relay.service.check.reasons import Side
 from relay.service.loop.health_checks import SOURCE, TARGET, HealthChecks
 from relay.service.loop.history import Schemas
-from relay.service.loop.ledger import Connections, OffsetTracker
+from relay.service.loop.offset_tracker import Connections, OffsetTracker
 from relay.service.loop.stopping import Stop
 from relay.service.observe.status import Status
 
@@ -41,7 +41,7 @@ class Recovery:
     def __init__(  # noqa: PLR0913 - the parts that may fail, and their observers
         self,
         connections: Connections,
-        ledger: OffsetTracker,
+        tracker: OffsetTracker,
         schemas: Schemas,
         stop: Stop,
         log: Log,
@@ -51,9 +51,9 @@ class Recovery:
         find_reason: Callable[[Side], Coroutine[object, object, str]],
         stall_check_seconds: float,
     ) -> None:
-        self._connections, self._ledger, self._schemas = connections, ledger, schemas
+        self._connections, self._tracker, self._schemas = connections, tracker, schemas
         self.checks = HealthChecks(
-            connections, ledger, schemas, status, create_topics=self.check_topics, find_reason=find_reason
+            connections, tracker, schemas, status, create_topics=self.check_topics, find_reason=find_reason
         )
         self._stop, self._log, self._status, self._check_topics = stop, log, status, check_topics
         self._find_reason = find_reason
@@ -93,7 +93,7 @@ class Recovery:
         is_odd = isinstance(error, PollFailed) and self._failed_polls >= GIVE_UP_POLLS
         if is_odd and await self._stop.unless_asked(self._connections.source.waiting()) is not None:
             raise BrokerUnavailable(f"reading failed {self._failed_polls} times in a row: {error}") from error
-        self._ledger.reread()
+        self._tracker.reread()
         await self.back_off(self._failed_polls)
 
     def after_poll(self) -> None:
@@ -131,7 +131,7 @@ class Recovery:
         for attempts in itertools.count(1):
             await self._connections.source.stop()
             source = self._connections.new_source()
-            self._ledger.counts.sources += 1
+            self._tracker.counts.sources += 1
             try:
                 await self._stop.unless_asked(source.start(owner))
             except BrokerUnavailable as error:
@@ -157,22 +157,22 @@ class Recovery:
 
     async def after_failed_delivery(self, error: Undelivered) -> None:
         """Replace the sink and read again from safe offsets."""
-        ledger = self._ledger
+        tracker = self._tracker
         if not error.retriable:
-            ledger.failed_deliveries += 1
+            tracker.failed_deliveries += 1
         self._log.warning("delivery.failed", reason=str(error), retriable=error.retriable)
         self._report_failed_delivery(DeliveryFailed.code, str(error))
-        if ledger.failed_deliveries >= GIVE_UP_DELIVERIES:
-            ledger.rounds.clear()
+        if tracker.failed_deliveries >= GIVE_UP_DELIVERIES:
+            tracker.rounds.clear()
             raise DeliveryFailed(
-                f"writing failed {ledger.failed_deliveries} times in a row: {error}"
+                f"writing failed {tracker.failed_deliveries} times in a row: {error}"
             ) from error
         await self._connections.sink.abandon()
         self.is_sink_abandoned = False
-        ledger.rewind()
+        tracker.rewind()
         # Records learned out of turn since then are learned again.
-        await self._stop.unless_asked(self._schemas.rewound(ledger.positions))
-        if ledger.rewinds > 1 or not error.retriable:
+        await self._stop.unless_asked(self._schemas.rewound(tracker.positions))
+        if tracker.rewinds > 1 or not error.retriable:
             # A topic's limits may have shrunk since the start, or it may now require keys: the next sink uses
             # the new settings.
             await self._stop.unless_asked(self.check_topics())
@@ -192,7 +192,7 @@ class Recovery:
             self._report_failed_delivery(BrokerUnavailable.code, reason)
             await sink.abandon()
             return False
-        self._ledger.sink_replaced()
+        self._tracker.sink_replaced()
         self._log.info("sink.replaced")
         return True
 

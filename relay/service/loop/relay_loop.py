@@ -1,9 +1,9 @@
 """The relay loop: poll → translate → send → await every acknowledgement → commit.
 
 It keeps the order within a partition and skips no record. An offset is committed only once the target has
-acknowledged all below it (`relay.service.loop.ledger`). So a crash, a rebalance or a failed batch repeats
-records but never skips one; with a transactional sink the first copies belong to a transaction that was
-aborted.
+acknowledged all below it (`relay.service.loop.offset_tracker`). So a crash, a rebalance or a failed batch
+repeats records but never skips one; with a transactional sink the first copies belong to a transaction that
+was aborted.
 
 * A round is the result of one poll, or of several in a row, without records that wait for others, and with
   those that have waited (`relay.service.loop.ddl_order`). Rounds are settled in order. A failed round is
@@ -40,10 +40,10 @@ from relay.model.records import ConsumerRecord, size_of
 from relay.service.check.reasons import Side
 from relay.service.loop.health_checks import COMMIT, TARGET
 from relay.service.loop.history import Schemas
-from relay.service.loop.intake import YIELD_SECONDS, TranslationStage
-from relay.service.loop.ledger import Connections, InFlightBatch, OffsetTracker
+from relay.service.loop.offset_tracker import Connections, InFlightBatch, OffsetTracker
 from relay.service.loop.recovery import STALL_CHECK_SECONDS, Recovery
 from relay.service.loop.stopping import Stop
+from relay.service.loop.translation_stage import YIELD_SECONDS, TranslationStage
 from relay.service.observe.status import LONGEST_TEXT, Status
 
 #: Longest time of a round; the rest of its poll waits for the next one. A transaction must not outlive its
@@ -109,7 +109,7 @@ class Relay:
         self,
         make_source: Callable[[], RecordSource],
         make_sink: Callable[[], Sink],
-        intake: TranslationStage,
+        stage: TranslationStage,
         log: Log,
         status: Status,
         schemas: Schemas,
@@ -120,14 +120,14 @@ class Relay:
         timing: Timing | None = None,
         stall_check_seconds: float = STALL_CHECK_SECONDS,
     ) -> None:
-        self._intake, self._schemas, self._log, self._status = intake, schemas, log, status
+        self._stage, self._schemas, self._log, self._status = stage, schemas, log, status
         self._timing = timing or Timing()
         self._stop, self._find_earlier_output = Stop(), find_earlier_output
         self._connections = Connections(make_source, make_sink)
-        self._ledger = OffsetTracker(self._connections, intake.translator, log, status)
+        self._tracker = OffsetTracker(self._connections, stage.translator, log, status)
         self._recovery = Recovery(
             self._connections,
-            self._ledger,
+            self._tracker,
             schemas,
             self._stop,
             log,
@@ -136,7 +136,7 @@ class Relay:
             find_reason=find_reason,
             stall_check_seconds=stall_check_seconds,
         )
-        self.counts = self._ledger.counts
+        self.counts = self._tracker.counts
         # Held while records are translated, settled or committed; not while polling.
         self._busy = asyncio.Lock()
         self._is_revoking = self._is_drained = self._has_opened = False
@@ -217,7 +217,7 @@ class Relay:
         self._is_revoking = True
         try:
             async with asyncio.timeout(self._timing.revoke), self._busy:
-                await self._ledger.settle()
+                await self._tracker.settle()
                 await self._commit()
         except (TimeoutError, Undelivered, RelayError) as error:
             # The next owner repeats uncommitted records. A failed round stays queued: the loop meets its
@@ -227,15 +227,15 @@ class Relay:
             await self._recovery.abandon_sink()
         finally:
             self._log.info(
-                "partitions.revoked", partitions=[str(partition) for partition in self._ledger.owned]
+                "partitions.revoked", partitions=[str(partition) for partition in self._tracker.owned]
             )
             self._status.set_check("member", ok=False, detail="the consumer group is rebalancing")
-            self._ledger.forget()
+            self._tracker.forget()
             self._is_revoking = False
 
     def assigned(self, partitions: Sequence[Partition]) -> None:
         """Remember the assigned partitions; the loop opens them at its next turn."""
-        self._ledger.assign(partitions)
+        self._tracker.assign(partitions)
         self._status.set_check("member", ok=True)
         self._log.info("partitions.assigned", partitions=[str(partition) for partition in partitions])
 
@@ -250,12 +250,12 @@ class Relay:
                     Undelivered("the partitions were revoked while batches were in flight", retriable=True)
                 )
         await self._open()
-        if self._ledger.unopened or self._stop.is_set():
+        if self._tracker.unopened or self._stop.is_set():
             await self._recovery.back_off(1)
             return
         # Only now: before, the tables are not known, or other instances have not handed over yet.
         self._status.enter_phase("running")
-        generation = self._ledger.generation
+        generation = self._tracker.generation
         polled = await self._poll()
         if self._stop.is_set():
             # The stop may have cut short the wait of these records; the next start reads them again.
@@ -270,7 +270,7 @@ class Relay:
 
     async def _open(self) -> None:
         """Open newly assigned partitions."""
-        opening, generation = self._ledger.unopened, self._ledger.generation
+        opening, generation = self._tracker.unopened, self._tracker.generation
         if not opening:
             return
         source = self._connections.source
@@ -278,7 +278,7 @@ class Relay:
             # DDL that other members have learned, or this instance before a restart, must be known before any
             # row.
             await self._stop.unless_asked(self._schemas.load())
-            positions = await self._stop.unless_asked(source.open(opening, self._ledger.expected_offsets))
+            positions = await self._stop.unless_asked(source.open(opening, self._tracker.expected_offsets))
             await self._stop.unless_asked(self._schemas.begin(source, positions or {}))
         except OwnershipLost:
             return
@@ -292,11 +292,11 @@ class Relay:
             # The schema history and the progress topic are at the target's brokers.
             await self._recovery.after_failed_poll(error, TARGET)
         else:
-            if positions is not None and generation == self._ledger.generation:
+            if positions is not None and generation == self._tracker.generation:
                 if not self._has_opened:
                     await self._warn_of_missing_offsets(positions)
                 self._has_opened = True
-                self._ledger.own(positions)
+                self._tracker.own(positions)
 
     async def _warn_of_missing_offsets(self, positions: Mapping[Partition, StartPosition]) -> None:
         """Warn if no offset is committed although the route has run before: everything would be repeated."""
@@ -308,16 +308,16 @@ class Relay:
             self._log.warning("offsets.missing", message=f"{earlier}, and no offset is committed. {_MISSING}")
 
     async def _poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
-        if self._ledger.is_safe:
-            self._schemas.settled(self._ledger.positions)
+        if self._tracker.is_safe:
+            self._schemas.settled(self._tracker.positions)
         try:
-            held = self._ledger.held
+            held = self._tracker.held
             polled = await self._stop.unless_asked(self._gather(self._leave_out(held))) or {}
             await self._stop.unless_asked(self._ready(held, polled))
         except PollFailed as error:
             # New partitions have no position until they are opened, and all others are opened again with
             # them.
-            if not self._ledger.unopened:
+            if not self._tracker.unopened:
                 await self._recovery.after_failed_poll(error)
             return {}
         self._recovery.after_poll()
@@ -333,7 +333,7 @@ class Relay:
         if _bytes_of(held) < HELD_BYTES:
             source.pause(())
             return held
-        waiting = [each for each in self._ledger.owned if may_wait(each)]
+        waiting = [each for each in self._tracker.owned if may_wait(each)]
         source.pause(waiting)
         return waiting
 
@@ -371,13 +371,13 @@ class Relay:
         Returns whether the source advanced: past records, or past offsets without records.
         """
         heard = bool(polled)
-        is_ours = generation == self._ledger.generation and not self._is_revoking
-        polled = {**self._ledger.held, **polled}
-        gaps = self._ledger.gaps(polled) if is_ours else {}
+        is_ours = generation == self._tracker.generation and not self._is_revoking
+        polled = {**self._tracker.held, **polled}
+        gaps = self._tracker.gaps(polled) if is_ours else {}
         if is_ours and (polled or gaps):
             await self._process(polled, gaps)
         else:
-            await self._ledger.settle()
+            await self._tracker.settle()
         if time.monotonic() >= self._next_commit:
             await self._commit()
         self._report()
@@ -391,39 +391,39 @@ class Relay:
         if now < self._next_report:
             return
         self._next_report = now + min(REPORT_SECONDS, self._timing.commit_interval)
-        self._ledger.report_positions()
-        if self._intake.budget is not None:
-            self._intake.budget.look()
+        self._tracker.report_positions()
+        if self._stage.budget is not None:
+            self._stage.budget.look()
 
     async def _process(
         self, polled: Mapping[Partition, Sequence[ConsumerRecord]], gaps: Mapping[Partition, int]
     ) -> None:
         """Make a round of polled records and gaps. It may stay in flight during the next poll."""
-        ledger, ddl_order, source = self._ledger, self._schemas.ddl_order, self._connections.source
+        tracker, ddl_order, source = self._tracker, self._schemas.ddl_order, self._connections.source
         began, taken, taken_bytes = time.monotonic(), 0, 0
-        current = ledger.begin()
+        current = tracker.begin()
         current.pause_at, current.ends_at = began + YIELD_SECONDS, began + ROUND_SECONDS
-        builder = self._intake.builder(current, self._connections.sink, lambda: self._is_over(current))
+        builder = self._stage.builder(current, self._connections.sink, lambda: self._is_over(current))
         # Partitions that need not wait for DDL come first, in turn; so does the partition that has it.
         for partition, records in sorted(
-            ledger.in_turn(polled), key=lambda each: ddl_order.must_wait(each[0])
+            tracker.in_turn(polled), key=lambda each: ddl_order.must_wait(each[0])
         ):
-            owned = ledger.owned.get(partition)
+            owned = tracker.owned.get(partition)
             if owned is None or current.refused is not None:
                 continue
             is_too_late = bool(current.reached) and current.is_late
             # If they were read again later, rows might have to wait again, forever: their DDL is past these.
             if ddl_order.must_wait(partition) or (is_too_late and ddl_order.may_wait(partition)):
-                ledger.hold(partition, records)
+                tracker.hold(partition, records)
                 continue
             done = 0
-            ready = self._intake.ready(partition, records, source.end(partition))
+            ready = self._stage.ready(partition, records, source.end(partition))
             if ready and not is_too_late:
                 done = await builder.take(ready, owned)
             ddl_order.taken(source, partition, records, done)
-            taken_bytes += ledger.note_taken(partition, records, done)
+            taken_bytes += tracker.note_taken(partition, records, done)
             taken += done
-        ledger.skip(gaps, current)
+        tracker.skip(gaps, current)
         await builder.send_rest()
         if taken_bytes:
             self._growth = max(1.0, current.sizes.total() / taken_bytes)
@@ -432,25 +432,25 @@ class Relay:
         current.sent_at = time.monotonic()
         self._status.observe("translate", current.sent_at - began)
         self._status.batch(taken)
-        ledger.rounds.append(current)
+        tracker.rounds.append(current)
         is_last = current.refused is not None or self._schemas.holds_much
-        await ledger.settle(keep=0 if is_last else self._timing.rounds - 1)
-        if current.refused and current.generation == ledger.generation:
+        await tracker.settle(keep=0 if is_last else self._timing.rounds - 1)
+        if current.refused and current.generation == tracker.generation:
             await self._commit()
             raise current.refused
 
     def _report_inferred_tables(self) -> None:
         """Log, once each, the tables whose rows came before their DDL was known."""
-        inferred = self._intake.translator.inferred_after(self._inferred_reported)
+        inferred = self._stage.translator.inferred_after(self._inferred_reported)
         for table in inferred:
             message = _INFERRED + _INFERRED_KEYS if self._status.about.has_row_keys else _INFERRED
-            name, reason = str(table)[:LONGEST_TEXT], self._intake.translator.why_unknown(table)
+            name, reason = str(table)[:LONGEST_TEXT], self._stage.translator.why_unknown(table)
             self._log.warning("schema.inferred", table=name, reason=reason, message=message)
         self._inferred_reported += len(inferred)
 
     def _report_unwritten(self) -> None:
         """Log each statement that removed rows and was not written."""
-        unwritten = self._intake.translator.unwritten_after(self._unwritten_reported)
+        unwritten = self._stage.translator.unwritten_after(self._unwritten_reported)
         for each in unwritten:
             self._log.warning(
                 "ddl.not-written",
@@ -462,21 +462,21 @@ class Relay:
         self._unwritten_reported += len(unwritten)
 
     def _is_over(self, current: InFlightBatch) -> bool:
-        return self._stop.is_set() or self._is_revoking or current.generation != self._ledger.generation
+        return self._stop.is_set() or self._is_revoking or current.generation != self._tracker.generation
 
     async def _commit(self) -> bool:
         interval = self._timing.commit_interval
         if self._connections.sink.is_transactional:
             interval = self._timing.transaction_interval
         self._next_commit = time.monotonic() + interval
-        is_committed = await self._ledger.commit()
-        if self._ledger.commit_failure:
-            self._recovery.checks.failed(COMMIT, self._ledger.commit_failure)
+        is_committed = await self._tracker.commit()
+        if self._tracker.commit_failure:
+            self._recovery.checks.failed(COMMIT, self._tracker.commit_failure)
         return is_committed
 
     async def _rotate(self) -> None:
         """Change to a new sink at a moment when nothing is in flight."""
-        await self._ledger.settle()
+        await self._tracker.settle()
         await self._commit()
         await self._connections.sink.stop()
         if not await self._recovery.replace_sink():
@@ -484,7 +484,7 @@ class Relay:
 
     async def _replace_stalled_source(self, *, heard: bool) -> None:
         """Replace a source that returns no records although there are some."""
-        expects_none = not self._ledger.owned or bool(self._ledger.unopened)
+        expects_none = not self._tracker.owned or bool(self._tracker.unopened)
         if not await self._recovery.is_consumer_stalled(heard=heard or expects_none):
             return
         self._log.warning("consumer.stalled", message="consumer stalled; recreating it")
@@ -493,7 +493,7 @@ class Relay:
                 await self._commit()
             except Undelivered as error:
                 await self._recovery.after_failed_delivery(error)
-            self._ledger.forget()
+            self._tracker.forget()
         await self._recovery.replace_source(self)
 
     async def _drain(self) -> None:
@@ -503,8 +503,8 @@ class Relay:
             left = max(0.0, self._drain_until - time.monotonic())
         try:
             async with asyncio.timeout(left), self._busy:
-                await self._ledger.settle()
-                committed, behind = await self._commit(), await self._ledger.behind()
+                await self._tracker.settle()
+                committed, behind = await self._commit(), await self._tracker.behind()
         except (TimeoutError, Undelivered, PollFailed, BrokerUnavailable) as error:
             raise _unacknowledged(str(error) or f"no answer within {self._timing.drain:g} s") from error
         if not committed:

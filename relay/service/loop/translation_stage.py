@@ -29,7 +29,7 @@ from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.dialects import DialectWatch
 from relay.service.loop.error_budget import ErrorBudget
 from relay.service.loop.history import history_record
-from relay.service.loop.ledger import GivenUp, InFlightBatch, Owned, RecordRefused
+from relay.service.loop.offset_tracker import GivenUp, InFlightBatch, Owned, RecordRefused
 from relay.service.loop.windows import Joins
 from relay.service.observe.status import Status
 from relay.topics.table_topics import TableTopics
@@ -123,10 +123,10 @@ class InFlightBatchBuilder:
     """Fill one round with the translations of polled records."""
 
     def __init__(
-        self, intake: TranslationStage, current: InFlightBatch, sink: Sink, is_over: Callable[[], bool]
+        self, stage: TranslationStage, current: InFlightBatch, sink: Sink, is_over: Callable[[], bool]
     ) -> None:
-        self._intake, self._round, self._sink, self._is_over = intake, current, sink, is_over
-        self._translator, self._status = intake.translator, intake.status
+        self._stage, self._round, self._sink, self._is_over = stage, current, sink, is_over
+        self._translator, self._status = stage.translator, stage.status
 
     async def take(self, records: Sequence[ConsumerRecord], owned: Owned) -> int:
         """Translate records of one partition into the round.
@@ -134,9 +134,9 @@ class InFlightBatchBuilder:
         Stops at the end of the records, at a refused one, when `is_over` returns true, or when the round is
         late. Returns how many of them are done. `owned.next` and the round's offsets move past those.
         """
-        self._intake.dialects.look(records)
-        if self._intake.joins is not None:
-            return await self._take_windows(records, owned, self._intake.joins)
+        self._stage.dialects.look(records)
+        if self._stage.joins is not None:
+            return await self._take_windows(records, owned, self._stage.joins)
         done, waiting = await self._take_each(records)
         while waiting is not None:
             taken = await self._take_stretch(waiting, records[done + 1 : done + TOGETHER])
@@ -152,9 +152,9 @@ class InFlightBatchBuilder:
         """Take records one by one. Return how many are done, and the next one if it waits for its topics."""
         translator, batches = self._translator, self._round.batches
         translate, catalog = translator.translate, translator.catalog
-        ahead = self._intake.ahead if records and records[0].partition == 0 else ()
-        waits = self._intake.resolver.writes
-        keeps_before = waits or self._intake.targets is not None
+        ahead = self._stage.ahead if records and records[0].partition == 0 else ()
+        waits = self._stage.resolver.writes
+        keeps_before = waits or self._stage.targets is not None
         is_plain, done = not (ahead or waits), 0
         # The destination of the last record, and the batch that takes more for it; None: look it up.
         topic, partition, batch = None, None, None
@@ -199,11 +199,11 @@ class InFlightBatchBuilder:
 
     def _is_news(self, record: ConsumerRecord, before: Catalog) -> bool:
         """Return whether the record just translated has changed the catalog, which was `before`."""
-        return self._translator.catalog is not before or record.position in self._intake.ahead
+        return self._translator.catalog is not before or record.position in self._stage.ahead
 
     def _topics_to_ask(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> dict[str, str]:
         """Return the uncertain topics of a record's translation, each with the record's own topic."""
-        targets = self._intake.targets
+        targets = self._stage.targets
         if targets is None:
             return {}
         return {out.topic: record.topic for out in produced if out.topic not in targets.usable}
@@ -259,10 +259,10 @@ class InFlightBatchBuilder:
         needed: dict[str, str] = {}
         for record, produced, _, _ in stretch:
             needed |= self._topics_to_ask(produced, record)
-        if self._intake.targets is not None:
+        if self._stage.targets is not None:
             # A problem with one of them is reported for the record that needs it.
             with contextlib.suppress(TopicUnusable):
-                await self._intake.targets.ensure(needed)
+                await self._stage.targets.ensure(needed)
 
     async def _produced(self, record: ConsumerRecord) -> list[ProducerRecord] | None:
         """Return a record's translation or its replacement; None ends the round before it."""
@@ -323,7 +323,7 @@ class InFlightBatchBuilder:
 
     async def send_rest(self) -> None:
         """Hand over the batches that are not full."""
-        if self._intake.targets is not None:
+        if self._stage.targets is not None:
             await self._sink.expect({topic for topic, _ in self._round.batches})
         for key in list(self._round.batches):
             await self._send(key)
@@ -335,7 +335,7 @@ class InFlightBatchBuilder:
         """
         if isinstance(error, Need):
             try:
-                return await self._intake.resolver.resolve(error, self._translator, record, self._is_over)
+                return await self._stage.resolver.resolve(error, self._translator, record, self._is_over)
             except Exception as another:
                 error = another
         return self._apply_error_policy(error, record)
@@ -351,22 +351,22 @@ class InFlightBatchBuilder:
         if not await self._has_topics(produced, record):
             return None
         misfit = self._sink.misfit(produced)
-        if misfit and await self._intake.refreshed(misfit.topic):
+        if misfit and await self._stage.refreshed(misfit.topic):
             misfit = self._sink.misfit(produced)
         if misfit:
             instead = self._apply_error_policy(self._misfit_error(record, misfit), record)
             if instead is None:
                 return None
             produced = instead
-        if is_news and self._intake.history_topic:
-            entry = history_record(record, self._intake.history_topic, self._intake.errors.route)
+        if is_news and self._stage.history_topic:
+            entry = history_record(record, self._stage.history_topic, self._stage.errors.route)
             if misfit := self._sink.misfit([entry]):
                 self._refuse(record, self._misfit_error(record, misfit))
                 return None
             produced = [entry, *produced]
-        if self._intake.resolver.writes:
+        if self._stage.resolver.writes:
             try:
-                if not await self._intake.resolver.store(produced, self._is_over):
+                if not await self._stage.resolver.store(produced, self._is_over):
                     return None
             except Exception as error:
                 # Whatever the error is, earlier records are delivered first.
@@ -376,7 +376,7 @@ class InFlightBatchBuilder:
 
     async def _has_topics(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> bool:
         """Ensure the topics that a record needs; if that fails, refuse the record and return False."""
-        needed, targets = self._topics_to_ask(produced, record), self._intake.targets
+        needed, targets = self._topics_to_ask(produced, record), self._stage.targets
         if needed and targets is not None:
             try:
                 await targets.ensure(needed)
@@ -394,7 +394,7 @@ class InFlightBatchBuilder:
 
         Returns a dead letter or nothing to write; None ends the round before the record.
         """
-        refused, hints = self._intake.errors.apply(error, record, self._translator), self._intake.hints
+        refused, hints = self._stage.errors.apply(error, record, self._translator), self._stage.hints
         if refused.policy is Policy.STOP or not isinstance(error, RelayError):
             self._refuse(record, hints.named(error, record))
             return None
@@ -402,7 +402,7 @@ class InFlightBatchBuilder:
             error.add_note(str(self._misfit_error(record, misfit)))
             self._refuse(record, error)
             return None
-        budget = self._intake.budget
+        budget = self._stage.budget
         named = partial(hints.named, error, record)
         too_many = None if budget is None else budget.spend(error, record.position, named)
         if too_many is not None:

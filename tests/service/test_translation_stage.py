@@ -26,8 +26,8 @@ from relay.io.kafka.sink import KafkaBatch
 from relay.model.lookups import ClaimCheck
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
-from relay.service.loop.intake import TOGETHER, TranslationStage
-from relay.service.loop.ledger import InFlightBatch, Owned
+from relay.service.loop.offset_tracker import InFlightBatch, Owned
+from relay.service.loop.translation_stage import TOGETHER, TranslationStage
 
 PLACES = [("out", 0), ("out", 1), ("other", 0)]
 
@@ -62,8 +62,8 @@ async def test_every_record_is_sent_once_in_its_place_and_order(
     current.pause_at = current.ends_at = math.inf
     targets: Any = AskedTopics("other") if are_topics_of_tables else None
     resolver = AsyncResolver(list_log, writes=may_refer_to_objects)
-    intake = TranslationStage(translator, resolver, list_log, plain_status(), targets=targets)
-    builder = intake.builder(current, sink, lambda: False)
+    stage = TranslationStage(translator, resolver, list_log, plain_status(), targets=targets)
+    builder = stage.builder(current, sink, lambda: False)
     owned = Owned(0, 0, None)
     assert await builder.take(records, owned) == owned.next == len(records)
     await builder.send_rest()
@@ -106,8 +106,8 @@ async def test_topics_of_a_stretch_are_asked_for_together_however_slow_its_rows_
     target, current = Target(), InFlightBatch(0, translator.state)
     current.pause_at, current.ends_at = time.monotonic(), math.inf
     made: Any = targets
-    intake = TranslationStage(translator, AsyncResolver(list_log), list_log, plain_status(), targets=made)
-    builder = intake.builder(current, target.sink(), lambda: False)
+    stage = TranslationStage(translator, AsyncResolver(list_log), list_log, plain_status(), targets=made)
+    builder = stage.builder(current, target.sink(), lambda: False)
     assert await builder.take(records, Owned(0, 0, None)) == len(records)
     assert targets.asked == [TOGETHER, TOGETHER]
 
@@ -153,8 +153,8 @@ async def test_a_stop_drops_the_records_that_wait_for_topics_and_no_others(
     sink, current, owned = target.sink(), InFlightBatch(0, translator.state), Owned(0, 0, None)
     current.pause_at = current.ends_at = math.inf
     topics: Any = targets
-    intake = TranslationStage(translator, Stopped(list_log), list_log, plain_status(), targets=topics)
-    builder = intake.builder(current, sink, lambda: True)
+    stage = TranslationStage(translator, Stopped(list_log), list_log, plain_status(), targets=topics)
+    builder = stage.builder(current, sink, lambda: True)
     assert await builder.take(records, owned) == owned.next == translator.places == done
     assert not targets.asked
     await builder.send_rest()
@@ -222,7 +222,7 @@ class CountingSink(MemorySink):
 async def test_ten_thousand_tables_take_a_batch_each_and_little_beside_their_records(list_log: Any) -> None:
     translator, sink = Tables(), CountingSink(Target())
     made: Any = AskedTopics()
-    intake = TranslationStage(translator, AsyncResolver(list_log), list_log, plain_status(), targets=made)
+    stage = TranslationStage(translator, AsyncResolver(list_log), list_log, plain_status(), targets=made)
     value = b"v" * 100
     records = [ConsumerRecord("in", 0, offset, 0, None, value) for offset in range(30_000)]
     tracemalloc.start()
@@ -230,7 +230,7 @@ async def test_ten_thousand_tables_take_a_batch_each_and_little_beside_their_rec
         for begin in (0, 15_000):
             current = InFlightBatch(0, translator.state)
             current.pause_at = current.ends_at = math.inf
-            builder = intake.builder(current, sink, lambda: False)
+            builder = stage.builder(current, sink, lambda: False)
             part = records[begin : begin + 15_000]
             assert await builder.take(part, Owned(0, 0, None)) == len(part)
             if not begin:
@@ -251,8 +251,8 @@ async def test_a_round_ends_when_its_time_is_up(targets: Any, list_log: Any) -> 
     current.pause_at = time.monotonic()
     current.ends_at = current.pause_at + 0.05
     sink, owned = target.sink(), Owned(0, 0, None)
-    intake = TranslationStage(translator, AsyncResolver(list_log), list_log, plain_status(), targets=targets)
-    builder = intake.builder(current, sink, lambda: False)
+    stage = TranslationStage(translator, AsyncResolver(list_log), list_log, plain_status(), targets=targets)
+    builder = stage.builder(current, sink, lambda: False)
     done = await builder.take(records, owned)
     assert 0 < done < 100
     assert owned.next == done
@@ -273,10 +273,10 @@ async def test_a_record_above_a_limit_has_the_policy_of_decode(policy: Policy, l
     sink, current = target.sink(), InFlightBatch(0, translator.state)
     current.pause_at = current.ends_at = math.inf
     errors = ErrorPolicies({"decode": policy}, "dead")
-    intake = TranslationStage(
+    stage = TranslationStage(
         translator, AsyncResolver(list_log, writes=False), list_log, status, errors=errors
     )
-    builder = intake.builder(current, sink, lambda: False)
+    builder = stage.builder(current, sink, lambda: False)
     stops = policy is Policy.STOP
     assert await builder.take(records, Owned(0, 0, None)) == (1 if stops else 3)
     await builder.send_rest()
