@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import fastavro
 import msgspec
+from fuzz.json_tree import Node, parse_tree
 from fuzz.mutations import unpacked
-from fuzz.outline import Node, outline
 from toy_protocol.registry import remember
 
 from relay import ConsumerRecord, Resolver
@@ -86,7 +86,7 @@ def changed_text(data: bytes, columns: set[str], member: Member = LAST) -> Itera
     """A text, which may be compressed, with an unknown member in each object; none if it is no JSON."""
     text, packed = unpacked(data)
     if text[:1] == b"{":
-        root = outline(text)
+        root = parse_tree(text)
         for path in objects(json.loads(text), columns):
             changed = member.added(text, functools.reduce(step_into, path, root))
             yield packed(changed), ".".join(map(str, path))

@@ -40,9 +40,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from chaos.campaign import campaign
+from chaos.experiment import Job
 from chaos.faults import MODES, SCENARIOS
 from chaos.report import Report
-from chaos.trial import Job
 from relay.io.kernel import KernelMode, mode
 
 ROOT = Path(__file__).parents[2]

@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from chaos.experiment import Job, Outcome, experiment
 from chaos.lanes import Kind, Lane
 from chaos.report import Report
-from chaos.trial import Job, Outcome, trial
 
 
 async def campaign(
@@ -33,7 +33,7 @@ async def campaign(
                 while not is_interrupted() and (
                     job := _next(waiting, lane, [other for other in working if other is not lane])
                 ):
-                    outcome = await trial(job, lane, evidence / job.name, keep=keep)
+                    outcome = await experiment(job, lane, evidence / job.name, keep=keep)
                     outcomes.append(outcome)
                     report.run(outcome, len(outcomes), total)
                 working.remove(lane)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from chaos.broker import Feeder, RunFailed, until
-from chaos.crew import FENCED, UNREACHED, Crew, Life
 from chaos.lanes import Kind, Site
+from chaos.relay_processes import FENCED, UNREACHED, Life, RelayProcesses
 from chaos.toxiproxy import Toxiproxy
 
 EXACTLY_ONCE = "exactly-once"
@@ -34,7 +34,7 @@ class Stage:
     rng: random.Random
     mode: str
     site: Site
-    crew: Crew
+    relays: RelayProcesses
     topics: tuple[str, str]
     feeder: Feeder
     fed: float
@@ -59,10 +59,10 @@ class Stage:
         """Kill the relay, too, in one of four cases, and start another one at once."""
         if self.rng.random() < 0.25:
             await asyncio.sleep(self.rng.uniform(0.0, 1.0))
-            for life in self.crew.running:
+            for life in self.relays.running:
                 life.kill()
             self.done.append("and the relay")
-            self.crew.start()
+            self.relays.start()
 
 
 Fault = Callable[[Stage], Awaitable[None]]
@@ -83,18 +83,18 @@ class Scenario:
 
 async def kill_relay(stage: Stage) -> None:
     """SIGKILL at random moments, some of them while it starts; started again at once."""
-    rng, crew = stage.rng, stage.crew
-    (life,) = crew.running
+    rng, relays = stage.rng, stage.relays
+    (life,) = relays.running
     kills = rng.randint(3, 5)
     for left in range(kills, 0, -1):
         early = rng.random() < 0.25
-        if not early and not await crew.opened(life):
+        if not early and not await relays.opened(life):
             return
         async with stage.records(left, 1.5):
             await asyncio.sleep(rng.uniform(0.1, 1.5))
             life.kill()
             stage.done.append("kill while it starts" if early else "kill")
-            life = crew.start()
+            life = relays.start()
 
 
 async def kill_broker(stage: Stage) -> None:
@@ -141,13 +141,13 @@ async def storm(stage: Stage) -> None:
 
 
 async def _members(stage: Stage) -> None:
-    rng, crew = stage.rng, stage.crew
+    rng, relays = stage.rng, stage.relays
     stopping: list[asyncio.Task[None]] = []
     for left in range(rng.randint(5, 7), 0, -1):
         async with stage.records(left, 1.5):
-            alive = crew.running
+            alive = relays.running
             if len(alive) < 2 or (len(alive) < _MAX_MEMBERS and rng.random() < 0.5):
-                crew.start()
+                relays.start()
                 stage.done.append("join")
             elif rng.random() < 0.75:
                 stopping.append(asyncio.create_task(rng.choice(alive).stop()))
@@ -157,21 +157,21 @@ async def _members(stage: Stage) -> None:
                 stage.done.append("kill")
             await asyncio.sleep(rng.uniform(1.0, 2.5))
     await asyncio.gather(*stopping)
-    if not crew.running:
-        crew.start()
+    if not relays.running:
+        relays.start()
 
 
 async def _fencing(stage: Stage) -> None:
     """Another instance of the same shard starts, and fences the first, which ends with status 3 and is
     started again.
     """
-    rng, crew = stage.rng, stage.crew
+    rng, relays = stage.rng, stage.relays
     for left in range(rng.randint(3, 4), 0, -1):
-        before = crew.running
+        before = relays.running
         async with stage.records(2 * left, 2.0):
-            newest = crew.start()
+            newest = relays.start()
             stage.done.append("second instance")
-            if not await crew.opened(newest):
+            if not await relays.opened(newest):
                 raise RunFailed(
                     f"relay {newest.number}, the newest of its shard, ended with status {newest.status} {newest.code}"
                 )
@@ -227,15 +227,15 @@ async def _trouble(rng: random.Random, proxy: Toxiproxy) -> str:
 
 async def many_troubles(stage: Stage) -> None:
     """Kills of the relay and of the broker, and other instances, in any order."""
-    rng, crew = stage.rng, stage.crew
+    rng, relays = stage.rng, stage.relays
     steps = ["kill", "kill", "broker", "instance", "instance"]
     rng.shuffle(steps)
     left = len(steps) + steps.count("instance")
     for step in steps:
-        before = crew.running or [crew.start()]
+        before = relays.running or [relays.start()]
         # Most of the time it is at work when something happens, and not about to start.
-        if rng.random() < 0.8 and not await crew.opened(before[-1]):
-            before = [crew.start()]
+        if rng.random() < 0.8 and not await relays.opened(before[-1]):
+            before = [relays.start()]
         async with stage.records(left, 2.5):
             await asyncio.sleep(rng.uniform(0.1, 1.5))
             await _trouble_of(step, stage)
@@ -249,20 +249,20 @@ async def many_troubles(stage: Stage) -> None:
 
 
 async def _trouble_of(step: str, stage: Stage) -> None:
-    crew, node = stage.crew, stage.site.cluster.nodes[0]
+    relays, node = stage.relays, stage.site.cluster.nodes[0]
     stage.done.append(step)
     if step == "kill":
-        for life in crew.running:
+        for life in relays.running:
             life.kill()
-        crew.start()
+        relays.start()
     elif step == "broker":
         await asyncio.to_thread(node.kill)
         await asyncio.sleep(stage.rng.uniform(0.0, 1.0))
         await asyncio.to_thread(node.start)
         await asyncio.to_thread(node.wait_ready)
     else:
-        newest = crew.start()
-        if not await crew.opened(newest):
+        newest = relays.start()
+        if not await relays.opened(newest):
             raise RunFailed(f"relay {newest.number} ended with status {newest.status} {newest.code}")
 
 

@@ -1,4 +1,4 @@
-"""The clusters that runs share: a lane runs one trial after the other and keeps its clusters between them."""
+"""The clusters that runs share: a lane runs one experiment after the other and keeps its clusters between them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXY:PL
 
 
 class Kind(StrEnum):
-    """What a trial needs to run on."""
+    """The clusters of an experiment."""
 
     TRIO = "three brokers"
     PROXIED = "one broker behind toxiproxy"

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from chaos.trial import Outcome
+from chaos.experiment import Outcome
 from chaos.verify import Defect
 
 _COLUMNS = (Defect.LOST, Defect.DUPLICATE, Defect.ABORTED, Defect.DISORDER, Defect.STALE, Defect.CHANGED)

@@ -18,9 +18,9 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 
 from chaos.broker import Broker, RunFailed, broker_at, until
-from chaos.crew import Crew, Life, resident_mb
+from chaos.experiment import config_text
 from chaos.messages import PARTITIONS, partition_values, row_message, timestamp_of
-from chaos.trial import config_text
+from chaos.relay_processes import Life, RelayProcesses, resident_mb
 from relay.demo.kafka import Cluster
 
 MAX_GROWTH = 1.05
@@ -54,10 +54,12 @@ class _Soak:
             await self._broker.create("soak-target", 1),
         )
         servers = self._broker.servers
-        crew = Crew(self._folder, config_text(servers=servers, source=source, target=target, mode=self._mode))
-        life = crew.start()
+        relays = RelayProcesses(
+            self._folder, config_text(servers=servers, source=source, target=target, mode=self._mode)
+        )
+        life = relays.start()
         try:
-            if not await crew.opened(life):
+            if not await relays.opened(life):
                 raise RunFailed("relay ended before it read anything")
             since = time.monotonic()
             sampling = asyncio.create_task(self._sample(life))
@@ -70,10 +72,10 @@ class _Soak:
             )
             caught_up = time.monotonic() - since - fed_seconds
             sampling.cancel()
-            await crew.stop()
+            await relays.stop()
         finally:
-            crew.kill()
-        problems += crew.complaints
+            relays.kill()
+        problems += relays.complaints
         quarter = len(self._samples) // 4
         second, last = max(self._samples[quarter : 2 * quarter]), max(self._samples[3 * quarter :])
         if last > MAX_GROWTH * second:

@@ -10,9 +10,9 @@ import pytest
 from wrong_kernel_support import wrong_kernel
 
 from chaos.broker import Feeder, broker_at
-from chaos.crew import Crew
+from chaos.experiment import config_text
 from chaos.messages import planned
-from chaos.trial import config_text
+from chaos.relay_processes import RelayProcesses
 
 pytestmark = pytest.mark.kafka
 
@@ -27,12 +27,12 @@ async def test_a_difference_is_a_complaint(
         target = await asked.create("shadow-target", 1)
         await Feeder(asked, source, planned(random.Random(1), 400)).feed(1.0)
         text = config_text(servers=broker, source=source, target=target, mode="at-least-once")
-        crew = Crew(tmp_path, text)
-        crew.start()
+        relays = RelayProcesses(tmp_path, text)
+        relays.start()
         try:
             async with asyncio.timeout(60):
-                while crew.running:  # noqa: ASYNC110 - processes tell nobody
+                while relays.running:  # noqa: ASYNC110 - processes tell nobody
                     await asyncio.sleep(0.1)
         finally:
-            crew.kill()
-    assert crew.complaints == ["relay 0 ended by itself with status 1 templates-differ"]
+            relays.kill()
+    assert relays.complaints == ["relay 0 ended by itself with status 1 templates-differ"]

@@ -11,7 +11,7 @@ Routes have any options that go together, readers' profiles, topics by table or 
 table, chosen tables. Records are changed by structure (`fuzz.mutations`, `fuzz.binary`): members and types of
 JSON, Avro and packets, extreme numbers, dates and texts, types, DDL by its grammar, frames, compression, keys,
 headers, order, and thousands of blanks, digits, escapes and levels. A protocol is known by its wire, so one that is added is covered without a change
-here. What is checked (`fuzz.trial`, `fuzz.events`):
+here. What is checked (`fuzz.oracle`, `fuzz.events`):
 
 * errors are relay's own, with protocol and path, of bounded length, and without row values
 * all or nothing: a refused record changes neither state nor counters, and after all that was taken back good
@@ -20,7 +20,7 @@ here. What is checked (`fuzz.trial`, `fuzz.events`):
 * strict refuses what is counted as lost, and nothing else; the same record gives the same bytes
 * a member that no protocol defines is carried and counted, and changes nothing else (`fuzz.unknown`)
 * time and memory of a record; a message twice as long takes no more than twice the time (`fuzz.scaling`)
-* other ways in for untrusted bytes (`fuzz.doors`)
+* other ways in for untrusted bytes (`fuzz.entry_points`)
 
 Every finding is reported once, with its seed, and its records are kept as a record file, which `relay inspect`
 and `relay translate` read as well. The exit status is 1 if there is any.
@@ -35,9 +35,9 @@ from pathlib import Path
 
 from toy_protocol.registry import remember
 
-from fuzz.campaign import Plan, Summary, default_jobs, run
 from fuzz.findings import read
 from fuzz.lane import reproduce, sample_routes, watch
+from fuzz.runner import Plan, Summary, default_jobs, run
 
 ROOT = Path(__file__).parents[2]
 
@@ -86,7 +86,7 @@ def _again(folder: Path) -> int:
     finding = read(folder)
     for id, schema in finding.setting.schemas.items():
         remember(id, schema)
-    if finding.check == "door" or finding.kind == "worse than linear":
+    if finding.check == "entry point" or finding.kind == "worse than linear":
         _say(f"this one is made again by its lane alone: --seed … --lane …\n{finding.text()}")
         return 2
     error = reproduce(finding)

@@ -22,9 +22,9 @@ from output_digests import OPTION_SETS
 
 from fuzz.corpus import Sample, chosen_sample, with_storage
 from fuzz.findings import BrokenError, Finding, Setting, smaller
+from fuzz.json_tree import spliced
 from fuzz.mutations import changed_bytes, document, mutated
-from fuzz.outline import spliced
-from fuzz.trial import Bench, Outcome, resident_bytes, same
+from fuzz.oracle import Bench, Outcome, resident_bytes, same
 from fuzz.unknown import extended
 from relay import ConfigError, ConsumerRecord, Translator
 from relay.codecs import BUILT_IN, PROTOCOLS
@@ -47,11 +47,11 @@ _UNKNOWN: Final = 0.08
 _PATIENCE_SECONDS: Final = 10
 #: Parts of all lanes.
 _SCALING: Final = 0.05
-_DOORS: Final = 0.04
+_ENTRY_POINTS: Final = 0.04
 #: Memory that translators may keep of some hundred records that were taken back.
 MAX_CACHES: Final = 150 << 20
 #: Checks whose findings are not made smaller.
-_ALONE: Final = frozenset({"time", "memory", "crash", "door", "unknown member"})
+_ALONE: Final = frozenset({"time", "memory", "crash", "entry point", "unknown member"})
 _SMALLER_SECONDS: Final = 3.0
 
 
@@ -89,7 +89,10 @@ class Lane:
         chance = self._chance(-1)
         #: Some lanes are about how time grows, and some about other ways in.
         roll = chance.random()
-        self.is_scaling, self.is_of_doors = roll < _SCALING, _SCALING <= roll < _SCALING + _DOORS
+        self.is_scaling, self.is_of_entry_points = (
+            roll < _SCALING,
+            _SCALING <= roll < _SCALING + _ENTRY_POINTS,
+        )
         source, target = routes[number % len(routes)]
         self.sample = chosen_sample(source, chance)
         records = self.sample.records

@@ -17,7 +17,7 @@ import cramjam
 import msgspec
 
 from fuzz import binary
-from fuzz.outline import Edit, Node, NoOutlineError, content, outline, spliced
+from fuzz.json_tree import Edit, Node, NoTreeError, content, parse_tree, spliced
 from fuzz.statements import is_statement, mutated_statement
 from fuzz.words import DATES, NUMBERS, TEXTS, canary, json_string, odd_text, type_word
 from relay import ConsumerRecord
@@ -75,8 +75,8 @@ def document(text: bytes) -> Document | None:
     if text[:1] not in {b"{", b"["} or len(text) > 200_000:
         return None
     try:
-        nodes = list(outline(text).within())
-    except NoOutlineError:
+        nodes = list(parse_tree(text).within())
+    except NoTreeError:
         return None
     leaves = [node for node in nodes if not node.children]
     return Document(

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from fuzz.findings import BrokenError, Finding
+from fuzz.json_tree import Node, content, spliced
 from fuzz.mutations import Document, document, frame, segments
-from fuzz.outline import Node, content, spliced
-from fuzz.trial import Bench
+from fuzz.oracle import Bench
 from fuzz.words import json_string
 from relay import ConsumerRecord
 

@@ -6,7 +6,7 @@
 
 A lane is a route with options (`fuzz.lane`) and one sample of records. They are translated in their order, by a
 translator that compares each template with the pipeline (`relay.core.verification`). Where a record has a template,
-it is changed inside its shape: values become edges of their own kind and of others (`fuzz.edges`), several at
+it is changed inside its shape: values become edges of their own kind and of others (`fuzz.dictionary`), several at
 once or wherever the same value stands; members go, come twice or in another order; lengths of frames are wrong;
 times and offsets are extreme. Now and then the interpreter must give what the kernel gave.
 
@@ -34,10 +34,10 @@ import msgspec
 from engine_support import ENGINE
 from reference_engine import Interpreter
 
-from fuzz.edges import Look, look_of, nearly, other_token
+from fuzz.dictionary import Look, look_of, nearly, other_token
 from fuzz.findings import BrokenError, Finding, write
 from fuzz.lane import Lane, sample_routes
-from fuzz.trial import Bench
+from fuzz.oracle import Bench
 from relay import ConsumerRecord
 from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import AvroReader, AvroWriter, Engine, Message, Run, Translation
@@ -519,19 +519,19 @@ def main() -> int:
     seconds = 60.0 if given.seconds is None and given.messages is None else given.seconds
     deadline = time.monotonic() + (seconds or float("inf"))
     _say(f"seed {seed}, {len(routes)} routes, {given.jobs} processes")
-    campaign = _Campaign(given.output)
+    shape_run = _ShapeRun(given.output)
     numbers = itertools.count() if given.lane is None else iter([given.lane])
     try:
-        campaign.run(seed, numbers, routes, given.jobs, deadline, given.messages or sys.maxsize)
+        shape_run.run(seed, numbers, routes, given.jobs, deadline, given.messages or sys.maxsize)
     except BrokenProcessPool:
-        _say(f"FINDING a process has died in one of the lanes {sorted(campaign.at_work)}")
-        campaign.findings["died"] += 1
+        _say(f"FINDING a process has died in one of the lanes {sorted(shape_run.at_work)}")
+        shape_run.findings["died"] += 1
     except KeyboardInterrupt:
         _say("interrupted")
-    return campaign.close(seed)
+    return shape_run.close(seed)
 
 
-class _Campaign:
+class _ShapeRun:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.findings: Counter[str] = Counter()

@@ -18,16 +18,16 @@ import pytest
 from msgspec.structs import fields
 
 from fuzz import __main__ as command
-from fuzz import campaign, doors, lane, scaling, trial
+from fuzz import entry_points, lane, oracle, runner, scaling
 from fuzz.corpus import captured_sample, chosen_sample
 from fuzz.events import Target, compare
 from fuzz.findings import BrokenError, Finding, Setting, read, write
+from fuzz.json_tree import NoTreeError, content, parse_tree, spliced
 from fuzz.lane import Lane, Run, reduced, reproduce, sample_routes
 from fuzz.mutations import document, mutated
-from fuzz.outline import NoOutlineError, content, outline, spliced
+from fuzz.oracle import Bench, check_error
 from fuzz.scaling import measured, ways
 from fuzz.statements import mutated_statement
-from fuzz.trial import Bench, check_error
 from fuzz.unknown import extended, without_member
 from relay import (
     ConsumerRecord,
@@ -315,7 +315,7 @@ def test_a_record_that_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch) 
         return TRANSLATE(translator, record)
 
     plant(monkeypatch, fault)
-    monkeypatch.setattr(trial, "MAX_SECONDS", 0.01)
+    monkeypatch.setattr(oracle, "MAX_SECONDS", 0.01)
     assert broken(made) == ("time", "slow")
 
 
@@ -327,8 +327,8 @@ def test_a_record_that_takes_too_much_memory_is_found(monkeypatch: pytest.Monkey
         return TRANSLATE(translator, record)
 
     plant(monkeypatch, fault)
-    monkeypatch.setattr(trial, "MAX_GROWTH", 50 << 20)
-    campaign.reset_peak()
+    monkeypatch.setattr(oracle, "MAX_GROWTH", 50 << 20)
+    runner.reset_peak()
     assert broken(made) == ("memory", "peak")
 
 
@@ -539,9 +539,9 @@ def test_caches_that_grow_without_bound_are_found(monkeypatch: pytest.MonkeyPatc
 
 def test_memory_that_grows_over_a_run_is_found() -> None:
     megabyte = 1 << 20
-    assert campaign.drifted([100 * megabyte] * 100) is None
-    assert campaign.drifted([at * 5 * megabyte for at in range(10)]) is None, "too short to tell"
-    assert campaign.drifted([at * 5 * megabyte for at in range(100)]) is not None
+    assert runner.drifted([100 * megabyte] * 100) is None
+    assert runner.drifted([at * 5 * megabyte for at in range(10)]) is None, "too short to tell"
+    assert runner.drifted([at * 5 * megabyte for at in range(100)]) is not None
 
 
 def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -551,14 +551,16 @@ def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_p
 
     monkeypatch.setattr(Run, "work", dies)
     reported: list[str] = []
-    plan = campaign.Plan(2.0, 7, 1, ((SOURCE, TARGET),), tmp_path, lane=0)
-    summary = campaign.run(plan, reported.append)
+    plan = runner.Plan(2.0, 7, 1, ((SOURCE, TARGET),), tmp_path, lane=0)
+    summary = runner.run(plan, reported.append)
     assert list(summary.findings) == [("crash", "signal 9", f"{SOURCE} -> {TARGET}")]
     assert "seed 7 lane 0 case 3" in reported[0]
 
 
-@pytest.mark.parametrize("name", doors.DOORS)
-def test_a_door_that_raises_what_it_does_not_say_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize("name", entry_points.ENTRY_POINTS)
+def test_an_undocumented_exception_of_an_entry_point_is_found(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     def fault(*_: object, **__: object) -> None:
         raise LookupError
 
@@ -569,13 +571,13 @@ def test_a_door_that_raises_what_it_does_not_say_is_found(monkeypatch: pytest.Mo
         "configuration": "load_config",
     }
     if name in behind:
-        monkeypatch.setattr(doors, behind[name], fault)
+        monkeypatch.setattr(entry_points, behind[name], fault)
     else:
         monkeypatch.setattr(Translator, "translate", fault)
         monkeypatch.setattr(Translator, "inspect", fault)
-    monkeypatch.setattr(doors, "DOORS", {name: doors.DOORS[name]})
-    (found,) = doors.tried(Lane(7, 1, ((SOURCE, TARGET),)))
-    assert found.check == "door"
+    monkeypatch.setattr(entry_points, "ENTRY_POINTS", {name: entry_points.ENTRY_POINTS[name]})
+    (found,) = entry_points.tried(Lane(7, 1, ((SOURCE, TARGET),)))
+    assert found.check == "entry point"
 
 
 # ---------------------------------------------------------------- findings
@@ -673,7 +675,7 @@ def test_statements_are_changed_whatever_they_are() -> None:
 
 def test_places_in_json_are_those_of_the_text() -> None:
     text = b' { "a" : [1, "x\\"y", {"b":null}], "a":"\xc3\xa9" } '
-    root = outline(text)
+    root = parse_tree(text)
     assert [(node.kind, text[node.start : node.end]) for node in root.within()][1:] == [
         ("array", b'[1, "x\\"y", {"b":null}]'),
         ("number", b"1"),
@@ -686,8 +688,8 @@ def test_places_in_json_are_those_of_the_text() -> None:
     assert root.children[0].children[2].children[0].names() == ["", "a", "", "b"]
     assert spliced(b"abcd", [(0, 2, b"x"), (1, 3, b"y"), (3, 4, b"")]) == b"xc"
     for other in (b"{", b'{"a"}', b"[1 2]", b'{"a":1}x', b"[" * 100):
-        with pytest.raises(NoOutlineError):
-            outline(other)
+        with pytest.raises(NoTreeError):
+            parse_tree(other)
 
 
 def test_values_of_rows_are_known_in_every_wire_of_json() -> None:

@@ -8,7 +8,7 @@ import pytest
 from engine_support import ENGINE
 
 from fuzz import shapes
-from fuzz.edges import TEXTS, look_of
+from fuzz.dictionary import TEXTS, look_of
 from fuzz.findings import read, write
 from fuzz.lane import reproduce, sample_routes, watch
 from relay.templates.avro_ops import AvroOp

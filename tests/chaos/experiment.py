@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaos.broker import Feeder, RunFailed, until
-from chaos.crew import DRAIN_SECONDS, Crew, End
 from chaos.faults import EXACTLY_ONCE, SCENARIOS, Stage
 from chaos.lanes import Kind, Lane, Site
 from chaos.messages import (
@@ -26,6 +25,7 @@ from chaos.messages import (
     written,
     written_twice,
 )
+from chaos.relay_processes import DRAIN_SECONDS, End, RelayProcesses
 from chaos.segments import read_partition
 from chaos.toxiproxy import ToxiproxyMissing
 from chaos.verify import Fate, Findings, Topics, verify
@@ -125,7 +125,7 @@ class Outcome:
     seconds: float = 0.0
 
 
-async def trial(job: Job, lane: Lane, folder: Path, *, keep: bool = False) -> Outcome:
+async def experiment(job: Job, lane: Lane, folder: Path, *, keep: bool = False) -> Outcome:
     """Run it. `folder` gets the relays' logs; if all was well it is removed, unless they are to be kept."""
     outcome = Outcome(job.scenario, job.mode, job.seed)
     since = time.monotonic()
@@ -174,16 +174,16 @@ class _Run:
             delivery_seconds=patience,
             by_table=self._tables > 1,
         )
-        crew = Crew(self._folder, config, self._scenario.allowed(self._job.mode))
-        watching = asyncio.create_task(crew.watch())
+        relays = RelayProcesses(self._folder, config, self._scenario.allowed(self._job.mode))
+        watching = asyncio.create_task(relays.watch())
         try:
-            await self._play(crew, source, target, group)
-            await self._end(crew, source, target, group)
+            await self._play(relays, source, target, group)
+            await self._end(relays, source, target, group)
             findings = await self._judge(source, target, group)
         finally:
             watching.cancel()
-            crew.kill()
-            self._note(crew)
+            relays.kill()
+            self._note(relays)
         self._outcome.defects = {str(defect): count for defect, count in findings.counts.items()}
         self._outcome.repeats = findings.repeats
         if findings.counts:
@@ -192,17 +192,17 @@ class _Run:
             written_topics = self._targets(source, target)
             await broker.delete([source, target, *written_topics, f"relay.schema-history.{group}"])
 
-    async def _play(self, crew: Crew, source: str, target: str, group: str) -> None:
+    async def _play(self, relays: RelayProcesses, source: str, target: str, group: str) -> None:
         """Let the fault happen while records come."""
         feeder = Feeder(self._site.broker, source, self._plan)
         await feeder.feed(_PREFILLED)
-        if not await crew.opened(crew.start()):
+        if not await relays.opened(relays.start()):
             raise RunFailed("the first relay ended before it read anything")
         stage = Stage(
             self._rng,
             self._job.mode,
             self._site,
-            crew,
+            relays,
             (source, target),
             feeder,
             _PREFILLED,
@@ -212,7 +212,7 @@ class _Run:
         async with stage.records(1, 0.5):
             pass
 
-    async def _end(self, crew: Crew, source: str, target: str, group: str) -> None:
+    async def _end(self, relays: RelayProcesses, source: str, target: str, group: str) -> None:
         """Wait until everything is committed and visible, then stop the relays. What does not come is left to
         the verdict.
         """
@@ -220,10 +220,10 @@ class _Run:
         ends = await broker.ends(source)
 
         async def is_committed() -> bool:
-            if not crew.running:
-                if crew.complaints:
+            if not relays.running:
+                if relays.complaints:
                     raise RunFailed("no relay is alive")
-                crew.start()
+                relays.start()
             return await broker.committed(group) == ends
 
         try:
@@ -231,7 +231,7 @@ class _Run:
         except RunFailed as error:
             self._outcome.problems.append(str(error))
         self._outcome.caught_up_seconds = round(time.monotonic() - since, 2)
-        await crew.stop()
+        await relays.stop()
 
     async def _judge(self, source: str, target: str, group: str) -> Findings:
         broker, exact = self._site.broker, self._job.mode == EXACTLY_ONCE
@@ -304,17 +304,17 @@ class _Run:
         await until(is_read, "the broker's log can be read", _VISIBLE_SECONDS)
         return found
 
-    def _note(self, crew: Crew) -> None:
+    def _note(self, relays: RelayProcesses) -> None:
         outcome = self._outcome
-        outcome.problems += crew.complaints
-        outcome.lives = len(crew.lives)
-        outcome.peak_mb = round(crew.most(lambda life: life.peak_mb), 1)
-        outcome.stop_seconds = round(crew.most(lambda life: life.stop_seconds), 1)
+        outcome.problems += relays.complaints
+        outcome.lives = len(relays.lives)
+        outcome.peak_mb = round(relays.most(lambda life: life.peak_mb), 1)
+        outcome.stop_seconds = round(relays.most(lambda life: life.stop_seconds), 1)
         outcome.ended_themselves = dict(
-            Counter(life.code or str(life.status) for life in crew.lives if life.end is End.ITSELF)
+            Counter(life.code or str(life.status) for life in relays.lives if life.end is End.ITSELF)
         )
         warnings: Counter[str] = Counter()
-        for each in (event for life in crew.lives for event in life.events if event["level"] != "info"):
+        for each in (event for life in relays.lives for event in life.events if event["level"] != "info"):
             warnings[each["event"]] += 1 + int(each.get("repeated", 0))
         outcome.warnings = dict(warnings)
 

@@ -57,7 +57,7 @@ _MAX_NEEDS: Final = 50
 _SECOND_NS: Final = 1_000_000_000
 
 #: How often the dear checks are made, by the names of what they find.
-_TURNS: Final = {"compare": 3, "strict": 8, "determinism": 16, "doors": 16}
+_TURNS: Final = {"compare": 3, "strict": 8, "determinism": 16, "entry points": 16}
 
 
 #: Options that leave out what is counted, and what that is: no loss for `strict`.
@@ -164,7 +164,7 @@ class Bench:
             self._is_repeatable(record, outcome, before, losses)
         if self._is_turn_of("strict"):
             self._strict_agrees(record, outcome, before, losses)
-        if self._is_turn_of("doors"):
+        if self._is_turn_of("entry points"):
             self._other_doors(record, before)
         if isinstance(outcome, list):
             self._is_readable(record, outcome, before, losses, compared=self._is_turn_of("compare"))

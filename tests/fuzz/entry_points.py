@@ -1,7 +1,7 @@
 """Other ways in for bytes that relay has not made: lines of record files, dead letters, the schema history,
 configuration files, and the commands that read them.
 
-What comes out is what the door says: a value, or its own documented error. A command ends with
+What comes out is what the entry point documents: a value, or its own documented error. A command ends with
 status 0 or 2.
 """
 
@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from fuzz.findings import BrokenError, Finding, place_of
 from fuzz.mutations import changed_bytes, mutated
-from fuzz.trial import MAX_ERROR_TEXT
+from fuzz.oracle import MAX_ERROR_TEXT
 from fuzz.words import CANARY, TEXTS
 from relay import ConsumerRecord, Malformed, RelayError, Translator
 from relay.cli.commands import app
@@ -41,16 +41,16 @@ MAX_LETTER_BYTES: Final = 16_000
 #: What a command ends with: all is well, or its input is not.
 _STATUSES: Final = frozenset({0, 2})
 _TIMES: Final = {"commands": 3, "configuration": 20}
-#: Seconds of CPU after which a door is not tried again: changed records may be large, and outlining them is slow.
+#: Seconds of CPU after which an entry point is not tried again: changed records may be large, and outlining them is slow.
 _SECONDS: Final = 5.0
 
-Door = Callable[[Sequence[ConsumerRecord], "Lane", random.Random], None]
+EntryPoint = Callable[[Sequence[ConsumerRecord], "Lane", random.Random], None]
 
 
 def tried(lane: Lane) -> list[Finding]:
-    """Try every door with the lane's records; give what was found, one finding for each door at most."""
+    """Try every entry point with the lane's records; give what was found, one finding for each at most."""
     found = []
-    for name, door in DOORS.items():
+    for name, entry_point in ENTRY_POINTS.items():
         chance = random.Random((lane.seed << 32) ^ lane.number)
         began = time.process_time()
         for _ in range(_TIMES.get(name, 100)):
@@ -58,12 +58,14 @@ def tried(lane: Lane) -> list[Finding]:
                 break
             records = _changed(lane, chance)
             try:
-                door(records, lane, chance)
+                entry_point(records, lane, chance)
             except BrokenError as error:
                 found.append(_finding(error, records, lane, name))
                 break
-            except Exception as error:  # a door that raises what it does not say
-                broken = BrokenError("door", f"{name}: {type(error).__name__}", place_of(error), str(error))
+            except Exception as error:  # an undocumented exception
+                broken = BrokenError(
+                    "entry point", f"{name}: {type(error).__name__}", place_of(error), str(error)
+                )
                 found.append(_finding(broken, records, lane, name))
                 break
     return found
@@ -86,14 +88,16 @@ def record_lines(records: Sequence[ConsumerRecord], _lane: Lane, chance: random.
         clean = _writable(record)
         line = format_record(clean, clean.offset)
         if parse_record(line) != clean:
-            raise BrokenError("door", "record lines: another record", "record_lines")
+            raise BrokenError("entry point", "record lines: another record", "record_lines")
         as_value = ConsumerRecord("lines", 0, 0, 0, None, line.rstrip())
         damaged = mutated(as_value, [as_value], chance).value or b""
         try:
             parse_record(damaged)
         except ValueError as error:
             if CANARY in str(error) or len(str(error)) > MAX_ERROR_TEXT:
-                raise BrokenError("door", "record lines: error text", "record_lines", str(error)) from error
+                raise BrokenError(
+                    "entry point", "record lines: error text", "record_lines", str(error)
+                ) from error
 
 
 def _writable(record: ConsumerRecord) -> ConsumerRecord:
@@ -114,10 +118,10 @@ def dead_letters(records: Sequence[ConsumerRecord], lane: Lane, chance: random.R
         added = letter.headers[len(record.headers) :]
         size = sum(len(name.encode(errors="replace")) + len(value or b"") for name, value in added)
         if size > MAX_LETTER_BYTES:
-            raise BrokenError("door", "dead letters: too many bytes", "dead_letters", str(size))
+            raise BrokenError("entry point", "dead letters: too many bytes", "dead_letters", str(size))
         read = read_dead_letter(_consumed(letter))
         if read is None or read.original != record:
-            raise BrokenError("door", "dead letters: another original", "dead_letters")
+            raise BrokenError("entry point", "dead letters: another original", "dead_letters")
         headers = [
             (name, changed_bytes(value or b"", chance)) if chance.random() < 0.3 else (name, value)
             for name, value in added
@@ -145,7 +149,7 @@ def schema_history(records: Sequence[ConsumerRecord], lane: Lane, chance: random
         found = source_records(kept)
     except TopicUnusable as error:
         if CANARY in str(error):
-            raise BrokenError("door", "schema history: error text", "history", str(error)) from error
+            raise BrokenError("entry point", "schema history: error text", "history", str(error)) from error
         return
     apply_records(Translator(lane.setting.source, lane.setting.target, lane.setting.source_options), found)
 
@@ -198,12 +202,12 @@ def commands(records: Sequence[ConsumerRecord], lane: Lane, chance: random.Rando
         raise result.exception
     if result.exit_code not in _STATUSES or "a bug in relay" in result.stderr:
         kind = f"{arguments[0]}: status {result.exit_code}"
-        raise BrokenError("door", kind, _where(result.stderr), f"{' '.join(arguments)}: {text[-400:]}")
+        raise BrokenError("entry point", kind, _where(result.stderr), f"{' '.join(arguments)}: {text[-400:]}")
     # What is translated goes to a file as it is.
     shown = text if arguments[0] == "inspect" else result.stderr
     if controls := [at for at, character in enumerate(shown) if "\x7f" <= character <= "\x9f"]:
         near = ascii(shown[max(0, controls[0] - 200) : controls[0] + 100])
-        raise BrokenError("door", f"{arguments[0]}: controls on the terminal", "", near)
+        raise BrokenError("entry point", f"{arguments[0]}: controls on the terminal", "", near)
 
 
 def _where(text: str) -> str:
@@ -211,7 +215,7 @@ def _where(text: str) -> str:
     return text.partition("RELAY_TRACEBACK=1 shows where: ")[2][:60] or text[:60]
 
 
-DOORS: Final[dict[str, Door]] = {
+ENTRY_POINTS: Final[dict[str, EntryPoint]] = {
     "record lines": record_lines,
     "dead letters": dead_letters,
     "schema history": schema_history,

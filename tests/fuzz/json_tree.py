@@ -18,7 +18,7 @@ _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL).match
 _PLAIN: Final = re.compile(rb"[^\s,:\]}\[{\"]+").match
 
 
-class NoOutlineError(ValueError):
+class NoTreeError(ValueError):
     """The bytes are no JSON document."""
 
 
@@ -50,11 +50,11 @@ class Node:
         return found[::-1]
 
 
-def outline(text: bytes) -> Node:
+def parse_tree(text: bytes) -> Node:
     """Give the root of a JSON document. Raises NoOutlineError."""
     root, end = _value(text, _skip(text, 0), 0)
     if _skip(text, end) != len(text):
-        raise NoOutlineError
+        raise NoTreeError
     return root
 
 
@@ -79,11 +79,11 @@ def _value(text: bytes, at: int, depth: int) -> tuple[Node, int]:
     mark = text[at : at + 1]
     if mark in {b"{", b"["}:
         if depth > _MAX_DEPTH:
-            raise NoOutlineError
+            raise NoTreeError
         return _container(text, at, depth, is_object=mark == b"{")
     found = _STRING(text, at) if mark == b'"' else _PLAIN(text, at)
     if found is None:
-        raise NoOutlineError
+        raise NoTreeError
     kind = "string" if mark == b'"' else "literal" if mark in {b"n", b"t", b"f"} else "number"
     return Node(kind, at, found.end(), at), found.end()
 
@@ -95,7 +95,7 @@ def _container(text: bytes, at: int, depth: int, *, is_object: bool) -> tuple[No
     while text[place : place + 1] != closing:
         if node.children:
             if text[place : place + 1] != b",":
-                raise NoOutlineError
+                raise NoTreeError
             place = _skip(text, place + 1)
         member_start, name = place, ""
         if is_object:
@@ -111,10 +111,10 @@ def _container(text: bytes, at: int, depth: int, *, is_object: bool) -> tuple[No
 def _name(text: bytes, at: int) -> tuple[int, str]:
     found = _STRING(text, at)
     if found is None:
-        raise NoOutlineError
+        raise NoTreeError
     colon = _skip(text, found.end())
     if text[colon : colon + 1] != b":":
-        raise NoOutlineError
+        raise NoTreeError
     return _skip(text, colon + 1), text[at + 1 : found.end() - 1].decode("latin-1")
 
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from fuzz.corpus import schemas_of
-from fuzz.doors import tried
+from fuzz.entry_points import tried
 from fuzz.findings import Finding, Setting, write
 from fuzz.lane import Lane, OvertimeError, Run, patience, reduced, watch
+from fuzz.oracle import resident_bytes
 from fuzz.scaling import scaled
-from fuzz.trial import resident_bytes
 
 #: Address space of a worker: what takes more raises MemoryError instead of ending the machine.
 _ADDRESS_SPACE: Final = 4 << 30
@@ -72,10 +72,10 @@ class Done:
 
 def run(plan: Plan, tell: Callable[[str], None]) -> Summary:
     """Work until the time is over. `tell` gets each new finding's text."""
-    return _Campaign(plan, tell).run()
+    return _Runner(plan, tell).run()
 
 
-class _Campaign:
+class _Runner:
     def __init__(self, plan: Plan, tell: Callable[[str], None]) -> None:
         self._plan, self._tell = plan, tell
         self._context = multiprocessing.get_context("fork")
@@ -194,7 +194,7 @@ class _Worker:
         reset_peak()
         if lane.is_scaling:
             self._scaling(lane)
-        elif lane.is_of_doors:
+        elif lane.is_of_entry_points:
             for finding in tried(lane):
                 self._tell(finding)
         else:

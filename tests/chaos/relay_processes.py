@@ -140,7 +140,7 @@ class Life:
         return found
 
 
-class Crew:
+class RelayProcesses:
     """All lives of a run. `allowed`: error codes with which a relay may end by itself, and then is started
     again.
     """
