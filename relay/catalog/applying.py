@@ -24,12 +24,14 @@ from relay.mysql.ddl.statements import (
     DropTables,
     OtherChange,
     OtherStatement,
+    PartitionToTable,
     RecoverTable,
     RenameTables,
     RenameTo,
     Statement,
     TableCharset,
     TableName,
+    TableToPartition,
 )
 
 
@@ -81,7 +83,7 @@ def _apply_create(
         _add_ambiguous(writer, (statement.table,), names, is_made=True)
     elif isinstance(statement, CreateTable):
         defaults = writer.defaults_of(table.database)
-        changes = _with_defaults(statement.changes, defaults)
+        changes = _completed(statement.changes, defaults, widens=False)
         writer.record(table, Define(define_table(table, changes, *defaults), if_absent))
     elif isinstance(statement, CreateTableAs):
         writer.record(table, Define(None, if_absent, Unknown.QUERY))
@@ -93,18 +95,31 @@ def _apply_create(
         writer.drop(names.replaced(table))
 
 
-def _with_defaults(changes: Iterable[Change], defaults: tuple[str | None, str | None]) -> tuple[Change, ...]:
-    """Return the changes; a table charset with neither charset nor collation gets the database's defaults."""
+def _completed(
+    changes: Iterable[Change], defaults: tuple[str | None, str | None], *, widens: bool
+) -> tuple[Change, ...]:
+    """Return the changes; a table charset with neither charset nor collation gets the database's defaults.
+
+    `widens`: see `TableCharset`; TiDB does not widen TEXT columns.
+    """
     return tuple(
-        msgspec.structs.replace(change, charset=defaults[0], collation=defaults[1])
-        if isinstance(change, TableCharset) and change.charset is None and change.collation is None
-        else change
+        _completed_charset(change, defaults, widens=widens) if isinstance(change, TableCharset) else change
         for change in changes
     )
 
 
+def _completed_charset(
+    change: TableCharset, defaults: tuple[str | None, str | None], *, widens: bool
+) -> TableCharset:
+    if change.charset is None and change.collation is None:
+        change = msgspec.structs.replace(change, charset=defaults[0], collation=defaults[1])
+    return change if widens else msgspec.structs.replace(change, widens=False)
+
+
 def _apply_database(writer: Writer, statement: CreateDatabase | AlterDatabase, names: Names) -> None:
     """Record the default charset and collation of a database."""
+    if isinstance(statement, CreateDatabase) and statement.replaces:
+        _drop_database(writer, names.database(statement.database), names)
     if not (statement.charset or statement.collation):
         return
     database = names.database(statement.database)
@@ -150,14 +165,34 @@ def _apply_alter(writer: Writer, statement: AlterTable, names: Names) -> bool:
     table = statement.table
     if statement.if_exists and writer.is_gone(names(table)):
         return True
-    shaping = tuple(each for each in statement.changes if not isinstance(each, (OtherChange, RenameTo)))
+    shaping = tuple(each for each in statement.changes if not isinstance(each, _OF_OTHER_TABLES))
     if shaping and not names.is_ambiguous(table):
         defaults = writer.defaults_of(names(table).database)
-        writer.record(names(table), Alter(_with_defaults(shaping, defaults)))
+        writer.record(names(table), Alter(_completed(shaping, defaults, widens=not names.is_folding)))
     elif shaping:
         _add_ambiguous(writer, (table,), names)
+    _apply_partitions(writer, statement, names)
     renames = [each for each in statement.changes if isinstance(each, RenameTo)]
     return all(_move(writer, table, each.new, names) for each in renames)
+
+
+#: Changes that do not affect the columns and keys of the altered table.
+_OF_OTHER_TABLES: Final = (OtherChange, RenameTo, PartitionToTable, TableToPartition)
+
+
+def _apply_partitions(writer: Writer, statement: AlterTable, names: Names) -> None:
+    """Convert a partition to a table with the altered table's definition, or a table to a partition."""
+    for change in statement.changes:
+        if isinstance(change, TableToPartition) and names.is_ambiguous(change.old):
+            _add_ambiguous(writer, (change.old,), names)
+        elif isinstance(change, TableToPartition):
+            writer.drop((names(change.old),))
+        elif isinstance(change, PartitionToTable) and names.is_ambiguous(change.new, is_new=True):
+            _add_ambiguous(writer, (change.new,), names, is_made=True)
+        elif isinstance(change, PartitionToTable) and names.is_ambiguous(statement.table):
+            writer.record(names.new(change.new), Define(None, why=Unknown.AMBIGUOUS))
+        elif isinstance(change, PartitionToTable):
+            writer.copy(names(statement.table), names.new(change.new))
 
 
 def _move(writer: Writer, old: TableName, new: TableName, names: Names) -> bool:

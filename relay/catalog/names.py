@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from relay.catalog.catalog import Catalog, folded
 from relay.model.events import Position, RenamedTable, TableId
-from relay.mysql.ddl.default_database import default_databases, named_in
+from relay.mysql.ddl.default_database import default_databases, named_in, others_of
 from relay.mysql.ddl.statements import (
     AlterDatabase,
     AlterTable,
@@ -17,8 +17,8 @@ from relay.mysql.ddl.statements import (
     Ddl,
     DropDatabase,
     DropTables,
-    OtherChange,
     OtherStatement,
+    PartitionToTable,
     RecoverTable,
     RenameTables,
     RenameTo,
@@ -145,9 +145,8 @@ def targets_of(statement: Statement, names: Names) -> Iterator[TableId]:
             yield from (names.new(change.new) for change in changes if isinstance(change, RenameTo))
             if not any(isinstance(change, RenameTo) for change in changes):
                 yield names(table)
-            yield from (
-                names(change.table) for change in changes if isinstance(change, OtherChange) and change.table
-            )
+            yield from (names.new(change.new) for change in changes if isinstance(change, PartitionToTable))
+            yield from map(names, others_of(changes))
         case RecoverTable():
             yield names.recovered(statement)[1]
         case CreateTable() | CreateTableLike() | CreateTableAs():

@@ -26,6 +26,16 @@ def charset_of(column_type: ColumnType, schema: TableSchema | None) -> tuple[str
     return charset, collation or default_collation(charset)
 
 
+def full_collation(collation: str | None, charset: str | None) -> str | None:
+    """Return the full name of a collation: MariaDB's `uca1400_ai_ci` is `utf8mb4_uca1400_ai_ci` for utf8mb4.
+
+    `charset`: that of the column or table; None means unknown, which counts as TiDB's default.
+    """
+    if collation is None or not collation.startswith("uca1400_"):
+        return collation
+    return f"{'utf8mb3' if charset == 'utf8' else charset or CHARSET}_{collation}"
+
+
 def default_collation(charset: str) -> str:
     """Return TiDB's default collation of a charset."""
     return _COLLATIONS.get(charset, f"{charset}_bin")

@@ -56,9 +56,10 @@ _ALIASES: Final = {
     "var_string": "varchar", "char byte": "binary", "long": "mediumtext", "long varchar": "mediumtext",
     "long char varying": "mediumtext", "long varbinary": "mediumblob", "long byte": "mediumblob",
     "serial": "bigint", "geomcollection": "geometrycollection",
+    "varchar2": "varchar", "raw": "varbinary", "clob": "longtext", "number": "decimal",
 }  # fmt: skip
 #: Keywords that the servers' lexers treat as equal.
-_SYNONYMS: Final = {"character": "char", "varcharacter": "varchar"}
+_SYNONYMS: Final = {"character": "char", "varcharacter": "varchar", "sql_tsi_year": "year"}
 #: Type names of several words, and their beginnings of at least two words.
 _NAMES: Final = frozenset(
     " ".join(words[:count])
@@ -265,6 +266,8 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
     scale = numbers[1] if len(numbers) > 1 else None
     if name in {"bool", "boolean"}:
         length = 1
+    if name == "number" and length is None:
+        base = "double"  # MariaDB with sql_mode ORACLE; with digits it is DECIMAL
     if base == "float" and length is not None and scale is None:
         # FLOAT(p): p > 24 means DOUBLE, and p itself is not kept.
         base, length = ("double" if length > 24 else "float"), None
@@ -273,8 +276,9 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
     is_character = base in CHARS
     return ColumnType(
         base,
-        unsigned=attributes.unsigned or name == "serial",
-        zerofill=attributes.zerofill,
+        # The servers accept UNSIGNED and ZEROFILL behind YEAR, and drop them.
+        unsigned=(attributes.unsigned and base != "year") or name == "serial",
+        zerofill=attributes.zerofill and base != "year",
         length=length,
         scale=scale,
         charset=attributes.charset if is_character else None,

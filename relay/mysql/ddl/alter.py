@@ -30,6 +30,7 @@ from relay.mysql.ddl.statements import (
     DropPrimaryKey,
     ModifyColumn,
     OtherChange,
+    PartitionToTable,
     RenameColumn,
     RenameIndex,
     RenameTo,
@@ -37,6 +38,7 @@ from relay.mysql.ddl.statements import (
     TableCharset,
     TableComment,
     TableName,
+    TableToPartition,
 )
 from relay.mysql.ddl.tokens import Cursor
 
@@ -84,7 +86,7 @@ def _item(cursor: Cursor) -> list[Change]:
     found = reader(cursor)
     if any(isinstance(change, OtherChange) for change in found):
         cursor.skip_item()
-    elif cursor.look() in {"PARTITION", "REMOVE"}:
+    elif cursor.look() in {"PARTITION", "REMOVE", "SPLIT"}:
         # `ADD COLUMN … PARTITION BY …` needs no comma (MySQL's grammar).
         found += _item(cursor)
     elif not cursor.at_item_end():
@@ -173,7 +175,7 @@ def _ends_after_name(cursor: Cursor) -> bool:
     return cursor.peek(1).kind == "end" or cursor.look(1) in _AFTER_DROPPED
 
 
-_AFTER_DROPPED: Final = frozenset({",", ")", ";", ".", "RESTRICT", "CASCADE", "PARTITION", "REMOVE"})
+_AFTER_DROPPED: Final = frozenset({",", ")", ";", ".", "RESTRICT", "CASCADE", "PARTITION", "REMOVE", "SPLIT"})
 
 
 def drop_index(cursor: Cursor) -> Change:
@@ -224,6 +226,8 @@ def _alter(cursor: Cursor) -> list[Change]:
         return [SetDefault(name, None, tolerant)]
     if cursor.accept("SET", "VISIBLE") or cursor.accept("SET", "INVISIBLE"):
         return [OtherChange(DdlKind.MODIFY_COLUMN)]
+    if cursor.accept("SET", "MASKING", "POLICY") or cursor.accept("DROP", "MASKING", "POLICY"):
+        return [OtherChange(DdlKind.OTHER)]
     raise _unknown(cursor)
 
 
@@ -238,12 +242,17 @@ def _altered_with(cursor: Cursor, kind: DdlKind, *words: str) -> list[Change]:
 
 
 def _convert(cursor: Cursor) -> list[Change]:
-    if cursor.accept("PARTITION"):  # MariaDB: CONVERT PARTITION p TO TABLE t
+    if cursor.accept("PARTITION"):  # MariaDB: CONVERT PARTITION p TO TABLE t [WITH[OUT] VALIDATION]
         cursor.name()
         cursor.expect("TO", "TABLE")
-        return [OtherChange(DdlKind.ALTER_PARTITIONING, table_name(cursor))]
+        found: Change = PartitionToTable(table_name(cursor))
+        cursor.skip_item()
+        return [found]
     if cursor.accept("TABLE"):  # MariaDB: CONVERT TABLE t TO PARTITION p …
-        return [OtherChange(DdlKind.ALTER_PARTITIONING, table_name(cursor))]
+        found = TableToPartition(table_name(cursor))
+        cursor.expect("TO", "PARTITION")
+        cursor.skip_item()
+        return [found]
     cursor.expect("TO")
     if not accept_charset(cursor):
         raise _unknown(cursor)
@@ -345,6 +354,13 @@ def _orders_by(cursor: Cursor) -> bool:
 _AFTER_ORDERED: Final = frozenset({",", ";", ".", "ASC", "DESC"})
 
 
+def _split(cursor: Cursor) -> list[Change]:
+    """Parse SPLIT MAXVALUE PARTITION …; or TiDB's SPLIT of a table's or an index's regions."""
+    if cursor.look() in {"BETWEEN", "INDEX", "PRIMARY"}:
+        return [OtherChange(DdlKind.OTHER)]
+    return _of_partition(DdlKind.REORGANIZE_PARTITION)(cursor)
+
+
 def _force(cursor: Cursor) -> list[Change]:
     if cursor.at_item_end():
         return [OtherChange(DdlKind.ALTER_TABLE_OPTION)]
@@ -369,7 +385,7 @@ _ITEMS: Final[dict[str, Callable[[Cursor], list[Change]]]] = {
     "REORGANIZE": _of_partition(DdlKind.REORGANIZE_PARTITION),
     "COALESCE": _of_partition(DdlKind.REORGANIZE_PARTITION),
     "MERGE": _of_partition(DdlKind.REORGANIZE_PARTITION),
-    "SPLIT": _of_partition(DdlKind.REORGANIZE_PARTITION),
+    "SPLIT": _split,
     "FIRST": _of_partition(DdlKind.DROP_PARTITION),
     "LAST": _of_partition(DdlKind.ADD_PARTITION),
     "ANALYZE": _to_the_end,
@@ -400,7 +416,7 @@ _VALUED_OPTIONS: Final = frozenset(
         *("STORAGE", "TYPE", "TABLE_CHECKSUM", "PAGE_CHECKSUM", "TRANSACTIONAL", "SEQUENCE", "IETF_QUOTES"),
         *("NODEGROUP", "AFFINITY", "ATTRIBUTES", "PLACEMENT", "AUTO_ID_CACHE", "SHARD_ROW_ID_BITS"),
         *("PRE_SPLIT_REGIONS", "STATS_BUCKETS", "STATS_TOPN", "STATS_COL_CHOICE", "STATS_COL_LIST"),
-        *("STATS_SAMPLE_RATE", "STATS_OPTIONS", "STORAGE_CLASS"),
+        *("STATS_SAMPLE_RATE", "STATS_OPTIONS", "STORAGE_CLASS", "PAGE_COMPRESSED", "PAGE_COMPRESSION_LEVEL"),
     }
 )
 #: Clauses of one or two keywords, with the rest of the item, by the first keyword; `""` means no second one.
@@ -409,7 +425,7 @@ _CLAUSES: Final = {
     "DISABLE": {"KEYS", "MASKING"},
     "READ": {"ONLY", "WRITE"},
     "START": {"TRANSACTION"},
-    "SECONDARY_LOAD": {"", "PARTITION", "WITH"},
+    "SECONDARY_LOAD": {"", "PARTITION", "WITH", "VALIDATE", "GUIDED"},
     "SECONDARY_UNLOAD": {"", "PARTITION", "WITH"},
     "CACHE": {""},
     "NOCACHE": {""},
@@ -439,7 +455,14 @@ def table_option(cursor: Cursor) -> Change | None:
     if cursor.accept("COMMENT"):
         cursor.accept("=")
         return TableComment(cursor.string()[:_LONGEST_COMMENT])
+    return _other_option(cursor)
+
+
+def _other_option(cursor: Cursor) -> Change | None:
+    """Parse an option that does not affect the definition; return None as `table_option` does."""
     word = cursor.look()
+    if cursor.peek().kind == "name" and cursor.look(1) == "=":  # MariaDB's engine options: `encrypted`=yes
+        return _option_of_engine(cursor)
     if not word.isidentifier():
         raise DdlNotUnderstood("an option is missing")
     if word in _CLAUSES and (cursor.look(1) if cursor.peek(1).kind == "word" else "") in _CLAUSES[word]:
@@ -448,6 +471,8 @@ def table_option(cursor: Cursor) -> Change | None:
     cursor.take()
     if word in {"WITH", "WITHOUT"} and cursor.accept("VALIDATION"):
         return None
+    if word == "STORAGE":
+        cursor.accept("ENGINE")
     if cursor.look(1) == "=":
         cursor.accept_any("DIRECTORY", "RETENTION")  # DATA DIRECTORY, TiDB: SOFTDELETE RETENTION
     has_sign = cursor.look() in {"=", "POLICY"}
@@ -460,12 +485,20 @@ def table_option(cursor: Cursor) -> Change | None:
     return None if word in _HOW else OtherChange(_OPTION_KINDS.get(word, DdlKind.ALTER_TABLE_OPTION))
 
 
+def _option_of_engine(cursor: Cursor) -> Change:
+    """Parse MariaDB's `` `name` = value ``."""
+    cursor.take()
+    _skip_value(cursor)
+    return OtherChange(DdlKind.ALTER_TABLE_OPTION)
+
+
 def _skip_value(cursor: Cursor) -> None:
     """Skip `[=] value`, including an entire expression such as `at + INTERVAL 1 DAY`."""
     if cursor.accept("POLICY"):
         cursor.accept("SET")  # TiDB: PLACEMENT POLICY SET DEFAULT
     if not cursor.accept("="):
-        if cursor.at_item_end() or cursor.look() in _ITEMS or cursor.peek(1).text == "=":
+        is_missing = cursor.at_item_end() or cursor.peek(1).text == "="
+        if is_missing or (cursor.look() in _ITEMS and cursor.look() not in _INSERT_METHODS):
             raise DdlNotUnderstood("the value of an option is missing")
         cursor.skip()
         return
@@ -477,12 +510,32 @@ def _skip_value(cursor: Cursor) -> None:
             cursor.accept_any(*_TIME_UNITS)
 
 
+#: Values of INSERT_METHOD that are also the first keywords of items.
+_INSERT_METHODS: Final = frozenset({"FIRST", "LAST"})
 #: Units of an INTERVAL (MySQL Reference Manual 8.4 §11.5).
 _TIME_UNITS: Final = (
     *("MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"),
     *("SECOND_MICROSECOND", "MINUTE_MICROSECOND", "MINUTE_SECOND", "HOUR_MICROSECOND", "HOUR_SECOND"),
     *("HOUR_MINUTE", "DAY_MICROSECOND", "DAY_SECOND", "DAY_MINUTE", "DAY_HOUR", "YEAR_MONTH"),
 )
+
+
+def skip_option(cursor: Cursor) -> None:
+    """Skip a keyword or option of CREATE TABLE that does not affect the definition.
+
+    Of an option whose value is an expression, the rest of the expression may remain.
+    """
+    if cursor.look() == "(":
+        cursor.skip_parentheses()
+        return
+    word = cursor.take().text.upper()
+    if word == "PLACEMENT" and cursor.accept("POLICY"):
+        cursor.accept("SET")
+    elif word == "STORAGE":
+        cursor.accept("ENGINE")
+    has_value = cursor.accept("=") or word in _VALUED_OPTIONS
+    if has_value and not cursor.at_end():
+        cursor.skip()
 
 
 def merged(changes: list[Change]) -> list[Change]:

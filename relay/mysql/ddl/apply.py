@@ -8,18 +8,20 @@ column names at the end. Column and index names are compared case-insensitively,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from relay.model.events import ABSENT, Column, ColumnType, Default, Index, TableId, TableSchema, UniqueKey
 from relay.model.limits import MYSQL_COLUMNS
+from relay.mysql.charsets import CHARSET, full_collation
 from relay.mysql.ddl.columns import bits_text
 from relay.mysql.ddl.statements import (
     AddColumn,
     AddForeignKey,
     AddIndex,
+    AddPeriod,
     AddPrimaryKey,
     Bits,
     Change,
@@ -46,6 +48,8 @@ _CHARACTER_BYTES: Final = {
 _CHANGES: Final = 5000
 _INDEXES: Final = 512
 _CHARSETS: Final = 16
+#: Maximum bytes of a VARCHAR.
+_VARCHAR_BYTES: Final = 65_535
 #: The four sizes of TEXT and BLOB by their maximum number of bytes.
 _SIZES: Final = (("tiny", 2**8 - 1), ("", 2**16 - 1), ("medium", 2**24 - 1), ("long", 2**32 - 1))
 
@@ -72,12 +76,15 @@ class _Slot(msgspec.Struct, eq=False, gc=False):
 
 
 class _Key:
-    """A secondary index during ALTER TABLE."""
+    """A secondary index during ALTER TABLE. `old`: its lower-case name before the statement, "" for a new
+    one.
+    """
 
     def __init__(
         self, name: str, slots: list[_Slot], *, is_unique: bool = False, is_implied: bool = False
     ) -> None:
         self.slots, self.is_unique, self.is_implied = slots, is_unique, is_implied
+        self.old = ""
         self.become(name)
 
     def become(self, name: str) -> None:
@@ -109,7 +116,7 @@ def alter_table(schema: TableSchema, changes: tuple[Change, ...]) -> TableSchema
 
 
 class _Alteration:
-    """Alters a definition in MySQL's order: drop and rename, modify, add columns and keys."""
+    """Alters a definition in MySQL's order: drop, rename and modify, add and move columns, add keys."""
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
@@ -129,6 +136,11 @@ class _Alteration:
             )
             for key, is_unique in schema.ordered_keys()
         ]
+        for key in self.indexes:
+            key.old = key.lower
+        #: Columns that the statement adds or modifies, by the id of the change.
+        self.of_change: dict[int, _Slot] = {}
+        self.is_converted = False
         #: Lower-case index names, valid if there are as many as indexes, and the last number tried per
         #: column.
         self._taken: tuple[set[str], dict[str, int]] = (set(), {})
@@ -138,13 +150,40 @@ class _Alteration:
     def run(self, changes: tuple[Change, ...]) -> TableSchema:
         if len(changes) > _CHANGES or sum(isinstance(each, TableCharset) for each in changes) > _CHARSETS:
             raise _Inconsistent
-        for phase in (_TABLE, _OLD, _NEW, _KEYS, _FOREIGN_KEYS):
-            for change in changes:
-                if isinstance(change, phase):
-                    self._apply(change)
-            if phase is _OLD:
-                self._taken = set(), {}  # indexes are only added from here on
+        of_added = self._of_added(changes)
+        for phase in (_TABLE, _OLD):
+            self._apply_all(each for each in changes if isinstance(each, phase) and id(each) not in of_added)
+        for change in changes:
+            if isinstance(change, AddColumn) or id(change) in of_added:
+                self._apply(change)
+            if isinstance(change, ModifyColumn):
+                self._move(change)
+        if self.is_converted:
+            self._convert()
+        self._add_keys(changes)
         return self._result()
+
+    def _apply_all(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            self._apply(change)
+
+    def _add_keys(self, changes: tuple[Change, ...]) -> None:
+        """Add keys, including those of column attributes, in the order in which the server names them."""
+        self._taken = set(), {}  # indexes are only added from here on
+        for change in changes:
+            if isinstance(change, (AddColumn, ModifyColumn)):
+                self._column_keys(self.of_change.get(id(change)), change.definition)
+            elif isinstance(change, _KEYS):
+                self._apply(change)
+        for phase in (_FOREIGN_KEYS, _PERIODS):
+            self._apply_all(each for each in changes if isinstance(each, phase))
+
+    def _of_added(self, changes: tuple[Change, ...]) -> set[int]:
+        """Return the ids of changes to columns that the same statement adds, which MariaDB allows."""
+        added = {each.definition.column.name.lower() for each in changes if isinstance(each, AddColumn)}
+        added.difference_update(slot.old for slot in self.slots)
+        altered = (each for each in changes if isinstance(each, (ModifyColumn, SetDefault)))
+        return {id(each) for each in altered if each.name.lower() in added}
 
     def _apply(self, change: Change) -> None:  # noqa: C901, PLR0912 - one case a change
         match change:
@@ -168,19 +207,26 @@ class _Alteration:
             case DropIndex(name):
                 self._drop_index(name)
             case RenameIndex(old, new):
-                for key in self._called(old):
+                for key in self._before_called(old):
                     key.become(new)
                 self._taken = set(), {}
             case AddColumn():
                 self._add_column(change)
-            case AddPrimaryKey(columns, is_nonclustered, tolerant):
+            case AddPrimaryKey(columns, is_nonclustered, tolerant, not_null):
                 if not (tolerant and self.primary):
                     self.primary = None if columns is None else [self._after(name) for name in columns]
+                    self._not_null(not_null)
                     self._note_clustered(is_nonclustered=is_nonclustered)
-            case AddIndex(name, columns, is_unique, tolerant):
+            case AddIndex(name, columns, is_unique, tolerant, replaces):
+                if replaces:
+                    self._drop_keys(self._called(name))
                 if not (tolerant and self._called(name)):
                     slots = [self._after(column) for column in columns or ()]
                     self._add_index(name, slots, is_unique=is_unique)
+            case AddPeriod(columns, is_of_system):
+                self._not_null(filter(self._has, columns))
+                if is_of_system:
+                    self._add_to_keys(columns[-1])
             case AddForeignKey(name, columns):
                 self._add_foreign_key(name, columns)
             case _:
@@ -214,17 +260,31 @@ class _Alteration:
         return self._found(name) is not None
 
     def _table_charset(self, change: TableCharset) -> None:
-        charset = change.charset or charset_of(change.collation)
-        if not change.convert:
-            # Columns keep the charset inherited from the table, so it becomes explicit where it was implied.
-            for slot in self.slots:
-                pinned = _pinned(slot.column.type, self.charset, self.collation)
-                slot.column = msgspec.structs.replace(slot.column, type=pinned)
-        self.charset, self.collation = charset, change.collation
-        if change.convert:
-            for slot in self.slots:
-                converted = settled(_without_charset(slot.column.type), charset)
+        collation = full_collation(change.collation, change.charset or self.charset)
+        charset = change.charset or charset_of(collation)
+        for slot in self.slots:
+            if not change.convert:
+                # Columns keep the charset inherited from the table, so it becomes explicit where it was
+                # implied.
+                kept = _pinned(slot.column.type, self.charset or CHARSET, self.collation)
+                slot.column = msgspec.structs.replace(slot.column, type=kept)
+            elif change.widens:
+                widened = _widened(slot.column.type, self.charset, charset)
+                slot.column = msgspec.structs.replace(slot.column, type=widened)
+        self.charset, self.collation = charset, collation
+        self.is_converted = self.is_converted or change.convert
+
+    def _convert(self) -> None:
+        """Apply the table's charset to all columns, including those that the statement adds or modifies."""
+        for slot in self.slots:
+            if slot.column.type.charset != "binary":
+                converted = settled(_without_charset(slot.column.type), self.charset)
                 slot.column = msgspec.structs.replace(slot.column, type=converted)
+
+    def _not_null(self, names: Iterable[str]) -> None:
+        for name in names:
+            slot = self._after(name)
+            slot.column = msgspec.structs.replace(slot.column, nullable=False)
 
     def _drop_column(self, name: str, *, tolerant: bool) -> None:
         if tolerant and not self._has(name):
@@ -242,10 +302,13 @@ class _Alteration:
             return
         slot = self._before(change.name)
         slot.become(self._column(change.definition))
-        if change.after is not None:
+        self.of_change[id(change)] = slot
+
+    def _move(self, change: ModifyColumn) -> None:
+        slot = self.of_change.get(id(change))
+        if slot is not None and change.after is not None:
             self.slots.remove(slot)
             self._insert(slot, change.after)
-        self._column_keys(slot, change.definition)
 
     def _add_column(self, change: AddColumn) -> None:
         column = self._column(change.definition)
@@ -255,7 +318,7 @@ class _Alteration:
             raise _Inconsistent
         slot = _Slot("", column.name.lower(), column)
         self._insert(slot, change.after)
-        self._column_keys(slot, change.definition)
+        self.of_change[id(change)] = slot
 
     def _insert(self, slot: _Slot, after: str | None) -> None:
         if after is None:
@@ -273,11 +336,11 @@ class _Alteration:
             default = _bits_default(definition.bits, column_type)
         return msgspec.structs.replace(definition.column, type=column_type, default=default)
 
-    def _column_keys(self, slot: _Slot, definition: ColumnDefinition) -> None:
-        if definition.is_primary:
+    def _column_keys(self, slot: _Slot | None, definition: ColumnDefinition) -> None:
+        if slot is not None and definition.is_primary:
             self.primary = [slot]
             self._note_clustered(is_nonclustered=definition.is_nonclustered)
-        if definition.is_unique:
+        if slot is not None and definition.is_unique:
             self._add_index("", [slot], is_unique=True)
 
     def _set_default(self, slot: _Slot, default: Default | Bits | None) -> None:
@@ -285,8 +348,17 @@ class _Alteration:
         slot.column = msgspec.structs.replace(slot.column, default=ABSENT if value is None else value)
 
     def _drop_index(self, name: str) -> None:
-        dropped = name.lower()
-        self.indexes = [key for key in self.indexes if key.lower != dropped]
+        self._drop_keys(self._before_called(name))
+
+    def _drop_keys(self, dropped: list[_Key]) -> None:
+        self.indexes = [key for key in self.indexes if not any(key is each for each in dropped)]
+
+    def _before_called(self, name: str) -> list[_Key]:
+        """Return the indexes with this name before the statement, else those with this name now (TiDB applies
+        changes one by one).
+        """
+        wanted = name.lower()
+        return [key for key in self.indexes if key.old == wanted] or self._called(name)
 
     def _add_index(
         self, name: str, slots: list[_Slot], *, is_unique: bool = False, is_implied: bool = False
@@ -308,17 +380,25 @@ class _Alteration:
         chosen = name or self._free_name(slots[0].column.name)
         self.indexes.append(_Key(chosen, slots, is_unique=is_unique, is_implied=is_implied))
 
+    def _add_to_keys(self, name: str) -> None:
+        """Append a column to the primary key and to all unique keys that lack it."""
+        slot = self._found(name)
+        unique = [key.slots for key in self.indexes if key.is_unique]
+        for slots in [self.primary, *unique] if self.primary else unique:
+            if slot is not None and slots is not None and slot not in slots:
+                slots.append(slot)
+
     def _called(self, name: str) -> list[_Key]:
         wanted = name.lower()
         return [key for key in self.indexes if key.lower == wanted]
 
     def _free_name(self, column: str) -> str:
-        """Return the first of the names `a`, `a_2`, `a_3` and so on that is free."""
+        """Return the first of the names `a`, `a_2`, `a_3` and so on that is free; PRIMARY never is."""
         taken, tried = self._taken
         if len(taken) != len(self.indexes):
             taken, tried = {key.lower for key in self.indexes}, {}
         number = tried.get(column, 0) + 1
-        while _numbered(column, number).lower() in taken:
+        while (name := _numbered(column, number).lower()) in taken or name == "primary":
             number += 1
         chosen, tried[column] = _numbered(column, number), number
         taken.add(chosen.lower())
@@ -392,26 +472,32 @@ def key_order(keys: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
 
 _TABLE: Final = (TableCharset, TableComment)
 _OLD: Final = (DropColumn, ModifyColumn, RenameColumn, SetDefault, DropPrimaryKey, DropIndex, RenameIndex)
-_NEW: Final = (AddColumn,)
 _KEYS: Final = (AddPrimaryKey, AddIndex)
 _FOREIGN_KEYS: Final = (AddForeignKey,)
+_PERIODS: Final = (AddPeriod,)
 
 
 def settled(column_type: ColumnType, table_charset: str | None) -> ColumnType:
     """Return the type of a column in a table with this charset.
 
     A collation implies its charset. Charset `binary` turns character types into binary types; TEXT(n) and
-    BLOB(n) become the smallest type that holds n characters (MySQL Reference Manual §13.3.1, §13.3.4).
+    BLOB(n) become the smallest type that holds n characters (MySQL Reference Manual §13.3.1, §13.3.4), and so
+    does VARCHAR(n) if n characters of its charset exceed a VARCHAR; a server in strict mode refuses that.
     """
     if not _has_charset(column_type) and column_type.base not in BINARIES:
         return column_type
-    charset = column_type.charset or charset_of(column_type.collation)
+    collation = full_collation(column_type.collation, column_type.charset or table_charset)
+    charset = column_type.charset or charset_of(collation)
+    column_type = msgspec.structs.replace(column_type, collation=collation)
     effective = charset or table_charset
     if column_type.base in CHARS and effective == "binary":
-        length = "" if column_type.length is None else f"({column_type.length})"
-        column_type, charset = parse_type(f"{column_type.base}{length} character set binary"), None
+        arguments = "" if column_type.length is None else f"({column_type.length})"
+        column_type, charset = parse_type(f"{column_type.base}{arguments} character set binary"), None
+    length = column_type.length or 0
+    if column_type.base == "varchar" and effective and length * _character_bytes(effective) > _VARCHAR_BYTES:
+        column_type = msgspec.structs.replace(column_type, base="text")
     if column_type.base in {"text", "blob"} and column_type.length is not None:
-        size = column_type.length * (_character_bytes(effective) if column_type.base == "text" else 1)
+        size = length * (_character_bytes(effective) if column_type.base == "text" else 1)
         prefix = next((prefix for prefix, limit in _SIZES if size <= limit), "long")
         return ColumnType(prefix + column_type.base, charset=charset, collation=column_type.collation)
     return msgspec.structs.replace(column_type, charset=charset)
@@ -430,6 +516,21 @@ def _pinned(column_type: ColumnType, charset: str | None, collation: str | None)
     if column_type.charset is not None or charset is None or not _has_charset(column_type):
         return column_type
     return msgspec.structs.replace(column_type, charset=charset, collation=collation)
+
+
+def _widened(column_type: ColumnType, old: str | None, new: str | None) -> ColumnType:
+    """Return the type that holds as many characters in the new charset as this one in its own (`old`: the
+    table's, for a column without one): TEXT of latin1 becomes MEDIUMTEXT of utf8mb4.
+    """
+    prefix, is_text, _ = column_type.base.partition("text")
+    if not is_text or column_type.base not in CHARS:
+        return column_type
+    characters = dict(_SIZES)[prefix] // _character_bytes(column_type.charset or old)
+    size = characters * _character_bytes(new)
+    if size <= dict(_SIZES)[prefix]:
+        return column_type
+    wider = next((prefix for prefix, limit in _SIZES if size <= limit), "long")
+    return msgspec.structs.replace(column_type, base=f"{wider}text")
 
 
 def _without_charset(column_type: ColumnType) -> ColumnType:

@@ -8,13 +8,14 @@ skipped. Source: MySQL Reference Manual 8.4 §15.1.20 (CREATE TABLE), TiDB "CREA
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from relay.model.errors import DdlNotUnderstood
 from relay.model.events import ABSENT, Absent, Column, ColumnType, DdlKind, Default, Generated
 from relay.mysql.ddl.statements import (
     AddForeignKey,
     AddIndex,
+    AddPeriod,
     AddPrimaryKey,
     Bits,
     Change,
@@ -25,7 +26,7 @@ from relay.mysql.ddl.tokens import Cursor, Token
 from relay.mysql.types import default_text, defined_type, is_known_type, joined_name, with_implied_parameters
 
 #: Keywords that end a column's attributes before the item ends, in ALTER TABLE.
-_STOPS: Final = frozenset({"FIRST", "AFTER", "PARTITION", "REMOVE"})
+_STOPS: Final = frozenset({"FIRST", "AFTER", "PARTITION", "REMOVE", "SPLIT"})
 #: Maximum characters of a column's comment; servers truncate longer ones, or refuse the statement.
 _LONGEST_COMMENT: Final = 1024
 #: Maximum characters of a default: the bytes of the longest value that can have one.
@@ -62,10 +63,12 @@ class _ColumnDefinition:
                 _ATTRIBUTES[word](self)
             elif word in _WITH_PARENTHESES and self.cursor.look() == "(":
                 self.cursor.skip_parentheses()
+            elif self.cursor.accept("="):  # MariaDB's engine options: any word can be a value
+                self.cursor.skip()
         column = Column(
             name=self.name,
             type=self._type(),
-            nullable=(self.nullable is not False) and not self.is_primary and not self.auto_increment,
+            nullable=(self.nullable is not False) and not self.is_primary,
             default=self.default,
             comment=self.comment,
             generated=self.generated,
@@ -80,7 +83,10 @@ class _ColumnDefinition:
             raise DdlNotUnderstood("a column has no type")
         if cursor.look() in _NO_TYPES:
             raise DdlNotUnderstood(f"{cursor.look()} in place of a column's type")
-        self.type_text = name = cursor.take().text
+        name = cursor.take().text
+        if cursor.accept("."):
+            name = _qualified_type(name, cursor.name())
+        self.type_text = name
         while cursor.look(1) != "SET" and joined_name(name, cursor.look()) is not None:
             self.type_text = name = f"{name} {cursor.take().text}"
         if cursor.look() == "(":
@@ -137,7 +143,7 @@ class _ColumnDefinition:
             self.cursor.take()
 
     def increment(self) -> None:
-        self.auto_increment = True
+        self.nullable, self.auto_increment = False, True  # a NULL after it makes the column nullable again
 
     def unique(self) -> None:
         self.cursor.accept("KEY")
@@ -155,6 +161,8 @@ class _ColumnDefinition:
         if self.cursor.look() == "(":
             self.cursor.skip_parentheses()
             self.generated = Generated.VIRTUAL
+        elif self.cursor.accept("ROW", "START") or self.cursor.accept("ROW", "END"):
+            self.nullable, self.generated = False, Generated.STORED
 
     def stored(self) -> None:
         if self.generated is not None:
@@ -178,7 +186,13 @@ class _ColumnDefinition:
         self.type_attributes.append(f"character set {charset_name(self.cursor)}")
 
     def collate(self) -> None:
-        self.type_attributes.append(f"collate {charset_name(self.cursor)}")
+        name = charset_name(self.cursor)
+        if name != "default":
+            self.type_attributes.append(f"collate {name}")
+
+    def masking(self) -> None:
+        if self.cursor.accept("POLICY"):
+            self.cursor.name()
 
 
 _ATTRIBUTES: Final[dict[str, Callable[[_ColumnDefinition], None]]] = {
@@ -208,6 +222,7 @@ _ATTRIBUTES: Final[dict[str, Callable[[_ColumnDefinition], None]]] = {
     "CHAR": _ColumnDefinition.charset,
     "CHARSET": _ColumnDefinition.charset_name,
     "COLLATE": _ColumnDefinition.collate,
+    "MASKING": _ColumnDefinition.masking,
 }
 
 
@@ -231,6 +246,21 @@ _NO_TYPES: Final = frozenset(
         *("FOR", "VALUES"),
     }
 )
+
+
+def _qualified_type(schema: str, name: str) -> str:
+    """Return the type that MariaDB's `mariadb_schema.date` or the like stands for.
+
+    Raises DdlNotUnderstood for another schema.
+    """
+    words = schema.lower(), name.lower()
+    if words[0] not in _TYPE_SCHEMAS:
+        raise DdlNotUnderstood(f"a type of {schema[:32]}")
+    return "datetime" if words in _DATETIMES else name
+
+
+_TYPE_SCHEMAS: Final = frozenset({"mariadb_schema", "oracle_schema", "maxdb_schema"})
+_DATETIMES: Final = frozenset({("oracle_schema", "date"), ("maxdb_schema", "timestamp")})
 
 
 def column_definition(cursor: Cursor) -> ColumnDefinition:
@@ -296,12 +326,22 @@ def _default(cursor: Cursor) -> Default | Bits:
     if token.kind == "number" or token.text in {"+", "-", "."}:
         return Default(_number(cursor))
     if cursor.look() == "(":
-        return Default(cursor.skip_parentheses(), is_expression=True)
+        return _signed_number(cursor) or Default(cursor.skip_parentheses(), is_expression=True)
     if cursor.look() in _CONSTANTS:
         return Default(_CONSTANTS[cursor.take().text.upper()])
     if cursor.look() in _NOW:
         return Default(_now(cursor), is_expression=True)
     return _function(cursor)
+
+
+def _signed_number(cursor: Cursor) -> Default | None:
+    """Parse `(-5)`, TiDB's spelling of `SET DEFAULT -5`; return None, reading nothing, for anything else."""
+    if cursor.look(1) not in {"+", "-"} or cursor.peek(2).kind != "number" or cursor.look(3) != ")":
+        return None
+    cursor.take()
+    default = Default(_number(cursor))
+    cursor.take()
+    return default
 
 
 _CONSTANTS: Final = {"NULL": None, "TRUE": "1", "FALSE": "0"}
@@ -325,11 +365,24 @@ def _function(cursor: Cursor) -> Default:
     if cursor.look() in {"DATE", "TIME", "TIMESTAMP"} and cursor.peek(1).kind == "string":
         cursor.take()
         return Default(cursor.string())
+    if cursor.accept("CASE"):
+        _skip_case(cursor)
+        return Default(cursor.text_since(start), is_expression=True)
     cursor.accept("NEXT", "VALUE", "FOR")
-    table_name_parts(cursor)
+    column_name(cursor)
     if cursor.look() == "(":
         cursor.skip_parentheses()
     return Default(cursor.text_since(start), is_expression=True)
+
+
+def _skip_case(cursor: Cursor) -> None:
+    """Skip the rest of CASE … END, including nested ones."""
+    depth = 1
+    while depth:
+        if cursor.at_end():
+            raise DdlNotUnderstood("a CASE does not end")
+        depth += {"CASE": 1, "END": -1}.get(cursor.look(), 0)
+        cursor.skip()
 
 
 def _now(cursor: Cursor) -> str:
@@ -415,11 +468,11 @@ def _primary_key(cursor: Cursor, _: str) -> Change:
     cursor.expect("PRIMARY", "KEY")
     tolerant = cursor.accept("IF", "NOT", "EXISTS")
     index_name(cursor)
-    columns, is_nonclustered = key_columns(cursor), False
+    parts, is_nonclustered = _key_parts(cursor), False
     while not cursor.at_item_end():
         is_nonclustered = is_nonclustered or cursor.look() == "NONCLUSTERED"
         cursor.skip()
-    return AddPrimaryKey(columns, is_nonclustered, tolerant)
+    return AddPrimaryKey(parts.key(), is_nonclustered, tolerant, parts.columns)
 
 
 def _index(cursor: Cursor, constraint: str) -> Change:
@@ -436,7 +489,19 @@ def _index(cursor: Cursor, constraint: str) -> Change:
     cursor.accept_any("INDEX", "KEY")
     tolerant = cursor.accept("IF", "NOT", "EXISTS")
     name = index_name(cursor) or (constraint if is_unique else "")
-    return AddIndex(name, key_columns(cursor), is_unique, tolerant)
+    return AddIndex(name, indexed_columns(cursor, is_unique=is_unique), is_unique, tolerant)
+
+
+def indexed_columns(cursor: Cursor, *, is_unique: bool) -> tuple[str, ...] | None:
+    """Parse the columns and options of an index; return None as `key_columns` does, and for TiDB's partial
+    unique index (`UNIQUE KEY (a) WHERE b > 0`).
+    """
+    columns = key_columns(cursor)
+    is_partial = False
+    while not cursor.at_item_end():
+        is_partial = is_partial or cursor.look() == "WHERE"
+        cursor.skip()
+    return None if is_unique and is_partial else columns
 
 
 def _is_index_kind(cursor: Cursor) -> bool:
@@ -467,6 +532,15 @@ def _no_key(_: Cursor, __: str) -> Change:
     return OtherChange(DdlKind.OTHER)
 
 
+def _period(cursor: Cursor, _: str) -> Change:
+    """Parse MariaDB's `PERIOD [IF NOT EXISTS] FOR name (start, end)`, which makes both columns NOT NULL."""
+    cursor.expect("PERIOD")
+    cursor.accept("IF", "NOT", "EXISTS")
+    cursor.expect("FOR")
+    is_of_system = cursor.name().upper() == "SYSTEM_TIME"
+    return AddPeriod(key_columns(cursor) or (), is_of_system)
+
+
 def _unknown_key(_: Cursor, __: str) -> Change:
     raise DdlNotUnderstood("a constraint of an unknown kind")
 
@@ -480,44 +554,54 @@ _KEYS: Final[dict[str, Callable[[Cursor, str], Change]]] = {
     "FOREIGN": _foreign_key,
     "CHECK": lambda _, __: OtherChange(DdlKind.ADD_CHECK),
     "STATS_EXTENDED": _no_key,
-    "PERIOD": _no_key,
+    "PERIOD": _period,
     "SYSTEM": _no_key,
     "MASKING": _no_key,
 }
 
 
 def index_name(cursor: Cursor) -> str:
-    """Parse `[name] [USING type]`; return "" if there is no name."""
-    name = "" if cursor.look() == "(" or _is_index_type(cursor) else cursor.name()
-    if _is_index_type(cursor):
+    """Parse `[name] [USING type]` or `name TYPE type`; return "" if there is no name."""
+    name = "" if cursor.look() in {"(", "USING"} else cursor.name()
+    if cursor.look() == "USING" or (name and cursor.look() == "TYPE"):
         cursor.take()
         cursor.take()
     return name
 
 
-def _is_index_type(cursor: Cursor) -> bool:
-    """Return whether USING BTREE or TYPE BTREE comes next; `type` alone may also be the name of an index."""
-    return cursor.look() == "USING" or (cursor.look() == "TYPE" and cursor.peek(1).kind == "word")
+class _KeyParts(NamedTuple):
+    """The columns of a key, and whether it has no other parts."""
+
+    columns: tuple[str, ...]
+    are_all: bool
+
+    def key(self) -> tuple[str, ...] | None:
+        """Return the columns; None if the key has other parts."""
+        return self.columns if self.are_all else None
 
 
 def key_columns(cursor: Cursor) -> tuple[str, ...] | None:
     """Parse `(a, b(10) DESC, …)`; return None if a part is an expression or (in MariaDB) a period."""
+    return _key_parts(cursor).key()
+
+
+def _key_parts(cursor: Cursor) -> _KeyParts:
     columns: list[str] = []
-    is_columns = True
+    are_all = True
     cursor.expect("(")
     while not cursor.accept(")"):
-        if cursor.look() == "(":
-            is_columns = False
+        name = None if cursor.look() == "(" else column_name(cursor)
+        if name is None or cursor.look() == "WITHOUT":  # p WITHOUT OVERLAPS
+            are_all = False
         else:
-            columns.append(cursor.name())
+            columns.append(name)
             if len(columns) > _KEY_PARTS:
                 raise DdlNotUnderstood("a key with too many columns")
-            is_columns = is_columns and cursor.look() != "WITHOUT"  # p WITHOUT OVERLAPS
         cursor.skip_item()
         if cursor.look() != ")":
             cursor.expect(",")
-    if is_columns and not columns:
+    if are_all and not columns:
         raise DdlNotUnderstood("a key has no columns")
     if len({name.lower() for name in columns}) < len(columns):
         raise DdlNotUnderstood("a key has a duplicate column")
-    return tuple(columns) if is_columns else None
+    return _KeyParts(tuple(columns), are_all)

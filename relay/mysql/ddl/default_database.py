@@ -14,16 +14,19 @@ from typing import NamedTuple
 from relay.model.events import DdlKind, TableId
 from relay.mysql.ddl.statements import (
     AlterTable,
+    Change,
     CreateTable,
     CreateTableAs,
     CreateTableLike,
     DropTables,
     OtherChange,
     OtherStatement,
+    PartitionToTable,
     RenameTables,
     RenameTo,
     Statement,
     TableName,
+    TableToPartition,
     TruncateTable,
 )
 
@@ -91,6 +94,15 @@ def _presupposed(named: list[Named]) -> set[str]:
     return found
 
 
+def others_of(changes: Iterable[Change]) -> Iterator[TableName]:
+    """Yield the names of existing tables that an ALTER TABLE of another table contains."""
+    for change in changes:
+        if isinstance(change, TableToPartition):
+            yield change.old
+        elif isinstance(change, OtherChange) and change.table is not None:
+            yield change.table
+
+
 def named_in(statement: Statement) -> Iterator[Named]:
     """Yield the table names in a part of a statement, in order."""
     match statement:
@@ -104,9 +116,9 @@ def named_in(statement: Statement) -> Iterator[Named]:
             yield from (Named(pair[at], is_old=at == 0) for pair in pairs for at in (0, 1))
         case AlterTable(table, changes):
             yield Named(table, is_old=True)
-            yield from (Named(each.new, is_old=False) for each in changes if isinstance(each, RenameTo))
-            others = (each.table for each in changes if isinstance(each, OtherChange))
-            yield from (Named(other, is_old=True) for other in others if other is not None)
+            made = (each for each in changes if isinstance(each, (RenameTo, PartitionToTable)))
+            yield from (Named(each.new, is_old=False) for each in made)
+            yield from (Named(other, is_old=True) for other in others_of(changes))
         case TruncateTable(table):
             yield Named(table, is_old=True)
         case OtherStatement(kind, tables):

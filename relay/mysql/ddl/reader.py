@@ -19,6 +19,7 @@ from typing import Final
 from relay.model.errors import DdlNotUnderstood
 from relay.model.events import DdlKind
 from relay.model.limits import DEFAULT_LIMITS, exceeded
+from relay.mysql.charsets import full_collation
 from relay.mysql.ddl.alter import (
     accept_charset,
     alter_items,
@@ -26,6 +27,7 @@ from relay.mysql.ddl.alter import (
     drop_index,
     merged,
     skip_lock_wait,
+    skip_option,
     table_name,
     table_option,
 )
@@ -35,6 +37,7 @@ from relay.mysql.ddl.columns import (
     charset_name,
     column_definition,
     index_name,
+    indexed_columns,
     key_columns,
     key_or_constraint,
 )
@@ -42,6 +45,7 @@ from relay.mysql.ddl.statements import (
     AddColumn,
     AddForeignKey,
     AddIndex,
+    AddPeriod,
     AddPrimaryKey,
     AlterDatabase,
     AlterTable,
@@ -59,6 +63,7 @@ from relay.mysql.ddl.statements import (
     ModifyColumn,
     OtherChange,
     OtherStatement,
+    PartitionToTable,
     RecoverTable,
     RenameColumn,
     RenameIndex,
@@ -69,6 +74,7 @@ from relay.mysql.ddl.statements import (
     TableCharset,
     TableComment,
     TableName,
+    TableToPartition,
     TruncateTable,
 )
 from relay.mysql.ddl.tokens import Cursor, tokenize
@@ -136,6 +142,9 @@ _CHANGE_KINDS: Final[dict[type, DdlKind]] = {
     TableCharset: DdlKind.TABLE_CHARSET,
     TableComment: DdlKind.TABLE_COMMENT,
     RenameTo: DdlKind.RENAME_TABLE,
+    AddPeriod: DdlKind.OTHER,
+    PartitionToTable: DdlKind.ALTER_PARTITIONING,
+    TableToPartition: DdlKind.ALTER_PARTITIONING,
 }
 _STATEMENT_KINDS: Final[dict[type, DdlKind]] = {
     CreateTable: DdlKind.CREATE_TABLE,
@@ -166,7 +175,7 @@ def _names(cursor: Cursor) -> tuple[TableName, ...]:
 
 
 def _create(cursor: Cursor) -> Statement:
-    cursor.accept("OR", "REPLACE")
+    replaces = cursor.accept("OR", "REPLACE")
     if cursor.look() == "TEMPORARY" or (cursor.look(), cursor.look(1)) == ("GLOBAL", "TEMPORARY"):
         # Rows of temporary tables are not logged, and their names may hide those of real tables.
         cursor.accept("GLOBAL")
@@ -175,15 +184,15 @@ def _create(cursor: Cursor) -> Statement:
             raise DdlNotUnderstood("TABLE is missing after TEMPORARY")
         _skip_rest(cursor)
         return OtherStatement(DdlKind.OTHER)
-    if cursor.accept("TABLE"):
+    if cursor.accept("TABLE") or cursor.accept("EXTERNAL", "TABLE"):
         return _create_table(cursor)
     if cursor.accept_any("DATABASE", "SCHEMA"):
         if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
-        return CreateDatabase(cursor.name(), *_database_options(cursor), if_not_exists)
+        return CreateDatabase(cursor.name(), *_database_options(cursor), if_not_exists, replaces)
     if cursor.accept("SEQUENCE"):
         return _other_object(cursor, DdlKind.SEQUENCE)
     if _is_index(cursor):
-        return _create_index(cursor)
+        return _create_index(cursor, replaces=replaces)
     return _view_or_other(cursor)
 
 
@@ -200,7 +209,7 @@ def _database_options(cursor: Cursor) -> tuple[str | None, str | None]:
             cursor.string()
         else:
             cursor.skip()
-    return charset, None if collation == "default" else collation
+    return charset, None if collation == "default" else full_collation(collation, charset)
 
 
 def _other_object(cursor: Cursor, kind: DdlKind) -> OtherStatement:
@@ -213,12 +222,20 @@ def _other_object(cursor: Cursor, kind: DdlKind) -> OtherStatement:
 
 def _view_or_other(cursor: Cursor) -> Statement:
     """Parse the rest of a CREATE, ALTER or DROP other than of a table: `[ALGORITHM = …] [DEFINER = user@host]
-    [SQL SECURITY …] VIEW name …`, a trigger, a routine, a user and so on.
+    [SQL SECURITY …] [MATERIALIZED] [JSON [RELATIONAL] DUALITY] VIEW name …`, a trigger, a routine, a user and
+    so on.
     """
-    while cursor.look() in {"ALGORITHM", "DEFINER", "SQL"}:
-        if cursor.take().text.upper() == "SQL":
+    while cursor.look() in {"ALGORITHM", "DEFINER", "SQL", "MATERIALIZED", "JSON"}:
+        word = cursor.take().text.upper()
+        if word == "SQL":
             cursor.take()
             cursor.take()
+            continue
+        if word == "MATERIALIZED":
+            continue
+        if word == "JSON":
+            cursor.accept("RELATIONAL")
+            cursor.expect("DUALITY")
             continue
         cursor.expect("=")
         cursor.take()
@@ -253,7 +270,7 @@ _PROGRAMS: Final = frozenset({"TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "PACK
 _MANAGED: Final = frozenset(
     {
         *("USER", "ROLE", "SERVER", "INSTANCE", "TABLESPACE", "UNDO", "LOGFILE", "RESOURCE", "SPATIAL"),
-        *("PLACEMENT", "BINDING", "STATISTICS", "STATS", "RANGE", "PREPARE", "CATALOG"),
+        *("PLACEMENT", "BINDING", "STATISTICS", "STATS", "RANGE", "PREPARE", "CATALOG", "MASKING"),
     }
 )
 
@@ -267,7 +284,7 @@ def _is_index(cursor: Cursor) -> bool:
     return cursor.look(ahead) == "INDEX"
 
 
-def _create_index(cursor: Cursor) -> Statement:
+def _create_index(cursor: Cursor, *, replaces: bool) -> Statement:
     words = {cursor.take().text.upper()}
     while "INDEX" not in words:
         words.add(cursor.take().text.upper())
@@ -275,11 +292,14 @@ def _create_index(cursor: Cursor) -> Statement:
     name = index_name(cursor)
     cursor.expect("ON")
     table = table_name(cursor)
-    columns = key_columns(cursor)
+    if not words.isdisjoint(NOT_OF_VALUES):
+        key_columns(cursor)
+        _skip_rest(cursor)
+        return AlterTable(table, (OtherChange(DdlKind.ADD_INDEX),))
+    is_unique = "UNIQUE" in words
+    columns = indexed_columns(cursor, is_unique=is_unique)
     _skip_rest(cursor)
-    if words.isdisjoint(NOT_OF_VALUES):
-        return AlterTable(table, (AddIndex(name, columns, "UNIQUE" in words, tolerant),))
-    return AlterTable(table, (OtherChange(DdlKind.ADD_INDEX),))
+    return AlterTable(table, (AddIndex(name, columns, is_unique, tolerant, replaces),))
 
 
 def _create_table(cursor: Cursor) -> Statement:
@@ -330,8 +350,11 @@ def _table_options(cursor: Cursor, changes: list[Change]) -> bool:
         is_query = cursor.look() in {"AS", "SELECT", "TABLE", "VALUES"} or (
             cursor.look() == "(" and cursor.look(1) in (_SELECT if in_partitions else _QUERY)
         )
-        if in_partitions or cursor.look() not in _DEFINING_OPTIONS:
+        if in_partitions:
             cursor.skip()
+            continue
+        if cursor.look() not in _DEFINING_OPTIONS:
+            skip_option(cursor)
             continue
         change = table_option(cursor)
         if isinstance(change, (TableCharset, TableComment)):
@@ -376,7 +399,7 @@ _DROPPED: Final = {
 
 #: First keywords of the options of ALTER DATABASE, which may lack a database name.
 _DATABASE_OPTIONS: Final = frozenset(
-    {"CHARACTER", "CHAR", "CHARSET", "COLLATE", "DEFAULT", "ENCRYPTION", "READ", "COMMENT"}
+    {"CHARACTER", "CHAR", "CHARSET", "COLLATE", "DEFAULT", "ENCRYPTION", "READ", "COMMENT", "SET"}
 )
 
 
@@ -387,7 +410,8 @@ def _alter(cursor: Cursor) -> Statement:
         if_exists = cursor.accept("IF", "EXISTS")
         return AlterTable(table_name(cursor), alter_items(cursor), if_exists)
     if cursor.accept_any("DATABASE", "SCHEMA"):
-        database = None if cursor.look() in _DATABASE_OPTIONS else cursor.name()
+        is_option = cursor.look() in _DATABASE_OPTIONS or cursor.look(1) == "POLICY"
+        database = None if is_option else cursor.name()
         return AlterDatabase(database, *_database_options(cursor))
     if cursor.accept("SEQUENCE"):
         return _other_object(cursor, DdlKind.SEQUENCE)
@@ -430,7 +454,8 @@ def _recover(cursor: Cursor) -> Statement:
         _skip_rest(cursor)
         return RecoverTable(None)
     table = table_name(cursor)
-    if cursor.look(1) == "TIMESTAMP" or cursor.accept(","):
+    is_to_tso = cursor.look(1) == "TSO" and cursor.peek(2).kind == "number"
+    if cursor.look(1) == "TIMESTAMP" or is_to_tso or cursor.accept(","):
         raise DdlNotUnderstood("FLASHBACK TABLE to a point of time")
     new = table_name(cursor) if cursor.accept("TO") else None
     _skip_rest(cursor)

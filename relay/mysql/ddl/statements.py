@@ -85,12 +85,13 @@ class SetDefault(msgspec.Struct, frozen=True, gc=False):
 class AddPrimaryKey(msgspec.Struct, frozen=True, gc=False):
     """PRIMARY KEY (…); `columns` is None if a part of it is not a column.
 
-    `is_nonclustered`: TiDB's NONCLUSTERED. `tolerant`: IF NOT EXISTS.
+    `is_nonclustered`: TiDB's NONCLUSTERED. `tolerant`: IF NOT EXISTS. `not_null`: the parts that are columns.
     """
 
     columns: tuple[str, ...] | None
     is_nonclustered: bool = False
     tolerant: bool = False
+    not_null: tuple[str, ...] = ()
 
 
 class DropPrimaryKey(msgspec.Struct, frozen=True, gc=False):
@@ -98,15 +99,27 @@ class DropPrimaryKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class AddIndex(msgspec.Struct, frozen=True, gc=False):
-    """[UNIQUE] INDEX name (…). `tolerant`: IF NOT EXISTS.
+    """[UNIQUE] INDEX name (…). `tolerant`: IF NOT EXISTS. `replaces`: OR REPLACE.
 
-    `name` "": the server chooses one. `columns` None: a part is an expression.
+    `name` "": the server chooses one. `columns` None: a part is an expression, or a unique index covers only
+    some of the rows.
     """
 
     name: str
     columns: tuple[str, ...] | None
     is_unique: bool
     tolerant: bool = False
+    replaces: bool = False
+
+
+class AddPeriod(msgspec.Struct, frozen=True, gc=False):
+    """MariaDB's PERIOD FOR name (start, end), whose columns become NOT NULL.
+
+    `is_of_system`: the period SYSTEM_TIME, whose end column MariaDB appends to the primary and unique keys.
+    """
+
+    columns: tuple[str, ...]
+    is_of_system: bool = False
 
 
 class AddForeignKey(msgspec.Struct, frozen=True, gc=False):
@@ -131,11 +144,15 @@ class RenameIndex(msgspec.Struct, frozen=True, gc=False):
 
 
 class TableCharset(msgspec.Struct, frozen=True, gc=False):
-    """The table's default charset and collation. `convert`: CONVERT TO, which applies them to all columns."""
+    """The table's default charset and collation. `convert`: CONVERT TO, which applies them to all columns.
+
+    `widens`: TEXT becomes MEDIUMTEXT where its characters need more bytes in the new charset.
+    """
 
     charset: str | None
     collation: str | None
     convert: bool = False
+    widens: bool = True
 
 
 class TableComment(msgspec.Struct, frozen=True, gc=False):
@@ -157,10 +174,22 @@ class OtherChange(msgspec.Struct, frozen=True, gc=False):
     table: TableName | None = None
 
 
+class PartitionToTable(msgspec.Struct, frozen=True, gc=False):
+    """MariaDB's CONVERT PARTITION … TO TABLE: a new table with the columns and keys of this one."""
+
+    new: TableName
+
+
+class TableToPartition(msgspec.Struct, frozen=True, gc=False):
+    """MariaDB's CONVERT TABLE … TO PARTITION, which drops the other table."""
+
+    old: TableName
+
+
 Change = (
     AddColumn | DropColumn | ModifyColumn | RenameColumn | SetDefault | AddPrimaryKey | DropPrimaryKey
-    | AddIndex | AddForeignKey | DropIndex | RenameIndex | TableCharset | TableComment | RenameTo
-    | OtherChange
+    | AddIndex | AddForeignKey | AddPeriod | DropIndex | RenameIndex | TableCharset | TableComment | RenameTo
+    | PartitionToTable | TableToPartition | OtherChange
 )  # fmt: skip
 
 
@@ -224,12 +253,15 @@ class RecoverTable(msgspec.Struct, frozen=True):
 
 
 class CreateDatabase(msgspec.Struct, frozen=True):
-    """CREATE DATABASE. `charset`, `collation`: the defaults of its tables; None if not given."""
+    """CREATE DATABASE. `charset`, `collation`: the defaults of its tables; None if not given. `replaces`: OR
+    REPLACE.
+    """
 
     database: str
     charset: str | None = None
     collation: str | None = None
     if_not_exists: bool = False
+    replaces: bool = False
 
 
 class DropDatabase(msgspec.Struct, frozen=True):
