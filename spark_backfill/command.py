@@ -265,8 +265,8 @@ def _tell_step(step: int, counts: BackfillCounts) -> None:
 def _summarize(config: Config, counts: BackfillCounts, seconds: float) -> None:
     for line in as_text(counts, seconds):
         _say(line)
-    if said := ratio_exceeded(config, counts):
-        _say(f"warning: {said}")
+    if problem := ratio_exceeded(config, counts):
+        _say(f"warning: {problem}")
     if config.backfill.summary:
         text = json.dumps(as_document(counts, seconds), indent=2, ensure_ascii=False) + "\n"
         try:

@@ -97,9 +97,9 @@ def ratio_exceeded(config: Config, counts: BackfillCounts) -> str:
 
 def check_ratio(config: Config, counts: BackfillCounts) -> None:
     """Raise TooManyFailures if more than `max_failure_ratio` of a step failed."""
-    if said := ratio_exceeded(config, counts):
+    if problem := ratio_exceeded(config, counts):
         hint = "`max_failure_ratio` and `on_max_failure_ratio` in [errors] say what happens"
-        raise TooManyFailures(f"{said}; the step was not written. {hint}")
+        raise TooManyFailures(f"{problem}; the step was not written. {hint}")
 
 
 def ratio_stops(config: Config) -> bool:

@@ -30,13 +30,13 @@ def telling(tracker: StatusTracker, say: Callable[[str], None]) -> Iterator[None
 
 
 def _tell(tracker: StatusTracker, say: Callable[[str], None], ended: threading.Event) -> None:
-    said, seconds = "", _FIRST_SECONDS
+    logged, seconds = "", _FIRST_SECONDS
     with contextlib.suppress(Exception):  # Spark may end during the run, which reports it
         while not ended.wait(seconds):
             now, seconds = _state(tracker), _EVERY_SECONDS
-            if now not in ("", said) and not ended.is_set():
+            if now not in ("", logged) and not ended.is_set():
                 say(now)
-                said = now
+                logged = now
 
 
 def _state(tracker: StatusTracker) -> str:

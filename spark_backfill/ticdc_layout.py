@@ -159,12 +159,12 @@ class SchemaFileStatement(NamedTuple):
 def statement_of(path: str, place: RecordPosition, text: bytes) -> SchemaFileStatement | None:
     """Read a schema file; None if it has neither a statement nor a whole definition. Raises Malformed."""
     try:
-        said = msgspec.json.decode(text)
-        version = int(said.get("TableVersion", place.version))
-        columns: list[dict[str, Any]] = said.get("TableColumns") or []
+        schema = msgspec.json.decode(text)
+        version = int(schema.get("TableVersion", place.version))
+        columns: list[dict[str, Any]] = schema.get("TableColumns") or []
         if version != place.version:
             raise Malformed(NAME, path, "its TableVersion does not match its file name")
-        if query := str(said.get("Query") or ""):
+        if query := str(schema.get("Query") or ""):
             return SchemaFileStatement(query, True)
         created = _create_table(place, columns) if place.table else ""
     except (

@@ -81,7 +81,7 @@ def compile_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 def pytest_report_header() -> str:
     """Whether the native kernel is tested."""
-    return kernel.installed().said
+    return kernel.installed().text
 
 
 @pytest.hookimpl(wrapper=True)

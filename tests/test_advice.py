@@ -275,7 +275,7 @@ def test_relay_run_logs_it_at_the_start(tmp_path: Path, text: str, keys: list[st
 def test_keys_that_may_change_are_noted_while_there_is_no_history(tmp_path: Path) -> None:
     def noted(to: str, more: str = "", *, has_history: bool = False) -> list[str]:
         config = load(tmp_path, MINIMAL.replace('to = "canal-json"', f'to = "{to}"') + more)
-        return [each.said for each in unstable_keys(config, has_history=has_history)]
+        return [each.text for each in unstable_keys(config, has_history=has_history)]
 
     assert noted("canal-json") == noted("flat-json", has_history=True) == []
     (found,) = noted("flat-json")

@@ -65,7 +65,7 @@ def test_engines_with_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch)
     engines = {mode: kernel.engine(mode) for mode in KernelMode}
     assert engines == {KernelMode.AUTO: Native, KernelMode.OFF: None, KernelMode.SHADOW: Native}
-    assert kernel.installed().said == "relay-cdc-kernel 9.9"
+    assert kernel.installed().text == "relay-cdc-kernel 9.9"
 
 
 def test_engines_without_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,14 +76,14 @@ def test_engines_without_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
         ConfigError, match=r"RELAY_KERNEL: shadow needs the native kernel: .* is not installed"
     ):
         kernel.engine(KernelMode.SHADOW)
-    assert "is not installed" in kernel.installed().said
+    assert "is not installed" in kernel.installed().text
 
 
 def test_a_kernel_of_another_relay(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, INTERFACE + 1)
     assert kernel.engine(KernelMode.AUTO) is None
     assert kernel.installed().version == "9.9"
-    assert kernel.installed().said.startswith(
+    assert kernel.installed().text.startswith(
         f"relay-cdc-kernel 9.9 is not used: it has interface {INTERFACE + 1}, and this relay needs {INTERFACE} ("
     )
 
@@ -93,7 +93,7 @@ def test_a_kernel_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, NAME, raising=False)
     assert kernel.engine(KernelMode.AUTO) is None
-    assert kernel.installed().said == (
+    assert kernel.installed().text == (
         "relay-cdc-kernel cannot be loaded and is not used: GLIBC_2.99 is missing"
     )
 

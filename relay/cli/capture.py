@@ -59,8 +59,8 @@ def capture(request: CaptureRequest) -> None:
             writer.flush()
             if not quiet:
                 count = writer.records
-                said = f"{ended}{count} record{'s'[: count != 1]} of {located.topic} captured"
-                say(said if output == STANDARD else f"{said} in {output}")
+                problem = f"{ended}{count} record{'s'[: count != 1]} of {located.topic} captured"
+                say(problem if output == STANDARD else f"{problem} in {output}")
     if not writer.records and not quiet:
         say(none_found(located, part))
 
@@ -120,8 +120,8 @@ async def _produce(located: Located, source: Input, *, quiet: bool, dry_run: boo
             done += len(chunk)
             progress(done, count)
     except Undelivered as error:
-        said = f"writing failed: {error}; the first {done} of {count} records were written"
-        raise DeliveryFailed(said) from error
+        problem = f"writing failed: {error}; the first {done} of {count} records were written"
+        raise DeliveryFailed(problem) from error
     finally:
         await sink.stop()
     return done
@@ -139,8 +139,8 @@ async def _create(located: Located, partitions: int) -> None:
     topic = NewTopic(located.topic, partitions, _DEFAULT_REPLICAS, KEPT_FOREVER)
     refused = await TopicAdmin(located.brokers).create([topic])
     if error := refused.get(located.topic):
-        said = f"topic {located.topic} at {located.brokers.servers} cannot be created: {error.message}"
-        raise TopicUnusable(said)
+        problem = f"topic {located.topic} at {located.brokers.servers} cannot be created: {error.message}"
+        raise TopicUnusable(problem)
 
 
 def _partitions_of(records: RecordReader) -> int:
@@ -202,15 +202,15 @@ def _check(records: RecordReader, name: str, topic: TopicInfo) -> int:
     count = wrong = 0
     for record in records:
         count += 1
-        said = ""
+        problem = ""
         if record.partition >= topic.partitions:
-            said = f"is of a partition that {name} does not have: it has {topic.partitions}"
+            problem = f"is of a partition that {name} does not have: it has {topic.partitions}"
         elif (misfit := limits.misfit([_for_topic(record, name)])) is not None:
-            said = _misfit_text(record, name, misfit)
-        if said:
+            problem = _misfit_text(record, name, misfit)
+        if problem:
             wrong += 1
             if wrong <= _NAMED:
-                problems.append(Problem(records.where(record), said))
+                problems.append(Problem(records.where(record), problem))
     if problems:
         rest = f", {wrong - _NAMED} more are not shown" if wrong > _NAMED else ""
         hint = f"add partitions, raise max.message.bytes, or choose another topic{rest}"

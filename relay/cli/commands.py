@@ -106,7 +106,7 @@ def _version(wanted: bool) -> None:  # typer calls it so
         from relay.io import kernel
 
         typer.echo(f"relay {version('relay-cdc')}")
-        typer.echo(kernel.installed().said)
+        typer.echo(kernel.installed().text)
         raise typer.Exit
 
 

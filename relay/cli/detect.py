@@ -193,7 +193,7 @@ def chosen_source(
     if not quiet:
         dialect = found.dialects[0]
         given = "".join(f" {spelling.option} {option}" for option in chosen.options)
-        say(f"{spelling.protocol} {chosen.protocol}{given}: {dialect.said}")
+        say(f"{spelling.protocol} {chosen.protocol}{given}: {dialect.text}")
     yield source, chosen
 
 
@@ -236,7 +236,7 @@ def _choose(found: Detection, options: tuple[str, ...], option: str) -> Chosen:
         first = found.dialects[0]
         why = f": {first.refusal}" if first.refusal else ", which relay does not read"
         hint = f"to read it anyway, name the protocol with {option}"
-        raise ConfigError([Problem(f"{option} auto", f"this looks like {first.said}{why}", hint)])
+        raise ConfigError([Problem(f"{option} auto", f"this looks like {first.text}{why}", hint)])
     dialect = readable[0]
     if not dialect.protocol:
         names = " or ".join(dialect.protocols)

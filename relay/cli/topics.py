@@ -190,5 +190,9 @@ def none_found(located: Located, part: Part) -> str:
         chosen = f" in its partitions {', '.join(map(str, part.partitions))}" if part.partitions else ""
         return f"topic {located.topic} has no record{chosen}"
     newest = found[0]
-    said = f"topic {located.topic} has no such record; its newest is {newest.position}"
-    return said if newest.timestamp_ms == -1 else f"{said}, of {wall_time(1_000_000 * newest.timestamp_ms)}"
+    problem = f"topic {located.topic} has no such record; its newest is {newest.position}"
+    return (
+        problem
+        if newest.timestamp_ms == -1
+        else f"{problem}, of {wall_time(1_000_000 * newest.timestamp_ms)}"
+    )

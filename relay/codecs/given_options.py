@@ -166,12 +166,12 @@ def idle_options(codec: Codec, given: Mapping[str, str], key_path: str) -> list[
     """
     options = parse_options(codec, given, key_path, "target")
     says, most, reasons = codec.encodes(options), codec.decodes, options.without_effect()
-    for name, is_said, may_be, loss in (
+    for name, is_given, may_be, loss in (
         ("ddl", says.ddl, most.ddl, Loss.DDL),
         ("watermarks", says.watermark, most.watermark, Loss.WATERMARK),
     ):
         # `strict` ignores events left out on purpose.
-        if not is_said and not (loss in options.refused_losses and given.get(name) == "drop"):
+        if not is_given and not (loss in options.refused_losses and given.get(name) == "drop"):
             reasons[name] = f"{codec.name} writes none" + (" with these options" if may_be else "")
     profile = codec.profiles.get(given.get(PROFILE, ""))
     if profile is not None and profile.keys() <= given.keys():

@@ -191,7 +191,7 @@ def with_present_names(text: str) -> str:
 
 def strict_problems(text: str) -> list[Problem]:
     """Return the problems of the text; `path` is the option's name."""
-    return [Problem("strict", *said) for said in _faults(_names(text))]
+    return [Problem("strict", *fault) for fault in _faults(_names(text))]
 
 
 def _faults(names: list[str]) -> Iterator[tuple[str, str]]:

@@ -93,7 +93,7 @@ class DetectedDialect(msgspec.Struct, frozen=True, kw_only=True):
         return {name: values[0] for name, values in self.settings.items() if len(values) == 1}
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The dialect as text."""
         titles, evidence = " or ".join(self.titles), "; ".join(self.evidence)
         return f"{titles} ({evidence})"
@@ -344,15 +344,15 @@ class FormatHints:
         if schema is not None and schema.kind != "AVRO" and PROTOCOLS[error.protocol].uses_registry:
             return error  # the error itself names it
         found = self._detector.matches(record)
-        said = _other_format(error.protocol, self._detector.best_of(found, record))
-        if not said:
+        appearance = _other_format(error.protocol, self._detector.best_of(found, record))
+        if not appearance:
             return error
         named: DecodeError
         if any(each.protocol == error.protocol for each in found):
             # A dialect of the protocol: the original reason matters, too.
-            named = type(error)(error.protocol, error.path, f"{error.reason}; {said}")
+            named = type(error)(error.protocol, error.path, f"{error.reason}; {appearance}")
         else:
-            named = UnsupportedMessage(error.protocol, error.path, said)
+            named = UnsupportedMessage(error.protocol, error.path, appearance)
         for note in getattr(error, "__notes__", ()):
             named.add_note(note)
         named.__cause__ = error.__cause__ or error
@@ -375,9 +375,9 @@ def _other_format(protocol: str, best: Sequence[FormatMatch]) -> str:
     if not best or any(each.protocol == protocol for each in best):
         return ""
     titles = " or ".join(dict.fromkeys(each.sign.title for each in best))
-    said = f"{_LOOKS_LIKE} {titles} ({best[0].sign.evidence})"
+    appearance = f"{_LOOKS_LIKE} {titles} ({best[0].sign.evidence})"
     if names := list(dict.fromkeys(each.readable for each in best if each.readable)):
-        return f"{said}: is the source protocol {' or '.join(names)}?"
+        return f"{appearance}: is the source protocol {' or '.join(names)}?"
     if names := list(dict.fromkeys(each.protocol for each in best if each.protocol)):
-        return f"{said}, and {' and '.join(names)} cannot read it either"
-    return f"{said}, which relay does not read"
+        return f"{appearance}, and {' and '.join(names)} cannot read it either"
+    return f"{appearance}, which relay does not read"

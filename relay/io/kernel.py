@@ -55,7 +55,7 @@ class Installed(NamedTuple):
     problem: str = ""
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """Return the installed kernel as text."""
         if self.problem:
             return self.problem
@@ -86,7 +86,7 @@ def engine(chosen: KernelMode) -> type[Engine] | None:
     found = installed()
     if found.engine is None and chosen.is_shadow:
         hint = f"install it (`pip install ./kernel` in relay's folder), or set {VARIABLE} to auto"
-        raise ConfigError([Problem(VARIABLE, f"shadow needs the native kernel: {found.said}", hint)])
+        raise ConfigError([Problem(VARIABLE, f"shadow needs the native kernel: {found.text}", hint)])
     return found.engine
 
 

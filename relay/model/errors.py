@@ -66,12 +66,12 @@ class Problem(NamedTuple):
     hint: str = ""
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The problem and its hint, without the path."""
         return self.message + (f" ({self.hint})" if self.hint else "")
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.said}"
+        return f"{self.path}: {self.text}"
 
 
 class ConfigError(RelayError):

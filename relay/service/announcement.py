@@ -25,4 +25,4 @@ def announce(config: Config, log: Log) -> None:
     if unusable := installed().problem:
         log.warning("kernel.unusable", message=unusable)
     for problem in config_advice(config):
-        log.warning("configuration.warning", key=problem.path, message=problem.said)
+        log.warning("configuration.warning", key=problem.path, message=problem.text)

@@ -29,7 +29,7 @@ def run(*arguments: str | Path, data: bytes = b"") -> subprocess.CompletedProces
 
 
 def test_version_and_help() -> None:
-    assert run("--version").stdout.decode() == f"relay {version('relay-cdc')}\n{kernel.installed().said}\n"
+    assert run("--version").stdout.decode() == f"relay {version('relay-cdc')}\n{kernel.installed().text}\n"
     found = run("--help").stdout.decode()
     assert all(
         name in found for name in ("translate", "inspect", "formats", "run", "check", "demo", "Exit status")

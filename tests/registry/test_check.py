@@ -45,7 +45,7 @@ def config(
 
 
 def said(given: Config) -> list[tuple[CheckState, str]]:
-    return [(each.state, each.said) for each in registry_findings(given)]
+    return [(each.state, each.text) for each in registry_findings(given)]
 
 
 def test_a_registry_in_which_schemas_may_be_registered(fake: FakeRegistry) -> None:

@@ -115,7 +115,7 @@ async def said_of_group(config: Any) -> list[str]:
     """What the check finds out about the group, with the state of each finding."""
     found = await preflight(config, clusters_of(config))
     subject = f"source group {config.source.group_id}"
-    return [f"{each.state}: {each.said}" for each in found if each.subject == subject]
+    return [f"{each.state}: {each.text}" for each in found if each.subject == subject]
 
 
 @pytest.mark.parametrize("mode", [*MODES, "progress topic"])
@@ -184,5 +184,5 @@ async def test_transactions_longer_than_brokers_allow_fail_the_check(
         config = make_config(source, target, source_bootstrap_servers=servers, **MODES["exactly-once"])
         found = await preflight(config, clusters_of(config))
     (problem,) = [each for each in found if each.state is CheckState.FAILED]
-    assert "transaction.max.timeout.ms of the brokers is 20000" in problem.said
-    assert "lower delivery_timeout_seconds in [delivery]" in problem.said
+    assert "transaction.max.timeout.ms of the brokers is 20000" in problem.text
+    assert "lower delivery_timeout_seconds in [delivery]" in problem.text

@@ -202,7 +202,7 @@ async def test_such_a_loop_is_seen_before_the_start(kafka: Any, make_config: Any
     config = make_config(topic, topic, target_bootstrap_servers=other, schema_history_topic="")
     wrong = [each for each in await preflight(config, clusters_of(config)) if each.state is CheckState.FAILED]
     assert [each.subject for each in wrong] == [f"target topic {topic}"]
-    assert "relay would read what it writes" in wrong[0].said
+    assert "relay would read what it writes" in wrong[0].text
 
 
 class Owner:

@@ -34,11 +34,11 @@ async def probed(config: Config) -> list[Finding]:
 
 
 def failed(found: Sequence[Finding]) -> list[str]:
-    return [f"{each.subject}: {each.said}" for each in found if each.state is CheckState.FAILED]
+    return [f"{each.subject}: {each.text}" for each in found if each.state is CheckState.FAILED]
 
 
 def ok(found: Sequence[Finding]) -> list[str]:
-    return [f"{each.subject}: {each.said}" for each in found if each.state is CheckState.OK]
+    return [f"{each.subject}: {each.text}" for each in found if each.state is CheckState.OK]
 
 
 async def until_probed(config: Config, good: Callable[[list[Finding]], bool]) -> list[Finding]:
@@ -167,8 +167,8 @@ async def test_a_topic_whose_settings_may_not_be_read_is_noted(secured: Secured)
     source, target = await secured.topic(), await secured.topic()
     await secured.grant(TOPIC, target, WRITE)
     config = secured.config("SASL_SSL", source, target, secured.security())
-    found = await until_probed(config, lambda found: any("DESCRIBE_CONFIGS" in each.said for each in found))
-    (note,) = [each for each in found if "DESCRIBE_CONFIGS" in each.said]
+    found = await until_probed(config, lambda found: any("DESCRIBE_CONFIGS" in each.text for each in found))
+    (note,) = [each for each in found if "DESCRIBE_CONFIGS" in each.text]
     assert note.state is CheckState.UNTESTED
 
 
@@ -177,7 +177,7 @@ async def test_oddities_of_a_topic_are_noted(secured: Secured) -> None:
     found = await probed(secured.config("PLAINTEXT", source, target, None))
     (note,) = [each for each in found if each.state is CheckState.NOTE]
     assert note.subject == f"target topic {target}"
-    assert "takes 1000 bytes, less than max_batch_bytes" in note.said
+    assert "takes 1000 bytes, less than max_batch_bytes" in note.text
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ async def test_rows_that_may_overtake_their_ddl_are_noted(
     topic, target = await secured.topic(partitions), await secured.topic(partitions)
     tables = {"route": {"from": source, "to": "ticdc-canal-json"}, "schema": schema}
     found = await probed(secured.config("PLAINTEXT", topic, target, None, **tables))
-    notes = [each.said for each in found if each.state is CheckState.NOTE and topic in each.subject]
+    notes = [each.text for each in found if each.state is CheckState.NOTE and topic in each.subject]
     assert [note.startswith("DDL is in partition 0 alone") for note in notes] == [True] * is_noted
 
 
@@ -206,9 +206,9 @@ async def test_rows_that_may_overtake_the_ddl_of_another_topic_are_noted(secured
     config = secured.config("PLAINTEXT", rows, target, None, route=route)
     topics = config.source.model_copy(update={"topics": (rows, first)})
     found = await probed(config.model_copy(update={"source": topics}))
-    (note,) = [each for each in found if each.state is CheckState.NOTE and "DDL" in each.said]
+    (note,) = [each for each in found if each.state is CheckState.NOTE and "DDL" in each.text]
     assert note.subject == f"source topic {rows}"
-    assert note.said.startswith(f"DDL is in {first}, and rows do not wait for it (wait_for_ddl = ")
+    assert note.text.startswith(f"DDL is in {first}, and rows do not wait for it (wait_for_ddl = ")
 
 
 async def test_a_transactional_id_is_tried_without_disturbing_its_owner(secured: Secured) -> None:
@@ -254,7 +254,7 @@ async def test_an_unreachable_advertised_address_is_reported_precisely(secured: 
     assert f"source topic {source}: 1 partition, READ allowed" in ok(found)
     untested = [each for each in found if each.state is CheckState.UNTESTED]
     assert [each.subject for each in untested] == [f"source group g-{source}"]
-    assert f"{lost}, cannot be reached" in untested[0].said
+    assert f"{lost}, cannot be reached" in untested[0].text
 
 
 async def test_two_clusters_are_both_tried(secured: Secured) -> None:
@@ -310,7 +310,7 @@ async def test_a_broker_older_than_the_question_leaves_permissions_untested(
     source, target = await secured.topic(), await secured.topic()
     found = await probed(secured.config("PLAINTEXT", source, target, None))
     assert failed(found) == []
-    untested = [f"{each.subject}: {each.said}" for each in found if each.state is CheckState.UNTESTED]
+    untested = [f"{each.subject}: {each.text}" for each in found if each.state is CheckState.UNTESTED]
     assert untested == [
         f"source topic {source}: 1 partition; the broker, unlike Kafka since 2.3, does not report whether READ is allowed",
         f"source group g-{source}: the broker, unlike Kafka since 2.3, does not report whether READ is allowed",

@@ -332,7 +332,7 @@ async def test_a_check_of_the_brokers_counts_partitions_and_tries_every_transact
     kafka: Any, make_config: Any
 ) -> None:
     config = make_config(await kafka.topic(1), await kafka.topic(1), delivery_processes=2)
-    notes = {each.subject: each.said for each in await preflight(config, clusters_of(config))}
+    notes = {each.subject: each.text for each in await preflight(config, clusters_of(config))}
     assert notes["processes"].startswith("1 of 2 will be idle, as the source topics have 1 partition")
     once = make_config(
         await kafka.topic(3),
@@ -342,7 +342,7 @@ async def test_a_check_of_the_brokers_counts_partitions_and_tries_every_transact
         delivery_shards=2,
         delivery_shard=1,
     )
-    notes = {each.subject: each.said for each in await preflight(once, clusters_of(once))}
+    notes = {each.subject: each.text for each in await preflight(once, clusters_of(once))}
     # Shards 1 and 3 of 4, of which the second would read partition 3.
     assert notes["processes"].startswith("1 of 2 will be idle")
     group = once.source.group_id

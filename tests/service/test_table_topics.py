@@ -241,7 +241,7 @@ async def test_check_says_what_becomes_of_them(
     found = await preflight(config, clusters)
     assert [str(each) for each in found if each.state is CheckState.FAILED] == []
     (finding,) = [each for each in found if each.subject == "target topics {topic}.{table}"]
-    assert finding.said.startswith(said)
+    assert finding.text.startswith(said)
 
 
 async def test_a_replay_makes_the_topics_that_it_needs(kafka: Any, run_relay: Any, tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ async def test_topics_that_delete_old_rows_soon_are_known_before_the_first_row(
     (warning,) = (await check_topics(config)).warnings
     assert warning.startswith(expected)
     findings = await preflight(config, Clusters.from_settings(source_cluster(config), target_cluster(config)))
-    assert [each.said for each in findings if each.subject == "target topics of tables"] == [warning]
+    assert [each.text for each in findings if each.subject == "target topics of tables"] == [warning]
     relay = run_relay(config, None)
     await kafka.until(lambda: answer(bool(relay.log.named("topics.warning"))))
     assert await relay.stop() == 0

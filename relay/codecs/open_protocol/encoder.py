@@ -123,7 +123,7 @@ class _OpenProtocolTarget(RowTarget[_OpenProtocolPlan]):
         """Return the plan with the flags of the messages, if they are Open Protocol themselves."""
         if reader.protocol != NAME or not reader.wire:
             return plan
-        said = {
+        differing = {
             name: (
                 plan.cells[name][0],
                 True if flags & HANDLE_KEY else UNSET,
@@ -132,9 +132,9 @@ class _OpenProtocolTarget(RowTarget[_OpenProtocolPlan]):
             for name, flags in reader.wire.items()
         }
         cells = {name: plan.cells[name] for name in reader.names}
-        if cells | said == cells:
+        if cells | differing == cells:
             return plan
-        return msgspec.structs.replace(plan, cells=cells | said, handle=frozenset())
+        return msgspec.structs.replace(plan, cells=cells | differing, handle=frozenset())
 
     def losses(self, plan: _OpenProtocolPlan, type_info: TypeInfo) -> tuple[Loss, ...]:
         """Return the losses of every row of a table: types without a code, and parameters."""

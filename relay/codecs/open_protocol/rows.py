@@ -418,9 +418,16 @@ class _GeneralRow:
         for name, at in indexes.items():
             code, flags, _ = declared[name]
             reads.append(read_of(schema.columns[at].type, self._zone, code, is_legacy=flags is None))
-        said = {name: one.flags for name, one in declared.items() if one.flags is not None}
+        wire_flags = {name: one.flags for name, one in declared.items() if one.flags is not None}
         reader = TypedReader(
-            NAME, schema, [*indexes.values()], reads, _PARTS, known=known, wire=said, hidden=columns.hidden
+            NAME,
+            schema,
+            [*indexes.values()],
+            reads,
+            _PARTS,
+            known=known,
+            wire=wire_flags,
+            hidden=columns.hidden,
         )
         made = _Layout(reader, declared)
         made.count_use()

@@ -247,11 +247,11 @@ class SchemaRegistry:
         except (RegistryUnavailable, SchemaMissing, SchemaRefused):
             level = None
         why = explanation(latest.text if latest else None, schema.text, level)
-        said = _said(response)
+        detail = _detail(response)
         raise SchemaRefused(
             f"{self._shown} refuses a schema in subject {quoted(subject)} that is not compatible with "
             "earlier "
-            f"versions: {why}" + (f"; the registry reports: {said}" if said else "")
+            f"versions: {why}" + (f"; the registry reports: {detail}" if detail else "")
         )
 
     def _id(self, response: Response, subject: str) -> int:
@@ -364,9 +364,9 @@ class SchemaRegistry:
 
     def _parsed(self, response: Response, kind: type[Kind], what: str) -> Kind:
         if response.status != 200:
-            said = _said(response)
+            detail = _detail(response)
             raise SchemaRefused(
-                f"{self._shown} refuses {what} (status {response.status})" + (f": {said}" if said else "")
+                f"{self._shown} refuses {what} (status {response.status})" + (f": {detail}" if detail else "")
             )
         try:
             return msgspec.json.decode(response.body, type=kind)
@@ -415,7 +415,7 @@ def _error(response: Response) -> _Said:
         return _Said()
 
 
-def _said(response: Response) -> str:
+def _detail(response: Response) -> str:
     """Return a registry's own error message, "" if it has none."""
     message = _error(response).message
     return printable(message, longest=_LONGEST_SAID) if isinstance(message, str) else ""

@@ -25,7 +25,7 @@ class Finding(NamedTuple):
 
     state: CheckState
     subject: str
-    said: str
+    text: str
 
     def __str__(self) -> str:
-        return f"{self.state:<8}  {self.subject}: {self.said}"
+        return f"{self.state:<8}  {self.subject}: {self.text}"

@@ -62,8 +62,8 @@ def _members(subject: str, group: Group) -> Iterator[Finding]:
     wanted = RoundRobinPartitionAssignor.name
     if group.kind not in {"", "consumer"} or group.assignor not in {"", wanted}:
         how = f"with the assignor {printable(group.assignor)}" if group.kind == "consumer" else group.kind
-        said = f"another application uses it, {how}: {who}; {_OWN_GROUP}"
-        yield Finding(CheckState.FAILED, subject, said)
+        text = f"another application uses it, {how}: {who}; {_OWN_GROUP}"
+        yield Finding(CheckState.FAILED, subject, text)
     else:
         yield Finding(
             CheckState.NOTE, subject, f"{who}: if they are not instances of this route, {_OWN_GROUP}"
@@ -95,14 +95,14 @@ async def _progress(
 def _judged(config: Config, subject: str, found: _Offsets) -> Finding:
     total = sum(found.end[each] - found.first[each] for each in found.end)
     if not found.committed:
-        said = f"it has committed no offset yet: reading begins at start = {config.source.start}"
-        return Finding(CheckState.OK, subject, said)
+        text = f"it has committed no offset yet: reading begins at start = {config.source.start}"
+        return Finding(CheckState.OK, subject, text)
     left = sum(found.end[each] - max(found.committed.get(each, 0), found.first[each]) for each in found.end)
-    said = f"it has committed offsets: {max(0, left)} of {total} records are left to read"
+    text = f"it has committed offsets: {max(0, left)} of {total} records are left to read"
     if left <= 0 < total:
-        said += f"; if this route has not run yet, another one uses the group: {_OWN_GROUP}"
-        return Finding(CheckState.NOTE, subject, said)
-    return Finding(CheckState.OK, subject, said)
+        text += f"; if this route has not run yet, another one uses the group: {_OWN_GROUP}"
+        return Finding(CheckState.NOTE, subject, text)
+    return Finding(CheckState.OK, subject, text)
 
 
 async def _offsets(

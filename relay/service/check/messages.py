@@ -45,15 +45,15 @@ def _findings(config: Config, subject: str, records: Sequence[ConsumerRecord]) -
         yield Finding(CheckState.UNTESTED, subject, "there is none yet, so the format is unknown")
         return
     dialects = detect(messages).dialects
-    looks = " and ".join(f"{each.said}" for each in dialects) or "no known format"
+    looks = " and ".join(f"{each.text}" for each in dialects) or "no known format"
     newest = f"the newest {len(messages)}" if len(messages) > 1 else "the newest one"
     refused = list(_refused(config, messages))
     if refused:
         state = CheckState.FAILED if len(refused) == len(messages) else CheckState.NOTE
         error, message = refused[0]
         named = FormatHints().named(error, message)
-        said = f"{len(refused)} of {newest} cannot be read as {name}: {named}"
-        yield Finding(state, subject, said)
+        text = f"{len(refused)} of {newest} cannot be read as {name}: {named}"
+        yield Finding(state, subject, text)
     elif dialects and all(name not in each.protocols for each in dialects):
         yield Finding(CheckState.NOTE, subject, f"{newest} can be read as {name}, and look like {looks}")
     else:

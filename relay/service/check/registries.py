@@ -56,11 +56,11 @@ def _target(
 ) -> Iterator[Finding]:
     """Yield findings about the route's existing subjects."""
     if not settings.register_schemas:
-        said = "register_schemas = false: each schema must be registered before its first row"
-        yield Finding(CheckState.NOTE, subject, said)
+        text = "register_schemas = false: each schema must be registered before its first row"
+        yield Finding(CheckState.NOTE, subject, text)
     elif not known:
-        said = "unknown whether schemas may be registered: no subject is known to belong to this route"
-        yield Finding(CheckState.UNTESTED, subject, said)
+        text = "unknown whether schemas may be registered: no subject is known to belong to this route"
+        yield Finding(CheckState.UNTESTED, subject, text)
     else:
         yield _may_register(registry, known[0], subject)
     levels: dict[str, list[str]] = {}
@@ -72,11 +72,11 @@ def _target(
         if level is not None and level.startswith(_STRICT):
             levels.setdefault(level, []).append(name)
     for level, names in levels.items():
-        said = (
+        text = (
             f"compatibility of {', '.join(names)} is {level}: the registry would refuse some changes of "
             "tables, and relay would stop at them; NONE accepts all of them"
         )
-        yield Finding(CheckState.NOTE, subject, said)
+        yield Finding(CheckState.NOTE, subject, text)
 
 
 def _may_register(registry: SchemaRegistry, name: str, subject: str) -> Finding:

@@ -125,14 +125,14 @@ def unstable_keys(config: Config, *, has_history: bool) -> Iterator[Finding]:
     """Note that row keys may change when their tables' DDL is learned, unless there is a schema history."""
     if has_history or not config.has_row_keys:
         return
-    said = (
+    text = (
         "a table's definition is unknown until its DDL has been read from the source: until then, keys of "
         "its rows are written with inferred types, and may change afterwards; use `relay schema-history "
         "import` for definitions that the source no longer has"
     )
     if not config.history_topic:
-        said += ", which needs history_topic in [schema]"
-    yield Finding(CheckState.NOTE, f"keys of {config.route.to}", said)
+        text += ", which needs history_topic in [schema]"
+    yield Finding(CheckState.NOTE, f"keys of {config.route.to}", text)
 
 
 def _table_topics(config: Config, target: ClusterInspection) -> Iterator[Finding]:
@@ -140,20 +140,20 @@ def _table_topics(config: Config, target: ClusterInspection) -> Iterator[Finding
     for template in dict.fromkeys(template.text for template, _ in config.templates if template.is_by_table):
         subject = f"target topics {template}"
         if not config.target.create_topics:
-            said = (
+            text = (
                 "must exist before rows of their tables arrive: if one is missing, relay stops "
                 "(create_topics = false)"
             )
-            yield Finding(CheckState.NOTE, subject, said)
+            yield Finding(CheckState.NOTE, subject, text)
             continue
         may = allows(target.operations, Operation.CREATE)
-        said = "are created when rows of their tables arrive"
+        text = "are created when rows of their tables arrive"
         if may:
-            yield Finding(CheckState.OK, subject, said)
+            yield Finding(CheckState.OK, subject, text)
         else:
             why = "the broker does not report whether it is" if may is None else "it is not"
-            said += f", if CREATE is allowed on each of them; {why} allowed cluster-wide"
-            yield Finding(CheckState.UNTESTED, subject, said)
+            text += f", if CREATE is allowed on each of them; {why} allowed cluster-wide"
+            yield Finding(CheckState.UNTESTED, subject, text)
 
 
 def _address_findings(side: str, cluster: ClusterInspection) -> Iterator[Finding]:
@@ -209,11 +209,11 @@ def _rows_that_overtake(config: Config, topics: Mapping[str, TopicInfo]) -> Iter
     for name, found in topics.items():
         subject = f"source topic {name}"
         if ddl_topics[name] != name:
-            said = f"DDL is in {ddl_topics[name]}, and {rows_do_not_wait(config, 'rows')}"
-            yield Finding(CheckState.NOTE, subject, said)
+            text = f"DDL is in {ddl_topics[name]}, and {rows_do_not_wait(config, 'rows')}"
+            yield Finding(CheckState.NOTE, subject, text)
         elif found.partitions > 1:
-            said = f"DDL is in partition 0 alone, and {rows_do_not_wait(config)}"
-            yield Finding(CheckState.NOTE, subject, said)
+            text = f"DDL is in partition 0 alone, and {rows_do_not_wait(config)}"
+            yield Finding(CheckState.NOTE, subject, text)
 
 
 def _idle_processes(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator[Finding]:
@@ -225,11 +225,11 @@ def _idle_processes(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator
         busy = sum(each.delivery.shard < max(counts, default=0) for each in processes)
     if len(processes) > 1 and topics and busy < len(processes):
         idle = len(processes) - busy
-        said = (
+        text = (
             f"{idle} of {len(processes)} will be idle, as the source topics have "
             f"{plural(sum(counts), 'partition')}: lower processes in [delivery], or add partitions"
         )
-        yield Finding(CheckState.NOTE, "processes", said)
+        yield Finding(CheckState.NOTE, "processes", text)
 
 
 def _target_topic(

@@ -220,9 +220,9 @@ _ONE: Final = re.compile(r'"((?:[^"]|"")*)"\."((?:[^"]|"")+)"').fullmatch
 def _type(column: ListedColumn) -> ColumnType:
     """Return the column's type with all its parameters. Raises ValueError."""
     word = parse_type(column.typeName)
-    said = _expression(column, word)
-    base, members = word.base, said.members
-    length, scale = _parameters(column, said, base)
+    parsed = _expression(column, word)
+    base, members = word.base, parsed.members
+    length, scale = _parameters(column, parsed, base)
     charset = None
     if base in CHARS or base in {"enum", "set"}:
         charset = column.charsetName or None
@@ -240,7 +240,7 @@ def _type(column: ListedColumn) -> ColumnType:
     return with_implied_parameters(checked_type(found))
 
 
-def _parameters(column: ListedColumn, said: ColumnType, base: str) -> tuple[int | None, int | None]:
+def _parameters(column: ListedColumn, parsed: ColumnType, base: str) -> tuple[int | None, int | None]:
     """Return the length and the scale; those of `typeExpression` replace missing members of the column."""
     if base in {"enum", "set"}:
         return None, None
@@ -248,8 +248,8 @@ def _parameters(column: ListedColumn, said: ColumnType, base: str) -> tuple[int 
     if length == 0 and base not in CHARS and base not in BINARIES:
         length = None
     if length is None:
-        length = said.length
-    scale = said.scale if column.scale is None else int(column.scale)
+        length = parsed.length
+    scale = parsed.scale if column.scale is None else int(column.scale)
     if base in FLOATS:
         # TiCDC leaves out the usual widths; FLOAT(p) is not kept.
         length = None if scale is None else length or _FLOAT_WIDTHS[base]
@@ -264,8 +264,8 @@ def _expression(column: ListedColumn, word: ColumnType) -> ColumnType:
     """Return the type of `typeExpression`, whose parameters replace missing members; else of the name."""
     if not column.typeExpression:
         return word
-    said = parse_type(column.typeExpression)
-    return said if said.base == word.base else word
+    parsed = parse_type(column.typeExpression)
+    return parsed if parsed.base == word.base else word
 
 
 _FLOAT_WIDTHS: Final = {"float": 12, "double": 22}
