@@ -177,7 +177,7 @@ def test_output_that_cannot_be_read_is_found(monkeypatch: pytest.MonkeyPatch) ->
         return [msgspec.structs.replace(out, value=b"{") for out in TRANSLATE(translator, record)]
 
     plant(monkeypatch, fault)
-    assert broken(made) == ("read back", "refused: … bytes where a length of … bytes should stand")
+    assert broken(made) == ("read back", "refused: … bytes where a length of … bytes is expected")
 
 
 @pytest.mark.parametrize(("ddl", "is_found"), [("keep", True), ("drop", False)])

@@ -281,7 +281,7 @@ def _at(event: Event) -> _At:
         return msgspec.convert(msgspec.to_builtins(at), _At)
     except msgspec.ValidationError as error:
         raise NotRepresentable(
-            NAME, "at", "a time or a commit ts that this protocol has no room for"
+            NAME, "at", "a time or a commit ts outside the range of this protocol"
         ) from error
 
 
