@@ -442,5 +442,5 @@ def test_a_pattern_passes_over_hidden_files_and_names_no_place_to_write(spark: A
     for name in ("_SUCCESS", "a.jsonl"):
         (tmp_path / "export" / name).write_bytes(b"")
     assert read_files(spark, f"{tmp_path}/export/*", InputFormat.JSON_LINES).frame.count() == 0
-    with pytest.raises(ConfigError, match=r"backfill.output: holds \\*"):
+    with pytest.raises(ConfigError, match=r"backfill.output: contains \\*"):
         check_places(spark, config_for(str(tmp_path), f"{tmp_path}/o*").backfill)
