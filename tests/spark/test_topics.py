@@ -243,7 +243,7 @@ async def test_steps_write_files_as_one_run_would(spark: Any, kafka: Any, tmp_pa
     assert lines_in(tmp_path / "out") == {f"{source}/0": expected}
     # A run from the beginning would write beside them.
     again = {"output": str(tmp_path / "out"), "checkpoint": str(tmp_path / "new")}
-    with pytest.raises(ConfigError, match=f"holds topic={source} already, and the checkpoint is a new one"):
+    with pytest.raises(ConfigError, match=f"already contains topic={source}, and the checkpoint is new"):
         TopicsRun(spark, topics_config(kafka, source, "{topic}", tmp_path, backfill=again))
     assert not (tmp_path / "new").exists()
 
