@@ -57,7 +57,7 @@ def test_a_topic_that_was_created_again_is_refused(spark: Any, tmp_path: Path) -
     kept(spark, tmp_path, now)
     again = IDS | {"b": "AAAAAAAAAAAAAAAAAAAAAA"}
     with pytest.raises(
-        ConfigError, match=r"^source.topics: b: created again since the last run, with offsets"
+        ConfigError, match=r"^source.topics: b: recreated since the last run, with offsets"
     ):
         Checkpoint(spark, str(tmp_path)).check(now, again)
 
