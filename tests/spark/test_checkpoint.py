@@ -56,9 +56,7 @@ def test_a_topic_that_was_created_again_is_refused(spark: Any, tmp_path: Path) -
     now = described(config(), "cluster-1", "cluster-2")
     kept(spark, tmp_path, now)
     again = IDS | {"b": "AAAAAAAAAAAAAAAAAAAAAA"}
-    with pytest.raises(
-        ConfigError, match=r"^source.topics: b: recreated since the last run, with offsets"
-    ):
+    with pytest.raises(ConfigError, match=r"^source.topics: b: recreated since the last run, with offsets"):
         Checkpoint(spark, str(tmp_path)).check(now, again)
 
 
