@@ -43,7 +43,7 @@ def kernel_name(*conversion: str | int | bytes | tuple[str, ...] | None) -> Call
     """Return a decorator that marks a function with the name and parameters of its conversion."""
 
     def mark(function: F) -> F:
-        function.native = conversion  # type: ignore[attr-defined]  # functions have attributes
+        function.kernel_name = conversion  # type: ignore[attr-defined]  # functions have attributes
         return function
 
     return mark

@@ -66,9 +66,9 @@ UNNAMED: Final = {
     "_iso_text": "the same, with a `T`",
     "_read_iso": "the same, read",
     "_dated_text": "the same, where dates that are not in the calendar are NULL",
-    "ValueWriter._iso_timestamp": "the same in flat JSON",
-    "ValueWriter._local_timestamp": "the same in flat JSON",
-    "ValueWriter._dated.<locals>.written": "the same in flat JSON",
+    "FlatValueWriter._iso_timestamp": "the same in flat JSON",
+    "FlatValueWriter._local_timestamp": "the same in flat JSON",
+    "FlatValueWriter._dated.<locals>.written": "the same in flat JSON",
     "_read_timestamp": "the same in CKafka",
     "_write_timestamp": "the same in Simple",
     "read_text": "text of Simple, which is no object",
@@ -88,7 +88,7 @@ UNNAMED: Final = {
     "_geometry": "the same, written",
     "_point": "the same",
     "_vector": "an array, written",
-    "ValueWriter._geometry": "a type that TiDB does not have: every value is counted",
+    "DebeziumValueWriter._geometry": "a type that TiDB does not have: every value is counted",
     "float": "text that stands for no number",
     "_read_float32_or_text": "text that stands for no number",
     "_read_enum": "Maxwell's labels with quotes or backslashes, which have several spellings",
@@ -97,8 +97,8 @@ UNNAMED: Final = {
     "_read_document": "any JSON, which no slot holds",
     "read_geometry": "the text of a geometry",
     "geometry_text": "the same, written",
-    "ValueWriter._enum": "Maxwell's labels with quotes or backslashes",
-    "ValueWriter._set": "the same, or labels of a SET whose members are unknown",
+    "MaxwellValueWriter._enum": "Maxwell's labels with quotes or backslashes",
+    "MaxwellValueWriter._set": "the same, or labels of a SET whose members are unknown",
 }
 
 
