@@ -168,6 +168,7 @@ NO_OPS = (
     "ALTER TABLE t CHECK PARTITION p0, p1 FOR UPGRADE",
     "ALTER TABLE t SECONDARY_LOAD PARTITION (p0, p1)",
     "ALTER TABLE t SECONDARY_LOAD VALIDATE ALL ROWS ONLY GUIDED ON",
+    "ALTER TABLE t FILES (URI 'x') FILE_FORMAT (FORMAT CSV) STRICT_LOAD DEFAULT AUTO_REFRESH_SOURCE NONE",
     "ALTER TABLE t SPLIT PRIMARY KEY BETWEEN (0) AND (9) REGIONS 2",
     "ALTER TABLE t ENABLE MASKING POLICY p",
     "ALTER TABLE t ALTER a SET MASKING POLICY p",
@@ -391,6 +392,7 @@ def test_a_query_in_parentheses_adds_columns(query: str) -> None:
         "STORAGE ENGINE = DEFAULT COMMENT='c'",
         "some_option=DEFAULT other_option=table COMMENT='c' `more`=select",
         "UNION=((SELECT)) CHARSET=latin1",
+        "ALLOW_MISSING_FILES DEFAULT AUTO_REFRESH DEFAULT CHARSET latin1",
     ],
 )
 def test_a_value_of_an_option_is_neither_an_option_nor_a_query(options: str) -> None:
