@@ -110,7 +110,7 @@ def test_everything_reaches_the_client(tmp_path: Path) -> None:
         "certificate_file": "c",
         "key_file": "k",
         "timeout_seconds": 3,
-        "cache": str(tmp_path),
+        "cache_dir": str(tmp_path),
         "register_schemas": False,
     }
     settings = registry_settings(config(URLS, given).target.schema_registry, "target")

@@ -144,7 +144,7 @@ def test_start_ts() -> None:
 def test_what_source_has_no_member_for_is_counted() -> None:
     more: dict[str, Any] = {
         "gtid": "g:1",
-        "unknown-fields": {"a": 1},
+        "unknown_fields": {"a": 1},
         "row_key": b"k",
         "binlog_position": 4,
         "snapshot": True,
