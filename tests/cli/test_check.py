@@ -254,5 +254,5 @@ def test_a_wrong_password_is_said_and_not_shown(secured: Secured, tmp_path: Path
         variables = {"RELAY_SOURCE__SECURITY__PASSWORD": "wrong-battery", "RELAY_TRACEBACK": "1"}
     status, out, errors = check(tmp_path, text, "--connect", **variables)
     assert (status, errors) == (3, "")
-    assert f"it refuses user {USER} with SCRAM-SHA-512" in out
+    assert f"the broker refuses user {USER} with SCRAM-SHA-512" in out
     assert "check username and password in [source.security]" in out

@@ -150,7 +150,7 @@ def test_ddl_without_its_copy_in_partition_0_is_warned_of(
     route = ("translate", "--from", "ticdc-open-protocol", "--to", "canal-json")
     summary = relay(*route, input=copies(*places)).stderr
     assert ("Warning: DDL was left out" in summary) is bool(topics)
-    warned = summary.partition("of partition 0 of:\n")[2].splitlines()
+    warned = summary.partition("of partition 0 was read from:\n")[2].splitlines()
     assert [line.strip() for line in warned[: len(topics)]] == topics
 
 

@@ -338,7 +338,7 @@ async def test_a_dead_letter_that_became_too_large_fails_alone(
     result = await route.run("dead-letters", "replay")
     assert result.exit_code == 2
     assert "service.record-too-large" in result.stdout
-    assert f"topic {route.target} takes {limit}" in result.stdout
+    assert f"topic {route.target} accepts {limit}" in result.stdout
     found = [each.value for each in await kafka.read(route.target)]
     assert set(found) >= set(small)
     assert not set(found) & set(large)

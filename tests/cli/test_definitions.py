@@ -63,7 +63,7 @@ def test_a_bootstrap_holds_from_its_moment_on(relay: Callable[..., Result]) -> N
     [
         (("--schema-dump", "gone.sql"), "--schema-dump: cannot read gone.sql: No such file or directory"),
         (("--dump-database", "x"), "--schema-dump: is missing"),
-        (("--schema-dump", str(DUMP), "--dump-as-of", "17"), "--dump-as-of: is no commit ts"),
+        (("--schema-dump", str(DUMP), "--dump-as-of", "17"), "--dump-as-of: is not a commit ts"),
     ],
 )
 def test_a_bootstrap_that_is_none_is_refused(
@@ -179,7 +179,7 @@ async def test_a_dump_in_the_history_is_known_to_a_relay(
     added = ROW | {"isDdl": True, "type": "ALTER", "sql": "ALTER TABLE orders ADD COLUMN id bigint", "es": 9}
     await other.remember([ConsumerRecord(other.source, 0, 1, 9, None, json.dumps(added).encode())])
     result = await history(other, "import", "--sql", changed)
-    assert "shop.orders: a statement of the stream does not fit this definition" in result.stderr
+    assert "shop.orders: a statement in the stream does not fit this definition" in result.stderr
     assert f"({other.source}/0/1)" in result.stderr
 
 

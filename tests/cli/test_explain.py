@@ -126,7 +126,7 @@ async def test_a_watermark_waits_for_partitions_that_were_not_read(
     [
         ("stop", 'decode = "stop" in [errors]: relay stops before this record'),
         ("skip", 'decode = "skip" in [errors]: relay skips this record'),
-        ("dead-letter", 'decode = "dead-letter" in [errors]: relay writes this record to DEAD and goes on'),
+        ("dead-letter", 'decode = "dead-letter" in [errors]: relay writes this record to DEAD and continues'),
     ],
 )
 async def test_garbage_is_explained_with_its_policy(route: Route, policy: str, words: str) -> None:

@@ -130,6 +130,6 @@ def test_rows_above_the_limit_follow_the_error_policy(relay: Run) -> None:
 def test_an_invalid_uri_is_reported_before_anything_is_read(relay: Run, command: tuple[str, ...]) -> None:
     result = relay(*command, "--from-option", STORAGE + "nosuch://secret", INPUT)
     assert result.exit_code == 2
-    assert "--from-option claim-check-storage-uri: is no storage that can be opened" in result.stderr
+    assert "--from-option claim-check-storage-uri: cannot be opened as storage" in result.stderr
     assert "secret" not in result.stderr
     assert result.stdout == ""

@@ -199,7 +199,7 @@ def test_a_registry_says_when_to_come_back(fake: FakeRegistry) -> None:
 
 def test_it_gives_up_at_last(fake: FakeRegistry) -> None:
     fake.faults = [(503, "")] * 9
-    with pytest.raises(RegistryUnavailable, match=r"cannot be asked: status 503"):
+    with pytest.raises(RegistryUnavailable, match=r"cannot be reached: status 503"):
         client(fake.url, retries=2).id_of(SUBJECT, record("id"))
     assert len(fake.asked) == 3
 

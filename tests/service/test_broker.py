@@ -139,7 +139,7 @@ async def test_an_oversize_record_stops_the_relay(
             "service.record-too-large",
         )
         assert f"{source}/0 offset 3" in refused["message"]
-        assert "takes 2000" in refused["message"]
+        assert "accepts 2000" in refused["message"]
         assert await kafka.committed(config.source.group_id) == {(source, 0): 3}
     assert [r.value for r in await kafka.read(target)] == [b"v0", b"v1", b"v2"]
 

@@ -119,7 +119,7 @@ async def test_a_wrong_password(secured: Secured, mechanism: str) -> None:
         given = secured.security(mechanism=mechanism, **changed)
         problem = await unreachable(secured.address("SASL_SSL"), given)
         assert problem.what.startswith(
-            f"it refuses user {given.username} with {mechanism}: Authentication failed"
+            f"the broker refuses user {given.username} with {mechanism}: Authentication failed"
         )
         assert problem.hint.startswith("check username and password in [source.security]")
 
@@ -151,7 +151,7 @@ async def test_a_token_that_is_refused_or_missing(secured: Secured, tmp_path: An
     path.write_text(token(seconds=-60))
     given = secured.security(mechanism="OAUTHBEARER", username=None, password=None, token_file=str(path))
     problem = await unreachable(secured.address("SASL_SSL"), given)
-    assert problem.what == "it refuses the token: the broker refuses the token: invalid_token"
+    assert problem.what == "the broker refuses the token: invalid_token"
     brokers = brokers_of(given)
     path.unlink()
     address = parse_server(secured.address("SASL_SSL"))

@@ -119,7 +119,7 @@ async def test_the_progress_topic_is_for_exactly_once_between_two_clusters(
 @pytest.mark.parametrize(
     ("topic", "text"),
     [
-        ((1, "delete"), "has cleanup.policy=delete, which deletes what relay must find again"),
+        ((1, "delete"), "has cleanup.policy=delete, which deletes records that relay"),
         ((1, "compact,delete"), "has cleanup.policy=compact,delete"),
         ((2, "compact"), "has 2 partitions, but must have 1"),
     ],

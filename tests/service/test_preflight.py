@@ -124,11 +124,11 @@ async def test_topics_that_relay_creates(secured: Secured) -> None:
     tables = {"target": {"create_topics": True}, "schema": {"history_topic": f"history-{other}"}}
     found = await probed(secured.config("PLAINTEXT", source, other, None, **tables))
     assert failed(found) == []
-    assert f"target topic {other}: does not exist; relay creates it with 2 partitions at its start" in ok(
+    assert f"target topic {other}: does not exist; relay creates it with 2 partitions at startup" in ok(
         found
     )
     assert (
-        f"schema history history-{other}: does not exist; relay creates it with 1 partition at its start"
+        f"schema history history-{other}: does not exist; relay creates it with 1 partition at startup"
         in ok(found)
     )
 
@@ -277,7 +277,7 @@ async def test_two_clusters_are_both_tried(secured: Secured) -> None:
     assert said[0].startswith(f"source 127.0.0.1:{port}: nothing listens there")
     assert said[1].startswith("source nonsense.invalid:1: cannot resolve the host nonsense.invalid")
     assert said[2].startswith(
-        f"target {secured.address('SASL_SSL')}: it refuses user {USER} with SCRAM-SHA-512"
+        f"target {secured.address('SASL_SSL')}: the broker refuses user {USER} with SCRAM-SHA-512"
     )
     assert said[2].endswith(
         "check username and password in [target.security] (the broker stores users separately for each mechanism)"

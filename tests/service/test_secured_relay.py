@@ -152,7 +152,7 @@ async def test_a_wrong_password_is_reported_as_such(
     (failed,) = relay.log.named("relay.failed")
     assert failed["code"] == "service.broker-unavailable"
     mechanism = {"source": "SCRAM-SHA-512", "target": "PLAIN"}[side]
-    assert f"it refuses user relay with {mechanism}: Authentication failed" in failed["message"]
+    assert f"the broker refuses user relay with {mechanism}: Authentication failed" in failed["message"]
     assert f"check username and password in [{side}.security]" in failed["message"]
     assert not any(secret in str(relay.log.events) for secret in SECRETS)
 

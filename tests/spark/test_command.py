@@ -187,7 +187,7 @@ def test_what_the_policy_lets_pass_is_counted(run: Any, tmp_path: Path, capsys: 
             ("target.partitions=3", "route.to=ticdc-open-protocol"),
             "target.watermarks: the job does not yet write watermarks",
         ),
-        (("backfill.input=/nowhere",), "error: backfill.input: there is no file to read"),
+        (("backfill.input=/nowhere",), "error: backfill.input: no file to read"),
         (
             ("backfill.input=s3a://a/b",),
             "backfill.input: s3a://a/b cannot be reached: Class org.apache.hadoop.fs.s3a",
@@ -236,8 +236,8 @@ def test_what_the_policy_lets_pass_is_counted(run: Any, tmp_path: Path, capsys: 
             ),
             'backfill.end_offsets."orders/0": ends before 9',
         ),
-        (("backfill.schema_input=/nowhere",), "error: backfill.schema_input: there is no file to read"),
-        (("backfill.checkpoint=/kept",), "backfill.checkpoint: files are read in one go"),
+        (("backfill.schema_input=/nowhere",), "error: backfill.schema_input: no file to read"),
+        (("backfill.checkpoint=/kept",), "backfill.checkpoint: files are read in one run"),
         (("backfill.nothing=1",), "backfill.nothing: unknown key"),
     ],
 )
@@ -386,7 +386,7 @@ def test_jdk4pys_java_is_refused_with_what_to_do(spark_settings: dict[str, str],
             {"JAVA_HOME": "/nope"},
             "Java did not start Spark, see its log: Spark needs Java 17 or 21, with all its modules",
         ),
-        ({"SPARK_HOME": "/nope"}, "there is no Spark in /nope, which SPARK_HOME names: unset it"),
+        ({"SPARK_HOME": "/nope"}, "SPARK_HOME is /nope, which does not contain Spark: unset it"),
     ],
 )
 def test_a_spark_that_does_not_start_is_the_environment(

@@ -270,8 +270,9 @@ async def _authenticate(connection: Any, brokers: Brokers) -> None:
         await _log_in(connection, _authenticator(connection, mechanism))
     except SaslAuthenticationFailed as error:
         who = "the token" if mechanism == "OAUTHBEARER" else f"user {security.username} with {mechanism}"
-        reason = _without_secrets(str(error.args[0]) if error.args else "", brokers)
-        raise Unreachable(f"the broker refuses {who}: {reason}", _login_hint(brokers)) from error
+        text = f"the broker refuses {who}: "
+        reason = _without_secrets(str(error.args[0]) if error.args else "", brokers).removeprefix(text)
+        raise Unreachable(f"{text}{reason}", _login_hint(brokers)) from error
     except NoToken as error:
         raise Unreachable(f"no token to log in with: {error}", f"check [{brokers.security.table}]") from error
     except ValueError as error:  # raised by aiokafka if the broker's proof is wrong
