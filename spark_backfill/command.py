@@ -202,7 +202,7 @@ def _tell_definitions(config: Config) -> None:
     found = load_schema_dumps(config, Catalog())
     if not found.files:
         return
-    _say("schema_dumps: files read: {found.files}, tables defined: {found.tables}")
+    _say(f"schema_dumps: files read: {found.files}, tables defined: {found.tables}")
     for problem in found.problems[:MOST_NAMES]:
         _say(f"warning: schema_dumps: {problem}")
     if unknown := undefined(found.catalog, chosen_tables(config.route.include_tables, ())):

@@ -66,7 +66,7 @@ def some_objects(tmp_path: Path) -> Path:
 def test_a_missing_object_stops_with_its_own_status(relay: Run, some_objects: Path, tmp_path: Path) -> None:
     result = relay(*ROUTE, "--from-option", f"{STORAGE}{some_objects}", INPUT, "--output", tmp_path / "out")
     assert result.exit_code == 3
-    assert "there is no object file://" in result.stderr.splitlines()[-1]
+    assert "no object file://" in result.stderr.splitlines()[-1]
     assert "04_strings_binary/0/17" in result.stderr.splitlines()[-1]
     assert len(lines_of((tmp_path / "out").read_text())) == 17
 

@@ -509,7 +509,7 @@ async def test_a_record_that_the_topic_does_not_take(route: Route, tmp_path: Pat
     route.configure()
     result = await history(route, "import", file_of(tmp_path, route.records()))
     assert result.exit_code == 3
-    assert f"topic {route.history} takes 500: raise its max.message.bytes" in result.stderr
+    assert f"topic {route.history} accepts 500: raise its max.message.bytes" in result.stderr
     assert await held(route) == []
 
 

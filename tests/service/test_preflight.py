@@ -110,7 +110,7 @@ async def test_missing_topics_and_too_few_partitions(secured: Secured) -> None:
     found = await probed(secured.config("PLAINTEXT", source, target, None))
     (problem,) = failed(found)
     assert problem.startswith(
-        f"target topic {target}: topic {target} has 1 partition, and {source} has 4: add partitions"
+        f"target topic {target}: topic {target} has 1 partition, but {source} has 4: add partitions"
     )
     found = await probed(secured.config("PLAINTEXT", "no-source", "no-target", None))
     assert failed(found) == [
@@ -124,9 +124,7 @@ async def test_topics_that_relay_creates(secured: Secured) -> None:
     tables = {"target": {"create_topics": True}, "schema": {"history_topic": f"history-{other}"}}
     found = await probed(secured.config("PLAINTEXT", source, other, None, **tables))
     assert failed(found) == []
-    assert f"target topic {other}: does not exist; relay creates it with 2 partitions at startup" in ok(
-        found
-    )
+    assert f"target topic {other}: does not exist; relay creates it with 2 partitions at startup" in ok(found)
     assert (
         f"schema history history-{other}: does not exist; relay creates it with 1 partition at startup"
         in ok(found)
@@ -177,7 +175,7 @@ async def test_oddities_of_a_topic_are_noted(secured: Secured) -> None:
     found = await probed(secured.config("PLAINTEXT", source, target, None))
     (note,) = [each for each in found if each.state is CheckState.NOTE]
     assert note.subject == f"target topic {target}"
-    assert "takes 1000 bytes, less than max_batch_bytes" in note.text
+    assert "accepts 1000 bytes, less than max_batch_bytes" in note.text
 
 
 @pytest.mark.parametrize(

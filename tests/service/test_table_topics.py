@@ -222,7 +222,7 @@ async def test_a_topic_that_has_too_few_partitions_is_refused_when_it_is_needed(
     relay = run_relay(make_config(source, "{topic}.{table}", target_create_topics=True), None)
     assert await relay.ended() == 3
     (refused,) = relay.log.named("record.refused")
-    assert f"topic {source}.t has 1 partition, and {source} has 3" in refused["message"]
+    assert f"topic {source}.t has 1 partition, but {source} has 3" in refused["message"]
 
 
 @pytest.mark.parametrize(

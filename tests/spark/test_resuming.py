@@ -157,7 +157,7 @@ async def test_rows_that_wait_know_the_ddl_that_no_step_has_come_to(
     records = [ConsumerRecord(source, at // 2, at % 2, 1000, None, value) for at, value in enumerate(values)]
     await kafka.produce(source, records)
     backfill = {"batch_records": 2}
-    config = topics_config(kafka, source, target, tmp_path, schema={"wait": True}, backfill=backfill)
+    config = topics_config(kafka, source, target, tmp_path, schema={"wait_for_ddl": True}, backfill=backfill)
     steps: list[int] = []
     TopicsRun(spark, config, lambda step, _: steps.append(step)).run()
     assert len(steps) == 2

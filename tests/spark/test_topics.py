@@ -153,7 +153,7 @@ async def test_the_target_topic_is_the_relays(
     records = of_topic(source, file)
     await kafka.produce(source, records)
     # Canal-JSON has DDL in partition 0: rows of the others wait for it.
-    config = topics_config(kafka, source, target, tmp_path, route={"to": to}, schema={"wait": True})
+    config = topics_config(kafka, source, target, tmp_path, route={"to": to}, schema={"wait_for_ddl": True})
     counts = TopicsRun(spark, config).run()
     expected = expected_of(config, records)
     assert counts.read == len(records)
@@ -166,7 +166,9 @@ async def test_the_target_topic_is_the_relays(
     # A second run adds nothing; one after new records goes on where the first ended.
     assert TopicsRun(spark, config).run().read == 0
     # With another configuration it would go on in the wrong place.
-    other = topics_config(kafka, source, target, tmp_path, route={"to": "ckafka-json"}, schema={"wait": True})
+    other = topics_config(
+        kafka, source, target, tmp_path, route={"to": "ckafka-json"}, schema={"wait_for_ddl": True}
+    )
     with pytest.raises(
         ConfigError, match=r"route\.to: differs from the value that the checkpoint was created with"
     ):
@@ -448,7 +450,7 @@ async def test_topics_that_cannot_hold_the_route_are_refused_before_anything_is_
     compacted = await kafka.topic(3, cleanup_policy="compact")
     for target, why in {
         f"{source}.absent": "does not exist at .*: create it, or set create_topics = true",
-        small: "has 1 partition, and .* has 3",
+        small: "has 1 partition, but .* has 3",
         compacted: "is compacted, and canal-json has no keys",
     }.items():
         with pytest.raises(TopicUnusable, match=why):
