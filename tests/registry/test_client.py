@@ -459,7 +459,7 @@ def test_an_answer_that_is_none_is_refused(fake: FakeRegistry, answer: Any) -> N
 def test_what_was_answered_once_is_there_while_the_registry_is_away(
     fake: FakeRegistry, tmp_path: Path
 ) -> None:
-    kept: dict[str, Any] = {"cache": str(tmp_path), "retries": 0}
+    kept: dict[str, Any] = {"cache_dir": str(tmp_path), "retries": 0}
     registry = client(fake.url, **kept)
     id = registry.id_of(SUBJECT, record("id"))
     assert registry.schema(id) == record("id")
@@ -480,7 +480,7 @@ def test_what_was_answered_once_is_there_while_the_registry_is_away(
 def test_what_is_no_answer_of_a_registry_is_no_reason_to_forget(
     fake: FakeRegistry, tmp_path: Path, fault: Any
 ) -> None:
-    kept: dict[str, Any] = {"cache": str(tmp_path), "retries": 0}
+    kept: dict[str, Any] = {"cache_dir": str(tmp_path), "retries": 0}
     id = client(fake.url, **kept).id_of(SUBJECT, record("id"))
     assert client(fake.url, **kept).schema(id) == record("id")
     again = client(fake.url, **kept)
