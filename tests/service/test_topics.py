@@ -229,12 +229,16 @@ async def test_a_compacted_target_is_not_even_created(kafka: Any, make_config: A
 Case = tuple[dict[str, str], dict[str, Any], list[str]]
 WARNED: dict[str, Case] = {
     "nothing": ({}, {}, []),
-    "batches": ({"max_message_bytes": "5000"}, {}, ["takes 5000 bytes, less than max_batch_bytes (900000)"]),
+    "batches": (
+        {"max_message_bytes": "5000"},
+        {},
+        ["accepts 5000 bytes, less than max_batch_bytes (900000)"],
+    ),
     "max-message-bytes by default": ({}, {"route_to": "ticdc-open-protocol"}, []),
     "max-message-bytes": (
         {},
         {"route_to": "ticdc-open-protocol", "route_to_options": {"max-message-bytes": 1_048_589}},
-        ["takes 1048588 bytes, less than max-message-bytes (1048589)"],
+        ["accepts 1048588 bytes, less than max-message-bytes (1048589)"],
     ),
     "max-message-bytes that fits": (
         {},

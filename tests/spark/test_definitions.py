@@ -53,8 +53,8 @@ def test_definitions_are_reported_before_spark_starts(
     _tell_definitions(config_for("x", "y", route=route, schema={"schema_dumps": [DUMP, str(broken)]}))
     printed = capsys.readouterr().err
     assert "schema_dumps: files read: 2, tables defined: 2" in printed
-    assert f"warning: bootstrap: {broken} line 1: not understood" in printed
-    assert "warning: bootstrap defines no table of include_tables crm.*" in printed
+    assert f"warning: schema_dumps: {broken} line 1: not understood" in printed
+    assert "warning: schema_dumps defines no table of include_tables crm.*" in printed
 
 
 def test_a_checkpoint_knows_its_dumps() -> None:

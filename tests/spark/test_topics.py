@@ -451,7 +451,7 @@ async def test_topics_that_cannot_hold_the_route_are_refused_before_anything_is_
     for target, why in {
         f"{source}.absent": "does not exist at .*: create it, or set create_topics = true",
         small: "has 1 partition, but .* has 3",
-        compacted: "is compacted, and canal-json has no keys",
+        compacted: "is compacted, but canal-json has no keys",
     }.items():
         with pytest.raises(TopicUnusable, match=why):
             TopicsRun(spark, topics_config(kafka, source, target, tmp_path))
@@ -511,7 +511,7 @@ async def test_a_record_that_the_topic_does_not_take_has_its_policy(
         assert str(error).startswith(
             f"{source}/0/{large}: service.record-too-large: the record at {source}/0 offset {large} becomes"
         )
-        assert f"topic {target} takes 3000" in str(error)
+        assert f"topic {target} accepts 3000" in str(error)
         assert await kafka.length(target) == 0
         return
     counts = run.run()
