@@ -144,7 +144,7 @@ def test_a_threshold_is_a_whole_number_of_the_expression(rule: dict[str, Any]) -
 
 
 def test_an_alert_that_is_not_there_is_refused() -> None:
-    with pytest.raises(helm.HelmRenderError, match="there is no alert RelayLate"):
+    with pytest.raises(helm.HelmRenderError, match="unknown alert RelayLate"):
         alerts_of({"RelayLate": {"enabled": False}})
     with pytest.raises(
         helm.HelmRenderError, match=r"alerts\.RelayDown\.labels: the chart itself sets severity"
