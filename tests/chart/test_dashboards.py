@@ -33,7 +33,7 @@ _NAME = re.compile(r"\b(?:relay|process)_[a-z_]+")
 _LABELS = re.compile(r"by \(([^)]*)\)|\{\{(\w+)\}\}")
 _OWN = {"job", "instance", "le"}
 #: What a relay with dead letters does not count beside them: asked without the comparison that hides zeros.
-_ZERO = {"Skipped by code", "Losses by word"}
+_ZERO = {"Skipped by code", "Losses by kind"}
 
 
 def models() -> dict[str, Any]:
