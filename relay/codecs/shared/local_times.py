@@ -12,12 +12,13 @@ from typing import Any, Final
 
 from relay.codecs.losses import Loss
 from relay.model.events import Column
-from relay.model.records import ConsumerRecord
+from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.mysql.temporal import is_calm, moments
 
 #: Number of days with a cached result of whether a check is needed: most values are of a few days.
 _MOST_DAYS: Final = 1_000
 _DAY: Final = 10
+_TIME_END_NS: Final = TIME_END_MS * 1_000_000
 
 
 class LocalTimes:
@@ -54,11 +55,12 @@ def event_time_ns(
     """Return the time of a change, in nanoseconds since 1970: its own time or, counted as `event-time`, that
     of the message around it, or else the Kafka timestamp of its record.
 
-    Binlogs and TSOs count from 1970 without a sign, so a negative time (`-1`) means none.
+    Binlogs and TSOs count from 1970 without a sign, so a negative time (`-1`) means none. Nor is a time of a
+    message real from `TIME_END_MS` on, which no other codec would read.
     """
     if own_ns is not None and own_ns > 0:
         return own_ns
     losses.append(Loss.EVENT_TIME)
-    if envelope_ns is not None and envelope_ns > 0:
+    if envelope_ns is not None and 0 < envelope_ns < _TIME_END_NS:
         return envelope_ns
     return record.time_ms(0) * 1_000_000
