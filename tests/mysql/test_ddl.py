@@ -561,7 +561,8 @@ def test_column_order(sql: str, expected: str) -> None:
 @pytest.mark.parametrize(
     "sql",
     ["DROP COLUMN x", "ADD COLUMN a INT", "ADD COLUMN x INT AFTER y", "MODIFY x INT", "RENAME COLUMN a TO b", "ADD UNIQUE (x)",
-     "ADD PRIMARY KEY (x)", "ALTER x DROP DEFAULT"],
+     "ADD PRIMARY KEY (x)", "ALTER x DROP DEFAULT", "MODIFY a BIGINT, DROP a", "CHANGE a x INT AFTER c, DROP a",
+     "CHANGE a x INT UNIQUE, DROP COLUMN a"],
 )  # fmt: skip
 def test_what_does_not_fit_gives_no_definition(sql: str) -> None:
     assert altered(BASE, f"ALTER TABLE t {sql}") is None

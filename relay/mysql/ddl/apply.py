@@ -290,6 +290,8 @@ class _Alteration:
         if tolerant and not self._has(name):
             return
         slot = self._before(name)
+        if slot in self.of_change.values():  # no server drops a column that the same statement modifies
+            raise _Inconsistent
         self.slots.remove(slot)
         if self.primary:
             self.primary = [one for one in self.primary if one is not slot]
