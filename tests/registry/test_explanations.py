@@ -70,7 +70,7 @@ def test_what_goes_together_is_not_blamed(old: str | None, new: str, rule: str |
 
 def test_many_differences_are_counted() -> None:
     fields = [{"name": f"c{at}", "type": "int"} for at in range(9)]
-    assert "; and 4 more; its rule" in explanation(record(ID), record(ID, *fields), "BACKWARD")
+    assert "; and 4 more; its compatibility level" in explanation(record(ID), record(ID, *fields), "BACKWARD")
 
 
 def test_a_column_without_a_default_has_another_way_out() -> None:
