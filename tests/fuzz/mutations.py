@@ -8,6 +8,7 @@ else as bytes. So a new protocol needs nothing here.
 from __future__ import annotations
 
 import functools
+import json
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -320,6 +321,15 @@ _EDITS: Final[tuple[_Edit, ...]] = (
 # ---------------------------------------------------------------- frames and compression
 
 
+def _is_json(data: bytes) -> bool:
+    """Whether it is JSON: a Snappy block that holds 123 bytes begins with a brace, too."""
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def unpacked(data: bytes) -> tuple[bytes, Callable[[bytes], bytes]]:
     """What is in a compressed block, and how to compress it again."""
     try:
@@ -327,7 +337,7 @@ def unpacked(data: bytes) -> tuple[bytes, Callable[[bytes], bytes]]:
             return bytes(cramjam.lz4.decompress(data)), lambda inner: bytes(cramjam.lz4.compress(inner))
         if data[1:2] == b"{" and data[0] in _MARKS:
             return data[1:], lambda inner: data[:1] + inner
-        if data[:1] not in {b"{", b"[", b""} and data[:40].count(b'"') > 2:
+        if data[:40].count(b'"') > 2 and not _is_json(data):
             inner = bytes(cramjam.snappy.decompress_raw(data))
             return inner, lambda inner: bytes(cramjam.snappy.compress_raw(inner))
     except cramjam.DecompressionError:

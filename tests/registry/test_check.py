@@ -117,7 +117,9 @@ def test_rules_that_stop_relay_are_noted(fake: FakeRegistry) -> None:
     fake.add("out-value", TEXT)
     (*_, note) = said(config(fake.url))
     assert note[0] is CheckState.NOTE
-    assert note[1].startswith("compatibility of out-value is BACKWARD: the registry would refuse some changes")
+    assert note[1].startswith(
+        "compatibility of out-value is BACKWARD: the registry would refuse some changes"
+    )
 
 
 def test_a_registry_without_subjects_of_the_route_leaves_it_open(fake: FakeRegistry) -> None:
