@@ -183,16 +183,26 @@ _OF_OTHER_TABLES: Final = (OtherChange, RenameTo, PartitionToTable, TableToParti
 def _apply_partitions(writer: Writer, statement: AlterTable, names: Names) -> None:
     """Convert a partition to a table with the altered table's definition, or a table to a partition."""
     for change in statement.changes:
-        if isinstance(change, TableToPartition) and names.is_ambiguous(change.old):
-            _add_ambiguous(writer, (change.old,), names)
-        elif isinstance(change, TableToPartition):
-            writer.drop((names(change.old),))
-        elif isinstance(change, PartitionToTable) and names.is_ambiguous(change.new, is_new=True):
-            _add_ambiguous(writer, (change.new,), names, is_made=True)
-        elif isinstance(change, PartitionToTable) and names.is_ambiguous(statement.table):
-            writer.record(names.new(change.new), Define(None, why=Unknown.AMBIGUOUS))
+        if isinstance(change, TableToPartition):
+            _drop_table(writer, change.old, names)
         elif isinstance(change, PartitionToTable):
-            writer.copy(names(statement.table), names.new(change.new))
+            _copy_table(writer, statement.table, change.new, names)
+
+
+def _drop_table(writer: Writer, table: TableName, names: Names) -> None:
+    if names.is_ambiguous(table):
+        _add_ambiguous(writer, (table,), names)
+    else:
+        writer.drop((names(table),))
+
+
+def _copy_table(writer: Writer, old: TableName, new: TableName, names: Names) -> None:
+    if names.is_ambiguous(new, is_new=True):
+        _add_ambiguous(writer, (new,), names, is_made=True)
+    elif names.is_ambiguous(old):
+        writer.record(names.new(new), Define(None, why=Unknown.AMBIGUOUS))
+    else:
+        writer.copy(names(old), names.new(new))
 
 
 def _move(writer: Writer, old: TableName, new: TableName, names: Names) -> bool:
@@ -203,10 +213,7 @@ def _move(writer: Writer, old: TableName, new: TableName, names: Names) -> bool:
             return False
         writer.drop(each for each in names.replaced(target) if each != source)
         return True
-    if names.is_ambiguous(old):
-        _add_ambiguous(writer, (old,), names)
-    else:
-        writer.drop((names(old),))
+    _drop_table(writer, old, names)
     if names.is_ambiguous(new, is_new=True):
         _add_ambiguous(writer, (new,), names, is_made=True)
     else:

@@ -208,6 +208,21 @@ async def _pass_on(stop: asyncio.Event, relay: Relay, log: Log) -> None:
     relay.request_stop()
 
 
+def _clients(
+    config: Config, clusters: Clusters
+) -> tuple[Callable[..., KafkaSource], Callable[..., KafkaSink], ProgressTopic | None]:
+    """Return factories of the delivery mode's source and sink, and its progress topic, if any."""
+    consumer = kafka.consumer_settings(config)
+    if config.delivery.mode is not DeliveryMode.EXACTLY_ONCE:
+        return partial(KafkaSource, consumer), partial(KafkaSink, kafka.producer_settings(config)), None
+    sink = partial(TransactionalSink, kafka.transactional_settings(config), identity=ProducerIdentity())
+    progress = None
+    if not config.is_one_cluster:
+        topic = config.delivery.progress_topic
+        progress = ProgressTopic(clusters.target, topic, config.source.group_id)
+    return partial(ShardSource, consumer), sink, progress
+
+
 @contextlib.asynccontextmanager
 async def _assembled(
     config: Config,
@@ -244,16 +259,7 @@ async def _assembled(
         hints=FormatHints(translator.known_schema if isinstance(translator, Translator) else None),
         refresh=partial(_refresh, TopicAdmin(clusters.target), written),
     )
-    source: Callable[..., KafkaSource] = partial(KafkaSource, kafka.consumer_settings(config))
-    sink: Callable[..., KafkaSink] = partial(KafkaSink, kafka.producer_settings(config))
-    progress = None
-    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE:
-        source = partial(ShardSource, kafka.consumer_settings(config))
-        transactional = kafka.transactional_settings(config)
-        sink = partial(TransactionalSink, transactional, identity=ProducerIdentity())
-        if not config.is_one_cluster:
-            topic = config.delivery.progress_topic
-            progress = ProgressTopic(clusters.target, topic, config.source.group_id)
+    source, sink, progress = _clients(config, clusters)
     try:
         yield Relay(
             lambda: source(progress.read if progress else None, log, clusters.source),

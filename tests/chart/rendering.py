@@ -109,8 +109,8 @@ class Rendered:
 
 
 def templates_of(name: str, values: Sequence[dict[str, Any]]) -> list[str]:
-    """What a template of `_config.tpl` gives for each of these values, in one rendering: a chart of that file,
-    what the chart knows of protocols, and a list.
+    """The result of a template of `_config.tpl` for each of these values, in one rendering of a chart that has
+    this file, the list of protocols and the cases.
     """
     usual = values_of(CHART / "values.yaml")
     of_one = f'include "{name}" (dict "Values" . "Files" $.Files) | quote'

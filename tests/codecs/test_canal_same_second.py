@@ -17,7 +17,7 @@ EARLIER = ddl("CREATE TABLE t (id INT PRIMARY KEY, c DECIMAL(9,4))", "CREATE", e
 
 
 def written(*statements: dict[str, Any], es: int, type_: str = "decimal") -> tuple[str, bool]:
-    """What becomes of a row of partition 1, and whether its types were inferred."""
+    """The output for a row of partition 1, and whether its types were inferred."""
     options = {"schemas.enable": "false", "decimal.handling.mode": "string"}
     translator = Translator("canal-json", "debezium-json", None, options)
     for at, statement in enumerate(statements):

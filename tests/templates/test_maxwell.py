@@ -211,7 +211,7 @@ class TestRowsThatAreRead:
         assert both.templated.losses[Loss.TIME_RANGE], "what a TIME may have lost is counted"
 
     def test_tables_without_definitions(self, engine: type[Engine]) -> None:
-        """What a value is inferred to be is so in all messages."""
+        """The type inferred from a value is the same in all messages."""
         both = Pair(engine, "")
         data = {"id": 1, "v": "a", "d": 1.50, "n": None}
         assert both.learns(row(data))

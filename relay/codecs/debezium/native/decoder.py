@@ -188,9 +188,8 @@ def _ddl(
         return [], catalog
     counted: list[Loss] = []
     events, learned = declared_events(message, declared, catalog, counted, NATIVE)
-    if any(
-        isinstance(event, SchemaChange) and event.kinds for event in events
-    ):  # a text that defines no table loses nothing
+    # A text that defines no table loses nothing.
+    if any(isinstance(event, SchemaChange) and event.kinds for event in events):
         losses += counted
     return [defined for event in events for defined in _definitions(event)], learned
 
