@@ -129,8 +129,8 @@ def test_a_byte_order_mark_hides_no_format(path: str) -> None:
     read = [at for at, each in enumerate(marked) if reads(protocol, each, options)]
     for at in read[:3]:
         found = Detector().best(marked[at])
-        assert [(each.readable, each.sign) for each in found] == [
-            (each.readable, each.sign) for each in Detector().best(rows[at])
+        assert [(each.readable, each.match) for each in found] == [
+            (each.readable, each.match) for each in Detector().best(rows[at])
         ]
 
 
@@ -300,8 +300,8 @@ def test_a_topic_that_changes_has_two_dialects() -> None:
 )  # fmt: skip
 def test_any_bytes_are_looked_at(key: bytes | None, value: bytes) -> None:
     for each in Detector().matches(ConsumerRecord("t", 0, 0, 0, key, value)):
-        assert each.sign.title
-        assert each.sign.evidence
+        assert each.match.title
+        assert each.match.evidence
 
 
 def test_an_error_of_the_right_protocol_is_kept() -> None:
@@ -430,7 +430,7 @@ def test_avro_behind_an_id_in_a_header_is_known(path: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", IN_AVRO)
-def test_a_schema_that_is_nested_too_deep_has_no_signs(protocol: str) -> None:
+def test_a_schema_that_is_nested_too_deep_has_no_match(protocol: str) -> None:
     text = '{"type":"record","name":"R","x":' + "[" * 2000 + "]" * 2000 + ',"fields":[]}'
     each = ConsumerRecord("t", 0, 0, 0, None, framed(90_100, b"\x02\x02"))
     translator = Translator(protocol, protocol)

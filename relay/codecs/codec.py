@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog
-from relay.codecs.detection import Signs, sees_nothing
+from relay.codecs.detection import DetectionRule, matches_nothing
 from relay.codecs.losses import NOTHING, Capabilities, Keys, Loss, refused_losses
 from relay.model.errors import Problem
 from relay.model.events import Event, Position, RowChange, TableId, TransactionMark
@@ -401,7 +401,7 @@ class Codec(msgspec.Struct, frozen=True):
     inherit them, nor do its own messages from those. `keyed_encoder`: makes an encoder that writes keys of
     chosen columns like its own keys; None for a codec whose keys the option `key` shapes, or nothing does.
     `uses_registry`: its messages name schemas of a registry; `named_schemas` returns their ids as far as a
-    message's bytes show them. `signs`: detects its messages among those of other protocols
+    message's bytes show them. `detection_rule`: detects its messages among those of other protocols
     (`relay.core.detection`). `profiles`: named sets of the target's options, as texts, for known readers;
     `profile_reasons`: why a profile sets an option, if the option's description does not explain it.
     """
@@ -428,7 +428,7 @@ class Codec(msgspec.Struct, frozen=True):
     keyed_encoder: Callable[[Any, LookupCache, ChosenKey], Encoder] | None = None
     uses_registry: bool = False
     named_schemas: Callable[[ConsumerRecord], Sequence[int | str]] = names_none
-    signs: Signs = sees_nothing
+    detection_rule: DetectionRule = matches_nothing
     profiles: Mapping[str, Mapping[str, str]] = {}
     profile_reasons: Mapping[str, Mapping[str, str]] = {}
 

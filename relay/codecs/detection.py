@@ -1,7 +1,7 @@
 """Detection rules: how codecs recognize messages of their protocols.
 
-A codec's `signs` accept any bytes, raise nothing, and return the evidence: its strength, its text, and the
-options of the message's producer. `relay.core.detection` weighs them.
+A codec's `detection_rule` accepts any bytes, raises nothing, and returns a match: the evidence, its strength,
+and the options of the message's producer. `relay.core.detection` compares the matches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NUMBER_BYTES, _GUID_BYTES = 5, 17
 
 
 class Strength(enum.IntEnum):
-    """The strength of a sign.
+    """The strength of a match.
 
     POSSIBLE: the message may be one of this protocol. LIKELY: it has a combination that no other format has.
     CERTAIN: it has a part that only this producer writes.
@@ -34,7 +34,7 @@ class Strength(enum.IntEnum):
     CERTAIN = 3
 
 
-class Sign(NamedTuple):
+class FormatMatch(NamedTuple):
     """A codec's evidence in a message. `title`: the users' name of the format. `settings`: options of the
     codec that describe the producer, as far as this message shows.
     """
@@ -113,10 +113,10 @@ def behind_schema_id(value: bytes) -> bytes | None:
     return None
 
 
-#: Examines a message; None if it has nothing of this protocol.
-Signs = Callable[[DetectionMessage], Sign | None]
+#: Examines a message; None if it is none of this protocol.
+DetectionRule = Callable[[DetectionMessage], FormatMatch | None]
 
 
-def sees_nothing(_: DetectionMessage) -> Sign | None:
+def matches_nothing(_: DetectionMessage) -> FormatMatch | None:
     """Return None: nothing identifies messages of a protocol."""
     return None

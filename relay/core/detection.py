@@ -21,7 +21,7 @@ from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import Codec, Decoder, side_of, types_of_options
 from relay.codecs.detected_messages import message_of
-from relay.codecs.detection import Sign, Strength
+from relay.codecs.detection import FormatMatch, Strength
 from relay.codecs.foreign_formats import UNREADABLE
 from relay.codecs.given_options import parse_options
 from relay.codecs.shared.avro import named_schemas
@@ -42,7 +42,7 @@ _STORAGE: Final = "claim-check-storage-uri"
 _ANY_FOLDER: Final = "file:///"
 
 
-class FormatMatch(NamedTuple):
+class DetectedFormat(NamedTuple):
     """The match of a rule in a message. `protocol`: "" for a format that no codec reads.
 
     refusal: Why the protocol's codec refuses the message; "" if it reads it, or if that is unknown.
@@ -50,14 +50,14 @@ class FormatMatch(NamedTuple):
     """
 
     protocol: str
-    sign: Sign
+    match: FormatMatch
     refusal: str = ""
     is_read: bool = False
 
     @property
     def name(self) -> str:
         """The dialect's key: a protocol that can read the message, or the title of an unreadable format."""
-        return self.sign.title if self.refusal else self.protocol or self.sign.title
+        return self.match.title if self.refusal else self.protocol or self.match.title
 
     @property
     def readable(self) -> str:
@@ -131,17 +131,17 @@ class Detection(msgspec.Struct, frozen=True):
 class _Group:
     """A dialect while records are added to it."""
 
-    def __init__(self, record: ConsumerRecord, best: Sequence[FormatMatch]) -> None:
+    def __init__(self, record: ConsumerRecord, best: Sequence[DetectedFormat]) -> None:
         self.names = {each.name for each in best}
         self.first, self.records = record.position, 0
-        self.seen: dict[str, list[FormatMatch]] = {}
+        self.seen: dict[str, list[DetectedFormat]] = {}
         self.add(best)
 
-    def takes(self, best: Sequence[FormatMatch]) -> bool:
+    def takes(self, best: Sequence[DetectedFormat]) -> bool:
         """Return whether a record may belong to this dialect."""
         return not self.names.isdisjoint({each.name for each in best})
 
-    def add(self, best: Sequence[FormatMatch]) -> None:
+    def add(self, best: Sequence[DetectedFormat]) -> None:
         self.records += 1
         self.names &= {each.name for each in best}
         for each in best:
@@ -150,17 +150,17 @@ class _Group:
     def dialect(self) -> DetectedDialect:
         """Return the properties of the protocols that remain possible, from the strongest evidence."""
         seen = [each for name in sorted(self.names) for each in self.seen[name]]
-        strength = max(each.sign.strength for each in seen)
-        surest = [each.sign for each in seen if each.sign.strength == strength]
+        strength = max(each.match.strength for each in seen)
+        strongest = [each.match for each in seen if each.match.strength == strength]
         settings: dict[str, dict[str, None]] = {}
         for each in seen:
-            for name, value in each.sign.settings.items():
+            for name, value in each.match.settings.items():
                 settings.setdefault(name, {})[value] = None
         return DetectedDialect(
-            titles=tuple(dict.fromkeys(sign.title for sign in surest)),
+            titles=tuple(dict.fromkeys(match.title for match in strongest)),
             protocols=tuple(dict.fromkeys(each.readable for each in seen if each.readable)),
             strength=strength,
-            evidence=tuple(dict.fromkeys(sign.evidence for sign in surest))[:_MOST_EVIDENCE],
+            evidence=tuple(dict.fromkeys(match.evidence for match in strongest))[:_MOST_EVIDENCE],
             settings={name: tuple(values) for name, values in settings.items()},
             records=self.records,
             first=self.first,
@@ -199,11 +199,11 @@ class Detector:
         self._find_schema: FindSchema = find_schema or (lambda _: None)
         self._decoders: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[Decoder, LookupCache]] = {}
 
-    def best(self, record: ConsumerRecord) -> Sequence[FormatMatch]:
+    def best(self, record: ConsumerRecord) -> Sequence[DetectedFormat]:
         """Return the strongest matches for a record with a value; none if its format is unknown."""
         return self.best_of(self.matches(record), record)
 
-    def best_of(self, found: Sequence[FormatMatch], record: ConsumerRecord) -> Sequence[FormatMatch]:
+    def best_of(self, found: Sequence[DetectedFormat], record: ConsumerRecord) -> Sequence[DetectedFormat]:
         """Return the strongest of these matches. If no rule's protocol reads the record, try all
         protocols.
         """
@@ -211,9 +211,9 @@ class Detector:
         if not readable and (readable := self._read_without_rule(record, found)):
             return readable
         # A codec that reads the message outweighs every rule.
-        return _surest(readable if any(each.is_read for each in readable) else found)
+        return _strongest(readable if any(each.is_read for each in readable) else found)
 
-    def matches(self, record: ConsumerRecord) -> list[FormatMatch]:
+    def matches(self, record: ConsumerRecord) -> list[DetectedFormat]:
         """Return each rule's match in a record with a value, and whether the codec reads it."""
         schema = self.schema_of(record)
         is_avro = schema is None or schema.kind == "AVRO"
@@ -221,15 +221,15 @@ class Detector:
         message = message_of(record.key, record.value or b"", record.headers, text)
         found = []
         for codec in PROTOCOLS.values():
-            sign = codec.signs(message)
-            if sign is not None:
+            match = codec.detection_rule(message)
+            if match is not None:
                 found.append(
-                    self._judged(codec, sign, record) if codec.is_readable else FormatMatch("", sign)
+                    self._checked(codec, match, record) if codec.is_readable else DetectedFormat("", match)
                 )
-        found += [FormatMatch("", sign) for rule in UNREADABLE if (sign := rule(message)) is not None]
+        found += [DetectedFormat("", match) for rule in UNREADABLE if (match := rule(message)) is not None]
         if schema is not None and not is_avro:
             title = f"a message with a schema of the kind {schema.kind} in a registry"
-            found.append(FormatMatch("", Sign(Strength.CERTAIN, title, "the registry's schema")))
+            found.append(DetectedFormat("", FormatMatch(Strength.CERTAIN, title, "the registry's schema")))
         return found
 
     def schema_of(self, record: ConsumerRecord) -> RegisteredSchema | None:
@@ -237,31 +237,34 @@ class Detector:
         ids = named_schemas(msgspec.structs.replace(record, key=None))
         return self._find_schema(ids[0]) if ids else None
 
-    def _read_without_rule(self, record: ConsumerRecord, found: Sequence[FormatMatch]) -> list[FormatMatch]:
+    def _read_without_rule(
+        self, record: ConsumerRecord, found: Sequence[DetectedFormat]
+    ) -> list[DetectedFormat]:
         """Return the protocols whose codecs find events in a message although no rule recognized it."""
-        asked = {each.protocol for each in found}
-        judged = [
-            self._judged(codec, Sign(Strength.POSSIBLE, codec.title, "its decoder reads the message"), record)
+        recognized = {each.protocol for each in found}
+        evidence = "its decoder reads the message"
+        checked = [
+            self._checked(codec, FormatMatch(Strength.POSSIBLE, codec.title, evidence), record)
             for name, codec in PROTOCOLS.items()
-            if codec.is_readable and name not in asked
+            if codec.is_readable and name not in recognized
         ]
-        return [each for each in judged if each.is_read]
+        return [each for each in checked if each.is_read]
 
-    def _judged(self, codec: Codec, sign: Sign, record: ConsumerRecord) -> FormatMatch:
-        """Return the match of a rule together with the codec's verdict on the message."""
+    def _checked(self, codec: Codec, match: FormatMatch, record: ConsumerRecord) -> DetectedFormat:
+        """Return the match of a rule together with its codec's result for the message."""
         try:
-            is_read = self._reads(codec, sign, record)
+            is_read = self._reads(codec, match, record)
         except (Malformed, UnsupportedMessage) as error:
-            return FormatMatch(codec.name, sign, f"{error.path or 'message'}: {error.reason}")
+            return DetectedFormat(codec.name, match, f"{error.path or 'message'}: {error.reason}")
         except (DecodeError, Need):  # of this protocol; a definition, an object or a schema is not available
-            return FormatMatch(codec.name, sign)
+            return DetectedFormat(codec.name, match)
         except Exception as error:  # of another package's codec; it must not hide the result for the record
-            return FormatMatch(codec.name, sign, f"the codec fails with {type(error).__name__}")
-        return FormatMatch(codec.name, sign, is_read=is_read)
+            return DetectedFormat(codec.name, match, f"the codec fails with {type(error).__name__}")
+        return DetectedFormat(codec.name, match, is_read=is_read)
 
-    def _reads(self, codec: Codec, sign: Sign, record: ConsumerRecord) -> bool:
+    def _reads(self, codec: Codec, match: FormatMatch, record: ConsumerRecord) -> bool:
         """Return whether a message has events. Raises DecodeError, Need."""
-        given = reading_settings(codec, sign.settings) | _anywhere(codec)
+        given = reading_settings(codec, match.settings) | _anywhere(codec)
         decoder, answers = self._decoder(codec, given)
         asked = set[Need[RegisteredSchema]]()
         while True:
@@ -286,10 +289,10 @@ class Detector:
         return self._decoders[key]
 
 
-def _surest(matches: Sequence[FormatMatch]) -> list[FormatMatch]:
+def _strongest(matches: Sequence[DetectedFormat]) -> list[DetectedFormat]:
     """Return the matches with the strongest evidence."""
-    most = max((each.sign.strength for each in matches), default=0)
-    return [each for each in matches if each.sign.strength == most]
+    most = max((each.match.strength for each in matches), default=0)
+    return [each for each in matches if each.match.strength == most]
 
 
 def _read_images(events: Iterable[Event]) -> None:
@@ -370,12 +373,12 @@ class FormatHints:
         return self.named(error, record)
 
 
-def _other_format(protocol: str, best: Sequence[FormatMatch]) -> str:
+def _other_format(protocol: str, best: Sequence[DetectedFormat]) -> str:
     """Return the format that a message is more likely to have than this protocol's; "" if none."""
     if not best or any(each.protocol == protocol for each in best):
         return ""
-    titles = " or ".join(dict.fromkeys(each.sign.title for each in best))
-    appearance = f"{_LOOKS_LIKE} {titles} ({best[0].sign.evidence})"
+    titles = " or ".join(dict.fromkeys(each.match.title for each in best))
+    appearance = f"{_LOOKS_LIKE} {titles} ({best[0].match.evidence})"
     if names := list(dict.fromkeys(each.readable for each in best if each.readable)):
         return f"{appearance}: is the source protocol {' or '.join(names)}?"
     if names := list(dict.fromkeys(each.protocol for each in best if each.protocol)):

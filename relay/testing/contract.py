@@ -299,7 +299,7 @@ class CodecContract:
         self._require(reads=True)
         for record in self.rows():
             message = message_of(record.key, record.value or b"", record.headers)
-            assert self.codec.signs(message) is not None, "Codec.signs does not match the message"
+            assert self.codec.detection_rule(message), "Codec.detection_rule does not match the message"
             assert self.codec.name in {each.readable for each in Detector().best(record)}
 
     def test_a_row_of_more_columns_than_the_limit_is_refused(self) -> None:

@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from relay.catalog import Catalog, apply_bootstrap
 from relay.codecs.codec import Codec, EncodedRecord, Options
-from relay.codecs.detection import DetectionMessage, Sign, Strength
+from relay.codecs.detection import DetectionMessage, FormatMatch, Strength
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Capabilities, Loss, source_losses
 from relay.model.errors import Malformed, NotRepresentable
 from relay.model.events import (
@@ -219,11 +219,11 @@ def _kind_of(column: Column) -> Any:
 # ---------------------------------------------------------------- detection
 
 
-def signs(message: DetectionMessage) -> Sign | None:
+def detect(message: DetectionMessage) -> FormatMatch | None:
     """Know a line by its time and its type."""
     line = DetectionMessage(None, message.text.split(b"\n", 1)[0])
     if "at" in line.members and line.word("type") in {"row", "definition", "mark", "heartbeat"}:
-        return Sign(Strength.CERTAIN, "Toy lines", "members at and type")
+        return FormatMatch(Strength.CERTAIN, "Toy lines", "members at and type")
     return None
 
 
@@ -310,5 +310,5 @@ CODEC: Final = Codec(
     encodes=lambda _: CARRIES,
     decoder=Decoder,
     encoder=Encoder,
-    signs=signs,
+    detection_rule=detect,
 )

@@ -10,7 +10,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.codec import Codec, Options, encodes_nothing
-from relay.codecs.detection import DetectionMessage, Sign, Strength
+from relay.codecs.detection import DetectionMessage, FormatMatch, Strength
 from relay.codecs.losses import Before, Capabilities, Loss
 from relay.model.errors import Malformed
 from relay.model.events import Column, ColumnType, Event, Op, RowChange, Rows, Source, TableId, TableSchema
@@ -53,11 +53,11 @@ class Decoder:
         return [RowChange(Op.INSERT, schema, rows, source, source.event_time_ns)], catalog
 
 
-def signs(message: DetectionMessage) -> Sign | None:
+def detect(message: DetectionMessage) -> FormatMatch | None:
     """Know a fact by its first member."""
     if "toy_facts" not in message.members:
         return None
-    return Sign(Strength.CERTAIN, "Toy facts", "member toy_facts")
+    return FormatMatch(Strength.CERTAIN, "Toy facts", "member toy_facts")
 
 
 def _decodes() -> Capabilities:
@@ -73,5 +73,5 @@ CODEC: Final = Codec(
     encodes=encodes_nothing,
     decoder=Decoder,
     encoder=None,
-    signs=signs,
+    detection_rule=detect,
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from relay.codecs.canal.canal_protobuf.protobuf import fields
-from relay.codecs.detection import DetectionMessage, Sign, Strength, members_in, word_in
+from relay.codecs.detection import DetectionMessage, DetectionRule, FormatMatch, Strength, members_in, word_in
 from relay.model.errors import Malformed
 
 _FAMILY: Final = "Canal-JSON"
@@ -50,17 +50,17 @@ def _has_rows(members: Mapping[str, msgspec.Raw]) -> bool:
     return word_in(members, "type") in _ROW_WORDS and any(each.startswith(b"[") for each in rows)
 
 
-def _of_family(look: Callable[[DetectionMessage], Sign | None]) -> Callable[[DetectionMessage], Sign | None]:
+def _of_family(rule: DetectionRule) -> DetectionRule:
     """Restrict a rule to messages with the members common to the family."""
 
-    def signs(message: DetectionMessage) -> Sign | None:
-        return look(message) if message.members.keys() >= _MEMBERS else None
+    def family_rule(message: DetectionMessage) -> FormatMatch | None:
+        return rule(message) if message.members.keys() >= _MEMBERS else None
 
-    return signs
+    return family_rule
 
 
 @_of_family
-def ticdc(message: DetectionMessage) -> Sign | None:
+def ticdc(message: DetectionMessage) -> FormatMatch | None:
     """Detect TiCDC: with its extension by its member `_tidb`; without it by id 0 and a missing GTID."""
     members, settings = message.members, dict[str, str]()
     if message.compression:
@@ -71,21 +71,21 @@ def ticdc(message: DetectionMessage) -> Sign | None:
         own = message.inside("_tidb")
         settings["enable-tidb-extension"] = "true"
         settings |= dict(option for name, option in _BY_OPTION.items() if name in own)
-        return Sign(Strength.CERTAIN, "TiCDC Canal-JSON", "member _tidb", settings)
+        return FormatMatch(Strength.CERTAIN, "TiCDC Canal-JSON", "member _tidb", settings)
     if message.compression:
         evidence = f"a message compressed by itself ({message.compression})"
-        return Sign(Strength.LIKELY, "TiCDC Canal-JSON", evidence, settings)
+        return FormatMatch(Strength.LIKELY, "TiCDC Canal-JSON", evidence, settings)
     settings["enable-tidb-extension"] = "false"
     if "gtid" not in members and _is(members, "id", b"0") and _has_order_of_ticdc(members):
         if _has_types(members):
             evidence = "members isDdl and type, id 0 before the others, types, no gtid"
-            return Sign(Strength.LIKELY, "TiCDC Canal-JSON", evidence, settings)
+            return FormatMatch(Strength.LIKELY, "TiCDC Canal-JSON", evidence, settings)
         if _is(members, "isDdl", b"true") and not _is_in_seconds(members):
             evidence = "members isDdl and type, id 0 before the others, no gtid"
-            return Sign(Strength.LIKELY, "TiCDC Canal-JSON", evidence, settings)
+            return FormatMatch(Strength.LIKELY, "TiCDC Canal-JSON", evidence, settings)
     if _lacks_types(members):
         return None
-    return Sign(Strength.POSSIBLE, _FAMILY, "members isDdl and type", settings)
+    return FormatMatch(Strength.POSSIBLE, _FAMILY, "members isDdl and type", settings)
 
 
 def _is_row(members: Mapping[str, msgspec.Raw]) -> bool:
@@ -127,7 +127,7 @@ def _is(members: Mapping[str, msgspec.Raw], name: str, text: bytes) -> bool:
     return bytes(members.get(name, b"")) == text
 
 
-def upstream(message: DetectionMessage) -> Sign | None:
+def upstream(message: DetectionMessage) -> FormatMatch | None:
     """Detect upstream Canal by its GTID, even an empty one, and its message numbers. Look-alikes write its
     messages without `isDdl`, or without types.
     """
@@ -136,37 +136,41 @@ def upstream(message: DetectionMessage) -> Sign | None:
         if not _has_rows(members) or not _OFFICIAL.isdisjoint(members):
             return None
         title = "Canal-JSON without isDdl, as Flink CDC, SeaTunnel and Flink SQL write it"
-        return Sign(Strength.LIKELY, title, "an operation of Canal's, rows in a list")
+        return FormatMatch(Strength.LIKELY, title, "an operation of Canal's, rows in a list")
     if "_tidb" in members or message.compression:
-        return Sign(Strength.POSSIBLE, _FAMILY, "members isDdl and type")
+        return FormatMatch(Strength.POSSIBLE, _FAMILY, "members isDdl and type")
     if "gtid" in members:
-        return Sign(Strength.LIKELY, "Canal-JSON of upstream Canal", "members isDdl, type and gtid")
+        return FormatMatch(Strength.LIKELY, "Canal-JSON of upstream Canal", "members isDdl, type and gtid")
     if _lacks_types(members) and not _is_ckafka_row(members):
         title = "Canal-JSON of a look-alike such as Tencent DTS"
-        return Sign(Strength.LIKELY, title, "members isDdl and type, a row without sqlType or mysqlType")
+        return FormatMatch(
+            Strength.LIKELY, title, "members isDdl and type, a row without sqlType or mysqlType"
+        )
     if "id" in members and not _is(members, "id", b"0") and not _is_ckafka_row(members):
         evidence = "members isDdl and type, an id that counts"
-        return Sign(Strength.LIKELY, "Canal-JSON of upstream Canal", evidence)
+        return FormatMatch(Strength.LIKELY, "Canal-JSON of upstream Canal", evidence)
     if _has_types(members) and list(members) == sorted(members):
         evidence = "members isDdl and type, in alphabetical order"
-        return Sign(Strength.LIKELY, "Canal-JSON of upstream Canal", evidence)
-    return Sign(Strength.POSSIBLE, _FAMILY, "members isDdl and type")
+        return FormatMatch(Strength.LIKELY, "Canal-JSON of upstream Canal", evidence)
+    return FormatMatch(Strength.POSSIBLE, _FAMILY, "members isDdl and type")
 
 
-def ckafka(message: DetectionMessage) -> Sign | None:
+def ckafka(message: DetectionMessage) -> FormatMatch | None:
     """Detect CKafka: rows have upper-case members, DDL those of Canal."""
     members = message.members
     if members.keys() >= _OFFICIAL:
         evidence = "members TYPE and DATABASE"
-        return Sign(Strength.CERTAIN, "CKafka's official format 1", evidence)
+        return FormatMatch(Strength.CERTAIN, "CKafka's official format 1", evidence)
     if not members.keys() >= _MEMBERS:
         return None
     title = "CKafka's Canal format"
     if _is_ckafka_row(members):
-        return Sign(Strength.LIKELY, title, "rows with neither mysqlType nor pkNames")
+        return FormatMatch(Strength.LIKELY, title, "rows with neither mysqlType nor pkNames")
     if _is(members, "isDdl", b"true") and _is_in_seconds(members):
-        return Sign(Strength.LIKELY, title, "a statement whose es is in seconds")
-    return None if _lacks_types(members) else Sign(Strength.POSSIBLE, _FAMILY, "members isDdl and type")
+        return FormatMatch(Strength.LIKELY, title, "a statement whose es is in seconds")
+    return (
+        None if _lacks_types(members) else FormatMatch(Strength.POSSIBLE, _FAMILY, "members isDdl and type")
+    )
 
 
 def _is_ckafka_row(members: Mapping[str, msgspec.Raw]) -> bool:
@@ -178,7 +182,7 @@ def _is_ckafka_row(members: Mapping[str, msgspec.Raw]) -> bool:
     )
 
 
-def packets(message: DetectionMessage) -> Sign | None:
+def packets(message: DetectionMessage) -> FormatMatch | None:
     """Detect a packet by its type and body."""
     found = dict[int, int | bytes]()
     try:
@@ -187,4 +191,4 @@ def packets(message: DetectionMessage) -> Sign | None:
         return None
     if found.get(_TYPE) != _MESSAGES or not isinstance(found.get(_BODY), bytes):
         return None
-    return Sign(Strength.CERTAIN, "Canal's Protocol Buffers", "a packet of type MESSAGES")
+    return FormatMatch(Strength.CERTAIN, "Canal's Protocol Buffers", "a packet of type MESSAGES")

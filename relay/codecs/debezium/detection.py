@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from relay.codecs.debezium.shared.messages import CONNECTOR
-from relay.codecs.detection import DetectionMessage, Sign, Strength, word_in
+from relay.codecs.detection import DetectionMessage, FormatMatch, Strength, word_in
 
 _FAMILY: Final = "Debezium"
 _OWN: Final = frozenset({"mysql", "mariadb"})
@@ -56,7 +56,7 @@ def _with_version(title: str, version: str) -> str:
     return f"{title} {version}" if version and version.isascii() and len(version) < 40 else title
 
 
-def ticdc(message: DetectionMessage) -> Sign | None:
+def ticdc(message: DetectionMessage) -> FormatMatch | None:
     """Detect TiCDC by its name as the connector."""
     body = _body(message)
     connector, _ = _connector(message)
@@ -68,10 +68,10 @@ def ticdc(message: DetectionMessage) -> Sign | None:
         settings["enable-tidb-extension"] = "true"
     if "start_ts" in message.inside(*_path(message), "source"):
         settings["debezium-include-start-ts"] = "true"
-    return Sign(Strength.CERTAIN, "TiCDC Debezium", f"source.connector is {CONNECTOR}", settings)
+    return FormatMatch(Strength.CERTAIN, "TiCDC Debezium", f"source.connector is {CONNECTOR}", settings)
 
 
-def native(message: DetectionMessage) -> Sign | None:
+def native(message: DetectionMessage) -> FormatMatch | None:
     """Detect Debezium's own connectors for MySQL and MariaDB."""
     if "schemaId" in message.members:
         return None  # its schema is elsewhere
@@ -80,17 +80,17 @@ def native(message: DetectionMessage) -> Sign | None:
     settings = {"schemas.enable": "true" if "schema" in message.members else "false"}
     if connector in _OWN:
         title = f"{_with_version('Debezium', version)} (JSON)"
-        return Sign(Strength.CERTAIN, title, f"source.connector is {connector}", settings)
+        return FormatMatch(Strength.CERTAIN, title, f"source.connector is {connector}", settings)
     if connector:
         return None
     if body.keys() >= _TRANSACTION:
-        return Sign(Strength.LIKELY, "Debezium (JSON)", "members status, id and event_count", settings)
+        return FormatMatch(Strength.LIKELY, "Debezium (JSON)", "members status, id and event_count", settings)
     if body.keys() == {"ts_ms"} and b'"serverName"' in (message.key or b""):
-        return Sign(Strength.LIKELY, "Debezium (JSON)", "a heartbeat: serverName in the key", settings)
+        return FormatMatch(Strength.LIKELY, "Debezium (JSON)", "a heartbeat: serverName in the key", settings)
     return None
 
 
-def others(message: DetectionMessage) -> Sign | None:
+def others(message: DetectionMessage) -> FormatMatch | None:
     """Detect connectors of other databases, whose types relay does not know."""
     connector, version = _connector(message)
     if not connector or connector in _OWN or connector == CONNECTOR or not connector.isalnum():
@@ -98,7 +98,7 @@ def others(message: DetectionMessage) -> Sign | None:
     return _of_other_database(connector[:40], version, f"source.connector is {connector[:40]}")
 
 
-def others_in_avro(message: DetectionMessage) -> Sign | None:
+def others_in_avro(message: DetectionMessage) -> FormatMatch | None:
     """Detect connectors of other databases in Avro."""
     connector = _avro_connector(message)
     if not connector or connector in _OWN or connector == CONNECTOR:
@@ -106,14 +106,14 @@ def others_in_avro(message: DetectionMessage) -> Sign | None:
     return _of_other_database(connector, "", f"Avro whose source.connector is {connector}")
 
 
-def _of_other_database(connector: str, version: str, evidence: str) -> Sign:
+def _of_other_database(connector: str, version: str, evidence: str) -> FormatMatch:
     title = f"{_with_version('Debezium', version)} of another database ({connector})"
     if connector == _TIDB:
         title = f"{_with_version('Debezium', version)} with its connector for TiDB"
-    return Sign(Strength.CERTAIN, title, evidence)
+    return FormatMatch(Strength.CERTAIN, title, evidence)
 
 
-def without_connector(message: DetectionMessage) -> Sign | None:
+def without_connector(message: DetectionMessage) -> FormatMatch | None:
     """Detect the envelope from other programs: Flink CDC, SeaTunnel, RisingWave, Flink SQL, CockroachDB."""
     body, (connector, _) = _body(message), _connector(message)
     if connector or not body.keys() >= _ROW or not _OTHERS.isdisjoint({*message.members, *body}):
@@ -122,16 +122,16 @@ def without_connector(message: DetectionMessage) -> Sign | None:
         return None
     if word_in(message.inside(*_path(message), "source"), "origin") == _COCKROACHDB:
         title = "a changefeed of CockroachDB (envelope=enriched)"
-        return Sign(Strength.CERTAIN, title, f"source.origin is {_COCKROACHDB}")
+        return FormatMatch(Strength.CERTAIN, title, f"source.origin is {_COCKROACHDB}")
     title = f"{_FAMILY}'s envelope without a connector, as Flink CDC, SeaTunnel and RisingWave write it"
-    return Sign(Strength.LIKELY, title, "members op and after, no source.connector")
+    return FormatMatch(Strength.LIKELY, title, "members op and after, no source.connector")
 
 
-def history(message: DetectionMessage) -> Sign | None:
+def history(message: DetectionMessage) -> FormatMatch | None:
     """Detect the schema history topic of a connector."""
     if message.members.keys() >= _HISTORY and not message.members.keys().isdisjoint(_OF_HISTORY):
         title, evidence = "the schema history of a Debezium connector", "members position and ddl"
-        return Sign(Strength.CERTAIN, title, evidence)
+        return FormatMatch(Strength.CERTAIN, title, evidence)
     return None
 
 
@@ -153,20 +153,24 @@ def _ends_with_version(data: bytes) -> bool:
     return any(data[-length - 1] == 2 * length and _VERSION(data[-length:]) for length in lengths)
 
 
-def ticdc_avro(message: DetectionMessage) -> Sign | None:
+def ticdc_avro(message: DetectionMessage) -> FormatMatch | None:
     """Detect TiCDC in Avro, where texts are unencoded."""
     if _avro_connector(message) != CONNECTOR:
         return None
-    return Sign(Strength.CERTAIN, "TiCDC's Debezium in Avro", f"Avro whose source.connector is {CONNECTOR}")
+    return FormatMatch(
+        Strength.CERTAIN, "TiCDC's Debezium in Avro", f"Avro whose source.connector is {CONNECTOR}"
+    )
 
 
-def native_avro(message: DetectionMessage) -> Sign | None:
+def native_avro(message: DetectionMessage) -> FormatMatch | None:
     """Detect Debezium's own connectors in Avro."""
     connector = _avro_connector(message)
     if connector in _OWN:
-        return Sign(Strength.CERTAIN, "Debezium in Avro", f"Avro whose source.connector is {connector}")
+        return FormatMatch(
+            Strength.CERTAIN, "Debezium in Avro", f"Avro whose source.connector is {connector}"
+        )
     if message.avro is not None and b"event_count" in message.schema.encode():
-        return Sign(Strength.LIKELY, "Debezium in Avro", "a schema with event_count")
+        return FormatMatch(Strength.LIKELY, "Debezium in Avro", "a schema with event_count")
     return None
 
 

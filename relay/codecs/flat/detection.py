@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.detection import REFUSED, DetectionMessage, Sign, Strength, word_in
+from relay.codecs.detection import REFUSED, DetectionMessage, FormatMatch, Strength, word_in
 
 _TITLE: Final = "rows that Debezium's ExtractNewRecordState has flattened"
 _NAMES: Final = ("__op", "__deleted")
@@ -24,7 +24,7 @@ class _Field(msgspec.Struct):
 
 
 class _Record(msgspec.Struct):
-    """The signs of a flat row in its Avro schema."""
+    """The parts of an Avro schema by which a flat row is recognized."""
 
     fields: list[_Field]
     connect_name: str = msgspec.field(name="connect.name", default="")
@@ -33,7 +33,7 @@ class _Record(msgspec.Struct):
 _decode_record: Final = msgspec.json.Decoder(_Record).decode
 
 
-def signs(message: DetectionMessage) -> Sign | None:
+def detect(message: DetectionMessage) -> FormatMatch | None:
     """Detect the operation columns that Debezium's ExtractNewRecordState adds; with a schema also the name of
     the row.
     """
@@ -43,16 +43,16 @@ def signs(message: DetectionMessage) -> Sign | None:
     row = message.inside("payload") if has_schema else message.members
     name = next((name for name in _NAMES if name in row), "")
     if name:
-        return Sign(Strength.CERTAIN, _TITLE, f"member {name}")
+        return FormatMatch(Strength.CERTAIN, _TITLE, f"member {name}")
     if has_schema and word_in(message.inside("schema"), "name").endswith(_ROW):
-        return Sign(Strength.CERTAIN, _TITLE, f"a schema whose name ends with {_ROW}")
+        return FormatMatch(Strength.CERTAIN, _TITLE, f"a schema whose name ends with {_ROW}")
     if not row.keys().isdisjoint(_OF_ENVELOPES) or len(row) < 2:
         return None
     for name in row:
         for end, words in _ENDS.items():
             if _has_prefix(name, end) and word_in(row, name) in words:
                 # With a custom prefix (add.fields.prefix).
-                return Sign(Strength.LIKELY, _TITLE, f"member {name[:40]}, an operation as a word")
+                return FormatMatch(Strength.LIKELY, _TITLE, f"member {name[:40]}, an operation as a word")
     return None
 
 
@@ -61,7 +61,7 @@ def _has_prefix(name: str, end: str) -> bool:
     return name.endswith(end) and not name.removesuffix(end)[-1:].isalnum()
 
 
-def _in_avro(schema: str) -> Sign | None:
+def _in_avro(schema: str) -> FormatMatch | None:
     try:
         record = _decode_record(schema)
     except REFUSED:
@@ -69,7 +69,7 @@ def _in_avro(schema: str) -> Sign | None:
     names = {field.name for field in record.fields}
     name = next((name for name in _NAMES if name in names), "")
     if name:
-        return Sign(Strength.CERTAIN, _TITLE, f"field {name}")
+        return FormatMatch(Strength.CERTAIN, _TITLE, f"field {name}")
     if record.connect_name.endswith(_ROW):
-        return Sign(Strength.CERTAIN, _TITLE, f"a schema whose connect.name ends with {_ROW}")
+        return FormatMatch(Strength.CERTAIN, _TITLE, f"a schema whose connect.name ends with {_ROW}")
     return None

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from relay.codecs.codec import Codec
-from relay.codecs.flat.detection import signs
+from relay.codecs.flat.detection import detect
 from relay.codecs.flat.encoder import NAME, FlatEncoder
 from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, carries
 from relay.codecs.losses import NOTHING, Keys
@@ -34,5 +34,5 @@ CODEC: Final = Codec(
     keys=Keys.ROW,
     profiles=PROFILES,
     profile_reasons=PROFILE_REASONS,
-    signs=signs,
+    detection_rule=detect,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.detection import DetectionMessage, Sign, Strength
+from relay.codecs.detection import DetectionMessage, FormatMatch, Strength
 
 _TYPES: Final = frozenset({
     "insert", "update", "delete", "bootstrap-start", "bootstrap-insert", "bootstrap-complete",
@@ -17,10 +17,10 @@ def is_type(text: bytes) -> bool:
     return text[1:-1].decode(errors="replace") in _TYPES
 
 
-def signs(message: DetectionMessage) -> Sign | None:
+def detect(message: DetectionMessage) -> FormatMatch | None:
     """Detect a message by its database and one of Maxwell's types."""
     word = message.word("type")
     if "database" not in message.members or word not in _TYPES:
         return None
     found = ["database", f"type {word}", *(name for name in ("xid", "def") if name in message.members)]
-    return Sign(Strength.LIKELY, "Maxwell", f"members {', '.join(found)}")
+    return FormatMatch(Strength.LIKELY, "Maxwell", f"members {', '.join(found)}")

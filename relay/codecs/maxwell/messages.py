@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from relay.codecs.losses import Loss
-from relay.codecs.maxwell import detection as signs
+from relay.codecs.maxwell import detection
 from relay.codecs.maxwell.options import NAME
 from relay.codecs.shared import unknown_members
 from relay.codecs.shared.lenient_json import REFUSED, complaint
@@ -121,7 +121,7 @@ def _parsed(value: bytes) -> MaxwellMessage:
     named = {name if names[name] in members else names[name]: raw for name, raw in members.items()}
     if "type" not in named:
         raise _malformed(found) from found
-    if not signs.is_type(bytes(named["type"])):
+    if not detection.is_type(bytes(named["type"])):
         raise UnsupportedMessage(NAME, "type", "not a type of Maxwell's")
     try:
         return _PARSER.parse_open(msgspec.json.encode(named))

@@ -21,7 +21,7 @@ import msgspec
 from relay.codecs.codec import Codec, RowSignature
 from relay.codecs.losses import Keys
 from relay.codecs.maxwell.decoder import MaxwellDecoder
-from relay.codecs.maxwell.detection import signs
+from relay.codecs.maxwell.detection import detect
 from relay.codecs.maxwell.encoder import MaxwellEncoder
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
 from relay.templates.ops import Marker
@@ -72,5 +72,5 @@ CODEC: Final = Codec(
         ),
         never=(b'"sql":"',),
     ),
-    signs=signs,
+    detection_rule=detect,
 )

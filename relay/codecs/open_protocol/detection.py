@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.detection import DetectionMessage, Sign, Strength
+from relay.codecs.detection import DetectionMessage, FormatMatch, Strength
 from relay.codecs.open_protocol.frames import LENGTH_BYTES, VERSION, segments_in
 
 _TITLE: Final = "TiCDC Open Protocol"
 _LZ4: Final = b"\x04\x22\x4d\x18"
 
 
-def signs(message: DetectionMessage) -> Sign | None:
+def detect(message: DetectionMessage) -> FormatMatch | None:
     """Detect a message: the key begins with the version and a segment length, the value with a length."""
     key, value = message.key or b"", message.value
     if key.startswith(VERSION) and len(key) > 2 * LENGTH_BYTES and _fits(key[LENGTH_BYTES:]):
@@ -22,12 +22,12 @@ def signs(message: DetectionMessage) -> Sign | None:
         events = segments_in(key)
         if events > 1:
             evidence += f", {events} events in a message"
-        return Sign(Strength.CERTAIN, _TITLE, evidence, settings)
+        return FormatMatch(Strength.CERTAIN, _TITLE, evidence, settings)
     if len(value) < LENGTH_BYTES or not _fits(value):
         return None
     # Other formats begin with zero bytes, too.
     strength = Strength.CERTAIN if _has_event(value) else Strength.POSSIBLE
-    return Sign(strength, _TITLE, "a value that begins with a length of 8 bytes")
+    return FormatMatch(strength, _TITLE, "a value that begins with a length of 8 bytes")
 
 
 def _length(data: bytes) -> int:

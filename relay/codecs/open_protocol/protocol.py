@@ -17,7 +17,7 @@ from typing import Final
 from relay.codecs.codec import Codec, Joining, Message, RowSignature
 from relay.codecs.losses import Keys
 from relay.codecs.open_protocol.decoder import OpenProtocolDecoder
-from relay.codecs.open_protocol.detection import signs
+from relay.codecs.open_protocol.detection import detect
 from relay.codecs.open_protocol.encoder import OpenProtocolEncoder
 from relay.codecs.open_protocol.frames import LENGTH_BYTES, NAME, VERSION, joined, segments_in, separated
 from relay.codecs.open_protocol.options import OpenOptions, carries
@@ -77,5 +77,5 @@ CODEC: Final = Codec(
     non_ddl_marker=RowSignature(
         ((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), never=(b'"t":2',), part="key"
     ),
-    signs=signs,
+    detection_rule=detect,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.detection import DetectionMessage, Sign, Strength
+from relay.codecs.detection import DetectionMessage, FormatMatch, Strength
 
 _TITLE: Final = "TiCDC Simple"
 _NAMES: Final = ("buildTs", "schemaVersion")
@@ -13,7 +13,7 @@ _BEGIN: Final = 0x16
 _KINDS: Final = frozenset({0, 2, 4, 6})
 
 
-def json(message: DetectionMessage) -> Sign | None:
+def json(message: DetectionMessage) -> FormatMatch | None:
     """Detect a commit ts next to the time the message was made, or next to the version of a definition."""
     other = next((name for name in _NAMES if name in message.members), "")
     if "commitTs" not in message.members or not other:
@@ -23,10 +23,10 @@ def json(message: DetectionMessage) -> Sign | None:
         settings["large-message-handle-compression"] = message.compression
     if "checksum" in message.members:
         settings["integrity-check-level"] = "correctness"
-    return Sign(Strength.CERTAIN, f"{_TITLE} (JSON)", f"members commitTs and {other}", settings)
+    return FormatMatch(Strength.CERTAIN, f"{_TITLE} (JSON)", f"members commitTs and {other}", settings)
 
 
-def avro(message: DetectionMessage) -> Sign | None:
+def avro(message: DetectionMessage) -> FormatMatch | None:
     """Detect a branch of a union of all types with a payload of the named kind."""
     text = message.text
     if len(text) < 3 or text[0] != _BEGIN or text[1] != text[2] or text[1] not in _KINDS:
@@ -35,4 +35,4 @@ def avro(message: DetectionMessage) -> Sign | None:
     if message.compression:
         settings["large-message-handle-compression"] = message.compression
     evidence = "Avro that begins as a message of Simple, with the byte 0x16"
-    return Sign(Strength.LIKELY, f"{_TITLE} (Avro)", evidence, settings)
+    return FormatMatch(Strength.LIKELY, f"{_TITLE} (Avro)", evidence, settings)

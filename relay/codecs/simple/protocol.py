@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 
 from relay.codecs.codec import Codec, RowSignature
-from relay.codecs.detection import Signs
+from relay.codecs.detection import DetectionRule
 from relay.codecs.simple.decoder import SimpleDecoder
 from relay.codecs.simple.encoder import SimpleEncoder
 from relay.codecs.simple.messages import SimpleWire
@@ -19,7 +19,7 @@ def codec_of(
     wire: SimpleWire,
     title: str,
     options: type[SimpleOptions],
-    signs: Signs,
+    detection_rule: DetectionRule,
     non_ddl_marker: RowSignature | None = None,
     marker: Marker | None = None,
 ) -> Codec:
@@ -38,5 +38,5 @@ def codec_of(
         writes_rows_alone=lambda _: True,
         non_ddl_marker=non_ddl_marker,
         marker=marker,
-        signs=signs,
+        detection_rule=detection_rule,
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.simple import detection as signs
+from relay.codecs.simple import detection
 from relay.codecs.simple.avro_wire import AvroWire
 from relay.codecs.simple.options import SimpleOptions
 from relay.codecs.simple.protocol import codec_of
@@ -23,5 +23,5 @@ CODEC: Final = codec_of(
     AvroWire(NAME),
     "TiCDC Simple as Avro (protocol=simple, encoding-format=avro)",
     SimpleOptions,
-    signs.avro,
+    detection.avro,
 )

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from relay.codecs.codec import RowSignature
-from relay.codecs.simple import detection as signs
+from relay.codecs.simple import detection
 from relay.codecs.simple.json_wire import JsonWire
 from relay.codecs.simple.options import SimpleJsonOptions
 from relay.codecs.simple.protocol import codec_of
@@ -29,7 +29,7 @@ CODEC: Final = codec_of(
     JsonWire(NAME),
     "TiCDC Simple as JSON (protocol=simple)",
     SimpleJsonOptions,
-    signs.json,
+    detection.json,
     RowSignature(
         (
             (

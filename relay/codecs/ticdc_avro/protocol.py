@@ -24,7 +24,7 @@ from relay.codecs.shared.avro import ID_HEADERS, named_schemas
 from relay.codecs.shared.id_headers import placing
 from relay.codecs.ticdc_avro.control import DDL, kind_of
 from relay.codecs.ticdc_avro.decoder import TicdcAvroDecoder
-from relay.codecs.ticdc_avro.detection import signs
+from relay.codecs.ticdc_avro.detection import detect
 from relay.codecs.ticdc_avro.encoder import TicdcAvroEncoder
 from relay.codecs.ticdc_avro.options import TicdcAvroOptions, carries
 from relay.codecs.ticdc_avro.values import NAME
@@ -57,5 +57,5 @@ CODEC: Final = Codec(
     writes_rows_alone=lambda _: True,
     # A frame begins with a zero byte, which the JSON of a statement cannot contain.
     non_ddl_marker=RowSignature(((b"\0",),)),
-    signs=signs,
+    detection_rule=detect,
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.canal import detection as signs
+from relay.codecs.canal import detection
 from relay.codecs.canal.canal_json.decoder import CanalJsonDecoder
 from relay.codecs.canal.canal_json.encoder import CanalJsonEncoder
 from relay.codecs.canal.canal_json.messages import NAME
@@ -85,5 +85,5 @@ CODEC: Final = Codec(
     ),
     profiles={"flink": _FLINK, "canal-adapter": _CANAL_ADAPTER},
     profile_reasons={"flink": _FLINK_REASONS, "canal-adapter": _CANAL_ADAPTER_REASONS},
-    signs=signs.upstream,
+    detection_rule=detection.upstream,
 )

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.canal import detection as signs
+from relay.codecs.canal import detection
 from relay.codecs.canal.canal_protobuf.decoder import CanalProtobufDecoder
 from relay.codecs.canal.canal_protobuf.encoder import CanalProtobufEncoder
 from relay.codecs.canal.canal_protobuf.options import NAME, ProtobufOptions, carries
@@ -32,5 +32,5 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=CanalProtobufDecoder,
     encoder=CanalProtobufEncoder,
-    signs=signs.packets,
+    detection_rule=detection.packets,
 )

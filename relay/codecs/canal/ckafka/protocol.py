@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.canal import detection as signs
+from relay.codecs.canal import detection
 from relay.codecs.canal.ckafka.decoder import CKafkaDecoder
 from relay.codecs.canal.ckafka.encoder import CKafkaEncoder
 from relay.codecs.canal.ckafka.messages import NAME
@@ -37,5 +37,5 @@ CODEC: Final = Codec(
     writes_rows_alone=lambda _: True,
     marker=Marker("value", b',"TABLE":', b',"TIME":'),
     non_ddl_marker=RowSignature(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),
-    signs=signs.ckafka,
+    detection_rule=detection.ckafka,
 )

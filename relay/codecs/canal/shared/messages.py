@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from relay.catalog import DdlMessage
-from relay.codecs.canal import detection as signs
+from relay.codecs.canal import detection
 from relay.codecs.losses import Loss
 from relay.codecs.shared import lenient_json as _json
 from relay.codecs.shared.base64_text import read_base64
@@ -135,7 +135,7 @@ def check_size(protocol: str, message: CanalMessage, limits: Limits) -> None:
 
 
 def _parse_foreign(protocol: str, value: bytes, limits: Limits) -> CanalMessage:
-    found = signs.refusal(protocol, value)
+    found = detection.refusal(protocol, value)
     if found is not None:
         raise found
     try:
@@ -162,7 +162,7 @@ def _tidy(protocol: str, document: dict[str, Any]) -> dict[str, Any]:
 
     Raises Malformed for a message of another format.
     """
-    found = signs.refusal(protocol, _json.json_text(document).encode())
+    found = detection.refusal(protocol, _json.json_text(document).encode())
     if found is not None:
         raise found
     tidied = dict(document)

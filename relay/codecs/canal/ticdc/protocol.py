@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.canal import detection as signs
+from relay.codecs.canal import detection
 from relay.codecs.canal.ticdc.decoder import TicdcCanalDecoder
 from relay.codecs.canal.ticdc.encoder import TicdcCanalEncoder
 from relay.codecs.canal.ticdc.messages import NAME
@@ -39,5 +39,5 @@ CODEC: Final = Codec(
         ),
         (b'"isDdl":true',),
     ),
-    signs=signs.ticdc,
+    detection_rule=detection.ticdc,
 )

@@ -18,7 +18,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.codec import ChosenKey, Codec, EncodedRecord, Seal
-from relay.codecs.debezium import detection as signs
+from relay.codecs.debezium import detection
 from relay.codecs.debezium.native import decoder as json_decoder
 from relay.codecs.debezium.native import encoder as json_writing
 from relay.codecs.debezium.native.encoder import NEW_KEY, OLD_KEY
@@ -229,5 +229,5 @@ CODEC: Final = Codec(
     own_headers=frozenset({NEW_KEY, OLD_KEY, *ID_HEADERS.values()}),
     profiles=AVRO_PROFILES,
     profile_reasons=AVRO_REASONS,
-    signs=signs.native_avro,
+    detection_rule=detection.native_avro,
 )

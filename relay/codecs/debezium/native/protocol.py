@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from relay.codecs.codec import Codec, RowSignature
-from relay.codecs.debezium import detection as signs
+from relay.codecs.debezium import detection
 from relay.codecs.debezium.native.decoder import DebeziumJsonDecoder
 from relay.codecs.debezium.native.encoder import NEW_KEY, OLD_KEY, DebeziumJsonEncoder, carries
 from relay.codecs.debezium.native.messages import MARKER
@@ -45,5 +45,5 @@ CODEC: Final = Codec(
     own_headers=frozenset({NEW_KEY, OLD_KEY}),
     profiles=JSON_PROFILES,
     profile_reasons=JSON_REASONS,
-    signs=signs.native,
+    detection_rule=detection.native,
 )

@@ -23,7 +23,7 @@ from msgspec import Meta
 
 from relay.catalog import Catalog
 from relay.codecs.codec import Codec, EncodedRecord, Options
-from relay.codecs.debezium import detection as signs
+from relay.codecs.debezium import detection
 from relay.codecs.debezium.shared import semantic_names
 from relay.codecs.debezium.shared.avro_bridge import error_of, unwrapped
 from relay.codecs.debezium.shared.schemas import AvroForms
@@ -620,5 +620,5 @@ CODEC: Final = Codec(
     named_schemas=named_schemas,
     own_headers=frozenset(ID_HEADERS.values()),
     writes_rows_alone=lambda _: True,
-    signs=signs.ticdc_avro,
+    detection_rule=detection.ticdc_avro,
 )

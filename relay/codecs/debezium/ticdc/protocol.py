@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from relay.codecs.codec import Codec, RowSignature
-from relay.codecs.debezium import detection as signs
+from relay.codecs.debezium import detection
 from relay.codecs.debezium.ticdc.decoder import TicdcDebeziumDecoder
 from relay.codecs.debezium.ticdc.encoder import TicdcDebeziumEncoder
 from relay.codecs.debezium.ticdc.options import NAME, TicdcDebeziumOptions, carries
@@ -37,5 +37,5 @@ CODEC: Final = Codec(
     keys=Keys.ROW,
     non_ddl_marker=RowSignature(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"op":"m"'),)),
     marker=Marker("value", b'"db":', b',"server_id":'),
-    signs=signs.ticdc,
+    detection_rule=detection.ticdc,
 )
