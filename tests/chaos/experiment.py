@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaos.broker import Feeder, RunFailed, until
+from chaos.clusters import Kind, Site, Worker
 from chaos.faults import EXACTLY_ONCE, SCENARIOS, Stage
-from chaos.lanes import Kind, Lane, Site
 from chaos.messages import (
     DATABASE,
     PARTITIONS,
@@ -125,13 +125,13 @@ class Outcome:
     seconds: float = 0.0
 
 
-async def experiment(job: Job, lane: Lane, folder: Path, *, keep: bool = False) -> Outcome:
+async def experiment(job: Job, worker: Worker, folder: Path, *, keep: bool = False) -> Outcome:
     """Run it. `folder` gets the relays' logs; if all was well it is removed, unless they are to be kept."""
     outcome = Outcome(job.scenario, job.mode, job.seed)
     since = time.monotonic()
     _make_empty(folder)
     try:
-        site = await lane.site(job.kind)
+        site = await worker.site(job.kind)
         await _Run(job, site, folder, outcome).run()
     except (RunFailed, ToxiproxyMissing) as error:
         outcome.problems.append(str(error))

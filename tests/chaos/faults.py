@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from chaos.broker import Feeder, RunFailed, until
-from chaos.lanes import Kind, Site
+from chaos.clusters import Kind, Site
 from chaos.relay_processes import FENCED, UNREACHED, Life, RelayProcesses
 from chaos.toxiproxy import Toxiproxy
 

@@ -1,9 +1,9 @@
 """Mutations of real records on every route, and everything that must hold of what relay makes of them.
 
     make fuzz                                   # a minute, one process a core; the seed is printed
-    make fuzz SECONDS=600 SEED=7                # longer; the lanes of a seed do the same every time
+    make fuzz SECONDS=600 SEED=7                # longer; the sessions of a seed do the same every time
     make fuzz RECORD=artifacts/fuzz/NAME        # one finding again, from the records that were kept of it
-    cd tests && ../.venv/bin/python -m fuzz --seed 7 --lane 31         # one lane again
+    cd tests && ../.venv/bin/python -m fuzz --seed 7 --session 31         # one session again
     cd tests && ../.venv/bin/python -m fuzz --only ticdc-debezium      # routes from or into this protocol
 
 Good records are those of tests/data, and what relay makes of them for protocols that nobody has captured.
@@ -36,8 +36,8 @@ from pathlib import Path
 from toy_protocol.registry import remember
 
 from fuzz.findings import read
-from fuzz.lane import reproduce, sample_routes, watch
 from fuzz.runner import Plan, Summary, default_jobs, run
+from fuzz.session import reproduce, sample_routes, watch
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,7 +59,7 @@ def main() -> int:
         sys.stderr.write(f"fuzz: unknown protocol {given.only!r}\n")
         return 2
     _say(f"seed {seed}, {len(routes)} routes, {given.jobs} processes, {given.seconds:g} s")
-    plan = Plan(given.seconds, seed, given.jobs, tuple(routes), given.output, given.lane)
+    plan = Plan(given.seconds, seed, given.jobs, tuple(routes), given.output, given.session)
     try:
         return _close(run(plan, _say), plan)
     except KeyboardInterrupt:
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long (default 60)")
     parser.add_argument("--seed", type=int, help="what decides everything (default: a new one)")
     parser.add_argument("--jobs", type=int, default=default_jobs(), help="processes (default: one a core)")
-    parser.add_argument("--lane", type=int, help="this lane of the seed alone")
+    parser.add_argument("--session", type=int, help="this session of the seed alone")
     parser.add_argument("--only", default="", help="routes from or into this protocol alone")
     parser.add_argument("--record", default="", help="a folder that was kept of a finding: that one again")
     parser.add_argument("--output", type=Path, default=ROOT / "artifacts" / "fuzz", help="where findings go")
@@ -87,7 +87,7 @@ def _again(folder: Path) -> int:
     for id, schema in finding.setting.schemas.items():
         remember(id, schema)
     if finding.check == "entry point" or finding.kind == "worse than linear":
-        _say(f"this one is made again by its lane alone: --seed … --lane …\n{finding.text()}")
+        _say(f"to repeat this one, run its session alone: --seed … --session …\n{finding.text()}")
         return 2
     error = reproduce(finding)
     if error is None:
@@ -101,7 +101,7 @@ def _close(summary: Summary, plan: Plan) -> int:
     rate = summary.records / summary.busy_seconds if summary.busy_seconds else 0
     _say(
         f"{summary.records} records in {summary.cases} cases on {len(summary.routes)} of {len(plan.routes)} routes, "
-        f"{summary.lanes} lanes, {rate:.0f} records a second of one core, "
+        f"{summary.sessions} sessions, {rate:.0f} records a second of one core, "
         f"{len(summary.findings)} findings, seed {plan.seed}"
     )
     for identity, count in summary.findings.most_common():

@@ -364,7 +364,7 @@ def look_of(token: bytes) -> Look:
 
 
 def other_token(token: bytes, look: Look, chance: random.Random) -> bytes:
-    """A token in the place of another one: one a little different, an edge of its own look, or of any."""
+    """A token to replace another one: one a little different, an edge of its own look, or of any."""
     roll = chance.random()
     if roll < 0.55:
         return nearly(token, chance)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from typer.testing import CliRunner
 
-from fuzz.findings import BrokenError, Finding, place_of
+from fuzz.findings import BrokenError, Finding, location_of
 from fuzz.mutations import changed_bytes, mutated
 from fuzz.oracle import MAX_ERROR_TEXT
 from fuzz.words import CANARY, TEXTS
@@ -33,7 +33,7 @@ from relay.model.records import ProducerRecord, RecordPosition
 from relay.service.loop.history import apply_records, history_record, source_records
 
 if TYPE_CHECKING:
-    from fuzz.lane import Lane
+    from fuzz.session import Session
 
 _EXAMPLE: Final = (Path(__file__).parents[2] / "config.example.toml").read_text(encoding="utf-8")
 #: Most bytes that dead letters add to their original.
@@ -44,45 +44,47 @@ _TIMES: Final = {"commands": 3, "configuration": 20}
 #: Seconds of CPU after which an entry point is not tried again: changed records may be large, and outlining them is slow.
 _SECONDS: Final = 5.0
 
-EntryPoint = Callable[[Sequence[ConsumerRecord], "Lane", random.Random], None]
+EntryPoint = Callable[[Sequence[ConsumerRecord], "Session", random.Random], None]
 
 
-def tried(lane: Lane) -> list[Finding]:
-    """Try every entry point with the lane's records; give what was found, one finding for each at most."""
+def tried(session: Session) -> list[Finding]:
+    """Try every entry point with the session's records; give what was found, one finding for each at most."""
     found = []
     for name, entry_point in ENTRY_POINTS.items():
-        chance = random.Random((lane.seed << 32) ^ lane.number)
+        chance = random.Random((session.seed << 32) ^ session.number)
         began = time.process_time()
         for _ in range(_TIMES.get(name, 100)):
             if time.process_time() - began > _SECONDS:
                 break
-            records = _changed(lane, chance)
+            records = _changed(session, chance)
             try:
-                entry_point(records, lane, chance)
+                entry_point(records, session, chance)
             except BrokenError as error:
-                found.append(_finding(error, records, lane, name))
+                found.append(_finding(error, records, session, name))
                 break
             except Exception as error:  # an undocumented exception
                 broken = BrokenError(
-                    "entry point", f"{name}: {type(error).__name__}", place_of(error), str(error)
+                    "entry point", f"{name}: {type(error).__name__}", location_of(error), str(error)
                 )
-                found.append(_finding(broken, records, lane, name))
+                found.append(_finding(broken, records, session, name))
                 break
     return found
 
 
-def _finding(error: BrokenError, records: Sequence[ConsumerRecord], lane: Lane, name: str) -> Finding:
-    origin = f"seed {lane.seed} lane {lane.number}, {name} with {lane.sample.name}"
-    setting = lane.setting._replace(prefix=())
-    return Finding(error.check, error.kind, error.place, error.detail, setting, (tuple(records),), (), origin)
+def _finding(error: BrokenError, records: Sequence[ConsumerRecord], session: Session, name: str) -> Finding:
+    origin = f"seed {session.seed} session {session.number}, {name} with {session.sample.name}"
+    setting = session.setting._replace(prefix=())
+    return Finding(
+        error.check, error.kind, error.location, error.detail, setting, (tuple(records),), (), origin
+    )
 
 
-def _changed(lane: Lane, chance: random.Random) -> list[ConsumerRecord]:
-    records = lane.sample.records
+def _changed(session: Session, chance: random.Random) -> list[ConsumerRecord]:
+    records = session.sample.records
     return [mutated(chance.choice(records), records, chance) for _ in range(3)]
 
 
-def record_lines(records: Sequence[ConsumerRecord], _lane: Lane, chance: random.Random) -> None:
+def record_lines(records: Sequence[ConsumerRecord], _session: Session, chance: random.Random) -> None:
     """A line gives the record that was written, a damaged one a record or a ValueError without values."""
     for record in records:
         clean = _writable(record)
@@ -107,14 +109,14 @@ def _writable(record: ConsumerRecord) -> ConsumerRecord:
     return msgspec.structs.replace(record, headers=headers, timestamp_ms=timestamp_ms)
 
 
-def dead_letters(records: Sequence[ConsumerRecord], lane: Lane, chance: random.Random) -> None:
+def dead_letters(records: Sequence[ConsumerRecord], session: Session, chance: random.Random) -> None:
     """A dead letter of any error is bounded, and gives its original back; a damaged one is one or none."""
     for record in records:
         error = Malformed(chance.choice(TEXTS), chance.choice(TEXTS) * 50, chance.choice(TEXTS) * 50)
         tables = [
             TableId(chance.choice(TEXTS), chance.choice(TEXTS)) for _ in range(chance.choice((0, 1, 500)))
         ]
-        letter = dead_letter(record, error, "letters", tables, 3, lane.setting.source)
+        letter = dead_letter(record, error, "letters", tables, 3, session.setting.source)
         added = letter.headers[len(record.headers) :]
         size = sum(len(name.encode(errors="replace")) + len(value or b"") for name, value in added)
         if size > MAX_LETTER_BYTES:
@@ -140,7 +142,7 @@ def _consumed(out: ProducerRecord) -> ConsumerRecord:
     return ConsumerRecord(out.topic, out.partition, 0, out.timestamp_ms, out.key, out.value, out.headers)
 
 
-def schema_history(records: Sequence[ConsumerRecord], lane: Lane, chance: random.Random) -> None:
+def schema_history(records: Sequence[ConsumerRecord], session: Session, chance: random.Random) -> None:
     """A history of any records teaches, or says that it is none."""
     kept = [_consumed(history_record(_writable(record), "history")) for record in records]
     if chance.random() < 0.5:
@@ -151,10 +153,12 @@ def schema_history(records: Sequence[ConsumerRecord], lane: Lane, chance: random
         if CANARY in str(error):
             raise BrokenError("entry point", "schema history: error text", "history", str(error)) from error
         return
-    apply_records(Translator(lane.setting.source, lane.setting.target, lane.setting.source_options), found)
+    apply_records(
+        Translator(session.setting.source, session.setting.target, session.setting.source_options), found
+    )
 
 
-def configuration(_records: Sequence[ConsumerRecord], _lane: Lane, chance: random.Random) -> None:
+def configuration(_records: Sequence[ConsumerRecord], _session: Session, chance: random.Random) -> None:
     """A configuration file is taken, or refused with its problems."""
     lines = _EXAMPLE.split("\n")
     keys = [at for at, line in enumerate(lines) if " = " in line and not line.startswith("# ")]
@@ -183,16 +187,16 @@ _TOML: Final = (
 )
 
 
-def commands(records: Sequence[ConsumerRecord], lane: Lane, chance: random.Random) -> None:
+def commands(records: Sequence[ConsumerRecord], session: Session, chance: random.Random) -> None:
     """`relay translate` and `relay inspect` of a file with damaged records, whatever they do about errors."""
     lines = b"".join(format_record(_writable(record), record.offset) for record in records)
     if chance.random() < 0.2:
         lines = changed_bytes(lines, chance)
-    options = [f"--from-option={name}={value}" for name, value in lane.setting.source_options.items()]
+    options = [f"--from-option={name}={value}" for name, value in session.setting.source_options.items()]
     options = [option for option in options if "storage" not in option]
-    arguments = ["inspect", "--from", lane.setting.source, *options]
+    arguments = ["inspect", "--from", session.setting.source, *options]
     if chance.random() < 0.6:
-        arguments = ["translate", "--from", lane.setting.source, "--to", lane.setting.target, *options]
+        arguments = ["translate", "--from", session.setting.source, "--to", session.setting.target, *options]
         arguments += ["--on-error", chance.choice(("stop", "skip"))]
     elif chance.random() < 0.5:
         arguments.append("--json")

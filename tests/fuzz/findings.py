@@ -96,14 +96,14 @@ def _rule(entry: Mapping[str, Any]) -> TopicRule:
 class BrokenError(Exception):
     """A check that does not hold: its name, what kind of failure it is, where, and more about it."""
 
-    def __init__(self, check: str, kind: str, place: str, detail: str = "") -> None:
-        super().__init__(f"{check}: {kind} at {place}: {detail[:400]}")
-        self.check, self.kind, self.place, self.detail = check, kind, place, detail
+    def __init__(self, check: str, kind: str, location: str, detail: str = "") -> None:
+        super().__init__(f"{check}: {kind} at {location}: {detail[:400]}")
+        self.check, self.kind, self.location, self.detail = check, kind, location, detail
 
     @property
     def identity(self) -> tuple[str, str, str]:
         """Equal for findings that are one."""
-        return self.check, self.kind, self.place
+        return self.check, self.kind, self.location
 
 
 class Finding(NamedTuple):
@@ -111,7 +111,7 @@ class Finding(NamedTuple):
 
     check: str
     kind: str
-    place: str
+    location: str
     detail: str
     setting: Setting
     cases: tuple[tuple[ConsumerRecord, ...], ...]
@@ -121,7 +121,7 @@ class Finding(NamedTuple):
     @property
     def identity(self) -> tuple[str, str, str]:
         """As `BrokenError.identity`."""
-        return self.check, self.kind, self.place
+        return self.check, self.kind, self.location
 
     @property
     def slug(self) -> str:
@@ -134,7 +134,7 @@ class Finding(NamedTuple):
             len(record.value or b"") + len(record.key or b"") for case in self.cases for record in case
         )
         lines = [
-            f"FINDING {self.check}: {self.kind} at {self.place}",
+            f"FINDING {self.check}: {self.kind} at {self.location}",
             f"  {_shown(self.detail)}",
             f"  route {self.setting.route}; {len(self.setting.prefix)} good records before, {size} bytes; {self.origin}",
         ]
@@ -147,7 +147,7 @@ def _shown(text: str) -> str:
     return text.encode("unicode_escape", errors="backslashreplace").decode()[:600]
 
 
-def place_of(error: BaseException) -> str:
+def location_of(error: BaseException) -> str:
     """The innermost line of relay's own code in a traceback, or of what called it."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename.startswith(_RELAY)] or frames
@@ -171,7 +171,7 @@ def write(finding: Finding, folder: Path) -> Path:
     about = {
         "check": finding.check,
         "kind": finding.kind,
-        "place": finding.place,
+        "location": finding.location,
         "detail": _shown(finding.detail),
         "origin": finding.origin,
         "from": setting.source,
@@ -228,7 +228,14 @@ def read(folder: Path) -> Finding:
     cases = tuple(tuple(record for part, record in parts if part == name) for name in names)
     good = tuple(record for part, record in parts if part == "good")
     return Finding(
-        about["check"], about["kind"], about["place"], about["detail"], setting, cases, good, about["origin"]
+        about["check"],
+        about["kind"],
+        about["location"],
+        about["detail"],
+        setting,
+        cases,
+        good,
+        about["origin"],
     )
 
 

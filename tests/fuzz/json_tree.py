@@ -1,4 +1,4 @@
-"""Where everything stands in a JSON text: places of members, elements and leaves.
+"""Offsets in a JSON text: of members, elements and leaves.
 
 A mutation is then a splice of bytes, which keeps what a parser would lose: the digits of numbers, equal
 members, white space, escapes.
@@ -91,21 +91,21 @@ def _value(text: bytes, at: int, depth: int) -> tuple[Node, int]:
 def _container(text: bytes, at: int, depth: int, *, is_object: bool) -> tuple[Node, int]:
     node = Node("object" if is_object else "array", at, at, at)
     closing = b"}" if is_object else b"]"
-    place = _skip(text, at + 1)
-    while text[place : place + 1] != closing:
+    offset = _skip(text, at + 1)
+    while text[offset : offset + 1] != closing:
         if node.children:
-            if text[place : place + 1] != b",":
+            if text[offset : offset + 1] != b",":
                 raise NoTreeError
-            place = _skip(text, place + 1)
-        member_start, name = place, ""
+            offset = _skip(text, offset + 1)
+        member_start, name = offset, ""
         if is_object:
-            place, name = _name(text, place)
-        child, place = _value(text, place, depth + 1)
+            offset, name = _name(text, offset)
+        child, offset = _value(text, offset, depth + 1)
         child.member_start, child.name, child.parent = member_start, name, node
         node.children.append(child)
-        place = _skip(text, place)
-    node.end = place + 1
-    return node, place + 1
+        offset = _skip(text, offset)
+    node.end = offset + 1
+    return node, offset + 1
 
 
 def _name(text: bytes, at: int) -> tuple[int, str]:
@@ -122,7 +122,7 @@ Edit = tuple[int, int, bytes]
 
 
 def spliced(text: bytes, edits: list[Edit]) -> bytes:
-    """The text with these places replaced; of edits that overlap, the first one counts."""
+    """The text with these ranges replaced; of edits that overlap, the first one counts."""
     taken: list[Edit] = []
     for edit in edits:
         if all(edit[1] <= other[0] or edit[0] >= other[1] for other in taken):

@@ -62,7 +62,7 @@ _NAMES: Final = (
 
 
 class Document(NamedTuple):
-    """A JSON text and its places: all of them, those of row values, and those of statements."""
+    """A JSON text and its nodes: all of them, those of row values, and those of statements."""
 
     text: bytes
     nodes: list[Node]
@@ -72,7 +72,7 @@ class Document(NamedTuple):
 
 @functools.lru_cache(400)
 def document(text: bytes) -> Document | None:
-    """The places of a JSON text; None if it is no JSON object or list."""
+    """The nodes of a JSON text; None if it is no JSON object or list."""
     if text[:1] not in {b"{", b"["} or len(text) > 200_000:
         return None
     try:
@@ -215,9 +215,9 @@ def _removed(found: Document, node: Node, _donors: Sequence[ConsumerRecord], _ch
     if node.parent is None:
         return node.start, node.end, b""
     siblings = node.parent.children
-    place = siblings.index(node)
-    if place:
-        return siblings[place - 1].end, node.end, b""
+    index = siblings.index(node)
+    if index:
+        return siblings[index - 1].end, node.end, b""
     end = siblings[1].member_start if len(siblings) > 1 else node.end
     return node.member_start, end, b""
 
@@ -294,8 +294,8 @@ def _grown(found: Document, node: Node, _donors: Sequence[ConsumerRecord], chanc
     size = chance.choice(_SIZES)
     match chance.randrange(5):
         case 0:
-            place = chance.choice((node.member_start, node.start, node.end, 0, len(found.text)))
-            return place, place, chance.choice(_BLANKS) * size
+            offset = chance.choice((node.member_start, node.start, node.end, 0, len(found.text)))
+            return offset, offset, chance.choice(_BLANKS) * size
         case 1:
             new = chance.choice(_IN_NUMBERS) % (chance.choice((b"0", b"1", b"9")) * size)
         case 2:
@@ -505,8 +505,8 @@ def _envelope(
             times = (-1, 0, 1, 2**31, 2**53, 2**63 - 1, record.timestamp_ms + 10**9)
             return msgspec.structs.replace(record, timestamp_ms=chance.choice(times))
         case 6:
-            place = chance.choice((0, 1, 2, 7, 2**31 - 1))
-            return msgspec.structs.replace(record, partition=place)
+            partition = chance.choice((0, 1, 2, 7, 2**31 - 1))
+            return msgspec.structs.replace(record, partition=partition)
         case _:
             return msgspec.structs.replace(record, headers=_headers(chance))
 

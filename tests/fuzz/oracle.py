@@ -19,7 +19,7 @@ from engine_support import ENGINE
 
 from fuzz.corpus import answer, reading_options
 from fuzz.events import VALUES_LOST, VALUES_REFUSED, Target, are_sound, compare, lacks_digits
-from fuzz.findings import BrokenError, Setting, place_of
+from fuzz.findings import BrokenError, Setting, location_of
 from fuzz.unknown import is_carried, without_member
 from fuzz.words import CANARY_SPELLINGS
 from relay import (
@@ -195,7 +195,9 @@ class Bench:
                 check_error(error)
                 return Refused(type(error).__name__, error.code, str(error))
             except Exception as error:
-                raise BrokenError("exception", type(error).__name__, place_of(error), str(error)) from error
+                raise BrokenError(
+                    "exception", type(error).__name__, location_of(error), str(error)
+                ) from error
         return Refused("Need", "", "")
 
     def _answer(self, need: Need[object]) -> object:
@@ -256,7 +258,7 @@ class Bench:
             return
         if events and not is_carried(events):
             raise BrokenError("unknown member", "not carried", self.setting.source)
-        # Of several events, the target may have no place for the one that has the member.
+        # Of several events, the target may not be able to represent the one that has the member.
         if outcome and all(is_carried([event]) for event in events) and not losses[Loss.UNKNOWN_FIELDS]:
             raise BrokenError("unknown member", "not counted", route)
         if losses - Counter({Loss.UNKNOWN_FIELDS: losses[Loss.UNKNOWN_FIELDS]}) != cold.losses:
@@ -287,7 +289,9 @@ class Bench:
                 if viewer.state != state:
                     raise BrokenError("all or nothing", name, self.setting.source) from error
             except Exception as error:
-                raise BrokenError("exception", f"{name} {type(error).__name__}", place_of(error)) from error
+                raise BrokenError(
+                    "exception", f"{name} {type(error).__name__}", location_of(error)
+                ) from error
             if name == "tables_of" and viewer.state != state:
                 raise BrokenError("all or nothing", name, self.setting.source)
 
@@ -317,19 +321,19 @@ class Bench:
                 _is_whole(part, self.setting.target)
             return found
         for out in produced:
-            place = out.topic, out.partition
+            target = out.topic, out.partition
             for blob in out.blobs:
                 self._written[blob.name] = blob.data
             record = ConsumerRecord(
                 out.topic,
                 out.partition,
-                self._offsets[place],
+                self._offsets[target],
                 out.timestamp_ms,
                 out.key,
                 out.value,
                 out.headers,
             )
-            self._offsets[place] += 1
+            self._offsets[target] += 1
             for _ in range(_MAX_NEEDS):
                 try:
                     found += self.reader.inspect(record)
@@ -343,7 +347,7 @@ class Bench:
                     return error
                 except Exception as error:
                     raise BrokenError(
-                        "read back", type(error).__name__, place_of(error), str(error)
+                        "read back", type(error).__name__, location_of(error), str(error)
                     ) from error
         return found
 
@@ -377,8 +381,8 @@ class Bench:
             # tell no types, or less of them, the reader cannot know that.
             return
         elif are_sound(given):
-            place = f"{self.setting.target} {place_of(found)}"
-            raise BrokenError("read back", f"refused: {_general(found.reason)}", place, str(found))
+            location = f"{self.setting.target} {location_of(found)}"
+            raise BrokenError("read back", f"refused: {_general(found.reason)}", location, str(found))
 
     def _compare(
         self,
@@ -435,7 +439,7 @@ class Bench:
 
     def _knows_other_types(self, given: Sequence[Event]) -> bool:
         """Whether the reader may have a definition of a row's table with other types than the row was read
-        with: it has one, at present or for this place, or the row's types were inferred from what it says.
+        with: it has one, at present or as of this position, or the row's types were inferred from what it says.
         """
         for event in given:
             if not isinstance(event, RowChange):
@@ -561,16 +565,16 @@ def check_error(error: RelayError) -> None:
     """Raise BrokenError for an error that does not say what it must, or says what it must not."""
     text = str(error)
     if error.code not in _CODES:
-        raise BrokenError("error text", "unknown code", place_of(error), error.code)
+        raise BrokenError("error text", "unknown code", location_of(error), error.code)
     if not isinstance(error, CodecError):
-        raise BrokenError("exception", type(error).__name__, place_of(error), text)
+        raise BrokenError("exception", type(error).__name__, location_of(error), text)
     if len(text) > MAX_ERROR_TEXT:
-        raise BrokenError("error text", "long", place_of(error), f"{len(text)} characters: {text[:200]}")
+        raise BrokenError("error text", "long", location_of(error), f"{len(text)} characters: {text[:200]}")
     if not error.reason or not text.startswith(f"{error.protocol}: {error.path or 'message'}: "):
-        raise BrokenError("error text", "without protocol, path or reason", place_of(error), text)
+        raise BrokenError("error text", "without protocol, path or reason", location_of(error), text)
     # In a packet, a changed tag makes a column's name of its value, and paths show names.
     if _SHOWS_CANARY(error.reason if error.protocol == "canal-protobuf" else text):
-        raise BrokenError("error text", "shows a value", place_of(error), text)
+        raise BrokenError("error text", "shows a value", location_of(error), text)
 
 
 def resident_bytes() -> int:

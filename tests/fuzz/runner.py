@@ -1,4 +1,4 @@
-"""Lanes in several processes until the time is over; findings are reported once, and kept on disk."""
+"""Sessions in several processes until the time is over; findings are reported once, and kept on disk."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from typing import Any, Final
 from fuzz.corpus import schemas_of
 from fuzz.entry_points import tried
 from fuzz.findings import Finding, Setting, write
-from fuzz.lane import Lane, OvertimeError, Run, patience, reduced, watch
 from fuzz.oracle import resident_bytes
 from fuzz.scaling import scaled
+from fuzz.session import OvertimeError, Run, Session, patience, reduced, watch
 
 #: Address space of a worker: what takes more raises MemoryError instead of ending the machine.
 _ADDRESS_SPACE: Final = 4 << 30
-#: Growth of a worker's memory that is no leak: caches of good records and of their places.
+#: Growth of a worker's memory that is no leak: caches of good records and of their parsed values.
 _MAX_DRIFT: Final = 200 << 20
-_MIN_LANES_FOR_DRIFT: Final = 60
+_MIN_SESSIONS_FOR_DRIFT: Final = 60
 _PATIENCE_SECONDS: Final = 60.0
 _SCALING_SECONDS: Final = 40.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do: for how long, from which seed, on which routes; one lane alone if `lane` is given."""
+    """What to do: for how long, from which seed, on which routes; one session alone if `session` is given."""
 
     seconds: float
     seed: int
     jobs: int
     routes: tuple[tuple[str, str], ...]
     folder: Path
-    lane: int | None = None
+    session: int | None = None
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Summary:
 
     records: int = 0
     cases: int = 0
-    lanes: int = 0
+    sessions: int = 0
     busy_seconds: float = 0.0
     routes: set[tuple[str, str]] = field(default_factory=set)
     findings: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -60,7 +60,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Done:
-    """What a worker tells of a lane, or of its end (`number` None)."""
+    """What a worker tells of a session, or of its end (`number` None)."""
 
     worker: int
     number: int | None
@@ -86,10 +86,12 @@ class _Runner:
         self._workers: list[BaseProcess] = []
 
     def run(self) -> Summary:
-        jobs = 1 if self._plan.lane is not None else self._plan.jobs
+        jobs = 1 if self._plan.session is not None else self._plan.jobs
         for worker in range(jobs):
             self._at.append(self._context.Array("q", [-1, -1], lock=False))
-            self._workers.append(self._start(worker, worker if self._plan.lane is None else self._plan.lane))
+            self._workers.append(
+                self._start(worker, worker if self._plan.session is None else self._plan.session)
+            )
         alive = set(range(jobs))
         while alive:
             try:
@@ -120,7 +122,7 @@ class _Runner:
         if message.number is None:
             alive.discard(message.worker)
         else:
-            self._summary.lanes += 1
+            self._summary.sessions += 1
             self._summary.routes.add(message.route)
 
     def _look_after(self, alive: set[int]) -> None:
@@ -133,22 +135,22 @@ class _Runner:
                 process.join()
             if process.is_alive() or not self._queue.empty():
                 continue
-            lane, case = self._at[worker]
+            session, case = self._at[worker]
             what = f"signal {-process.exitcode}" if process.exitcode and process.exitcode < 0 else "exit"
-            self._take(_crash(self._plan, lane, case, what), alive)
-            if time.monotonic() > self._deadline or self._plan.lane is not None:
+            self._take(_crash(self._plan, session, case, what), alive)
+            if time.monotonic() > self._deadline or self._plan.session is not None:
                 alive.discard(worker)
             else:
-                self._workers[worker] = self._start(worker, lane + self._plan.jobs)
+                self._workers[worker] = self._start(worker, session + self._plan.jobs)
 
 
 def _crash(plan: Plan, number: int, case: int, what: str) -> Finding:
     """The finding for a process that ended at a case, or whose clock did not stop it."""
-    lane = Lane(plan.seed, max(number, 0), plan.routes)
-    records, objects = lane.case(max(case, 0))
-    route = f"{lane.setting.source} -> {lane.setting.target}"
-    setting: Setting = lane.setting._replace(objects={**lane.setting.objects, **objects})
-    origin = f"seed {plan.seed} lane {number} case {case}, {lane.sample.name}"
+    session = Session(plan.seed, max(number, 0), plan.routes)
+    records, objects = session.case(max(case, 0))
+    route = f"{session.setting.source} -> {session.setting.target}"
+    setting: Setting = session.setting._replace(objects={**session.setting.objects, **objects})
+    origin = f"seed {plan.seed} session {number} case {case}, {session.sample.name}"
     return Finding("crash", what, route, "the process ended", setting, (records,), (), origin)
 
 
@@ -170,51 +172,53 @@ class _Worker:
         self._resident: list[int] = []
 
     def work(self, first: int) -> None:
-        """Work through every lane that is this worker's."""
+        """Work through every session that is this worker's."""
         resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
         watch()
         number = first
         while time.monotonic() < self._deadline:
-            self._lane(number)
-            if self._plan.lane is not None:
+            self._session(number)
+            if self._plan.session is not None:
                 break
             number += self._plan.jobs
         if (drift := drifted(self._resident)) is not None:
-            setting = Lane(self._plan.seed, first, self._plan.routes).setting
+            setting = Session(self._plan.seed, first, self._plan.routes).setting
             self._tell(
                 Finding("memory", "drift", "worker", drift, setting, (), (), f"seed {self._plan.seed}")
             )
         self._results.put(Done(self._worker, None))
 
-    def _lane(self, number: int) -> None:
+    def _session(self, number: int) -> None:
         began = time.process_time()
         self._at[:] = [number, -1]
-        lane = Lane(self._plan.seed, number, self._plan.routes)
+        session = Session(self._plan.seed, number, self._plan.routes)
         records = cases = 0
         reset_peak()
-        if lane.is_scaling:
-            self._scaling(lane)
-        elif lane.is_of_entry_points:
-            for finding in tried(lane):
+        if session.is_scaling:
+            self._scaling(session)
+        elif session.is_of_entry_points:
+            for finding in tried(session):
                 self._tell(finding)
         else:
-            run = Run(lane, self._tell, lambda case: self._at.__setitem__(1, case))
+            run = Run(session, self._tell, lambda case: self._at.__setitem__(1, case))
             run.work(self._deadline)
             records, cases = run.records, run.cases
         gc.collect()
         self._resident.append(resident_bytes())
         spent = time.process_time() - began
-        route = lane.setting.source, lane.setting.target
+        route = session.setting.source, session.setting.target
         self._results.put(Done(self._worker, number, records, cases, spent, route))
 
-    def _scaling(self, lane: Lane) -> None:
+    def _scaling(self, session: Session) -> None:
         patience(_SCALING_SECONDS)
         try:
-            for finding in scaled(lane, self._deadline):
+            for finding in scaled(session, self._deadline):
                 self._tell(finding)
         except OvertimeError:
-            origin = f"seed {lane.seed} lane {lane.number}, {lane.sample.name}"
-            self._tell(Finding("time", "does not end", lane.setting.route, "", lane.setting, (), (), origin))
+            origin = f"seed {session.seed} session {session.number}, {session.sample.name}"
+            self._tell(
+                Finding("time", "does not end", session.setting.route, "", session.setting, (), (), origin)
+            )
         finally:
             patience(0)
 
@@ -245,13 +249,13 @@ def _with_schemas(finding: Finding) -> Finding:
 
 def drifted(resident: Sequence[int]) -> str | None:
     """What to say if memory has grown from the first third of a run to its end."""
-    if len(resident) < _MIN_LANES_FOR_DRIFT:
+    if len(resident) < _MIN_SESSIONS_FOR_DRIFT:
         return None
     third = len(resident) // 3
     before, after = max(resident[:third]), sorted(resident[-third:])[third // 2]
     if after - before <= _MAX_DRIFT:
         return None
-    return f"{before >> 20} MB after {third} lanes, {after >> 20} MB at the end of {len(resident)}"
+    return f"{before >> 20} MB after {third} sessions, {after >> 20} MB at the end of {len(resident)}"
 
 
 def reset_peak() -> None:

@@ -19,9 +19,9 @@ from fuzz.words import json_string
 from relay import ConsumerRecord
 
 if TYPE_CHECKING:
-    from fuzz.lane import Lane
+    from fuzz.session import Session
 
-#: Ways that one lane tries.
+#: Ways that one session tries.
 _WAYS: Final = 3
 _FIRST: Final = 128
 _MAX_BYTES: Final = 400_000
@@ -36,23 +36,25 @@ _ROUNDS: Final = 3
 Grow = Callable[[int], ConsumerRecord]
 
 
-def scaled(lane: Lane, deadline: float) -> Iterator[Finding]:
-    """Findings about one record of the lane, grown in some of the ways that there are."""
-    chance = random.Random(lane.seed ^ lane.number)
-    records = lane.statements if lane.statements and chance.random() < 0.5 else lane.sample.records
+def scaled(session: Session, deadline: float) -> Iterator[Finding]:
+    """Findings about one record of the session, grown in some of the ways that there are."""
+    chance = random.Random(session.seed ^ session.number)
+    records = session.statements if session.statements and chance.random() < 0.5 else session.sample.records
     found = list(ways(chance.choice(records), chance))
-    bench = Bench(lane.setting)
-    bench.prime(lane.setting.prefix)
+    bench = Bench(session.setting)
+    bench.prime(session.setting.prefix)
     for name, grow in chance.sample(found, min(_WAYS, len(found))):
         if time.monotonic() > deadline:
             return
         try:
             measured(bench, grow)
         except BrokenError as error:
-            place = f"{name}, {lane.setting.source}" if error.check == "time" else error.place
-            origin = f"seed {lane.seed} lane {lane.number}, {lane.sample.name}"
+            location = f"{name}, {session.setting.source}" if error.check == "time" else error.location
+            origin = f"seed {session.seed} session {session.number}, {session.sample.name}"
             case = (grow(_FIRST),)
-            yield Finding(error.check, error.kind, place, error.detail, lane.setting, (case,), (), origin)
+            yield Finding(
+                error.check, error.kind, location, error.detail, session.setting, (case,), (), origin
+            )
 
 
 def measured(bench: Bench, grow: Grow) -> None:
@@ -161,7 +163,7 @@ _IN_STRINGS: Final = (
 
 
 def _size_ways(found: Document, chance: random.Random) -> Iterator[tuple[str, Callable[[int], bytes]]]:
-    """Blanks, digits, nesting and characters of strings, at places of the document and of its values."""
+    """Blanks, digits, nesting and characters of strings, at positions in the document and of its values."""
     text, root = found.text, found.nodes[0]
     blanks = chance.choice(_BLANKS)
     yield f"{blanks!r} behind the document", lambda size: text + blanks * size * 16
@@ -177,10 +179,10 @@ def _size_ways(found: Document, chance: random.Random) -> Iterator[tuple[str, Ca
         chance.choice(leaves),
         chance.choice([each for each in found.nodes if not each.children] or leaves),
     ):
-        place = "/".join(filter(None, node.names())) or "the root"
+        path = "/".join(filter(None, node.names())) or "the root"
         piece = chance.choice(_IN_STRINGS)
         for name, grown in _values_of_size(piece):
-            yield f"{name} in {place}", _putting(text, node.start, node.end, grown)
+            yield f"{name} in {path}", _putting(text, node.start, node.end, grown)
 
 
 def _values_of_size(piece: bytes) -> Iterator[tuple[str, Callable[[int], bytes]]]:

@@ -2,9 +2,9 @@
 
     make fuzz-templates                          # a minute, two processes; the seed is printed
     make fuzz-templates MESSAGES=1000000 SEED=7  # until so many were tried; the same ones every time
-    cd tests && ../.venv/bin/python -m fuzz.shapes --seed 7 --lane 31   # one lane again
+    cd tests && ../.venv/bin/python -m fuzz.shapes --seed 7 --session 31   # one session again
 
-A lane is a route with options (`fuzz.lane`) and one sample of records. They are translated in their order, by a
+A session is a route with options (`fuzz.session`) and one sample of records. They are translated in order, by a
 translator that compares each template with the pipeline (`relay.core.verification`). Where a record has a template,
 it is changed inside its shape: values become edges of their own kind and of others (`fuzz.dictionary`), several at
 once or wherever the same value stands; members go, come twice or in another order; lengths of frames are wrong;
@@ -36,8 +36,8 @@ from reference_engine import Interpreter
 
 from fuzz.dictionary import Look, look_of, nearly, other_token
 from fuzz.findings import BrokenError, Finding, write
-from fuzz.lane import Lane, sample_routes
 from fuzz.oracle import Bench
+from fuzz.session import Session, sample_routes
 from relay import ConsumerRecord
 from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import AvroReader, AvroWriter, Engine, Message, Run, Translation
@@ -46,16 +46,16 @@ from relay.templates.scanning import JsonToken, parsed
 from relay.templates.tracing import NotTemplatable
 
 ROOT = Path(__file__).parents[2]
-#: Changed messages of a lane, and of one record of it.
-LANE: Final = 8000
-_OF_A_RECORD: Final = 600
+#: Changed messages of a session, and of one record of it.
+MESSAGES: Final = 8000
+_MESSAGES_OF_RECORD: Final = 600
 #: Of so many messages that the kernel takes the interpreter sees one.
 _INTERPRETED: Final = 16
 #: How often a record is translated as it is, until its shape has a template.
 _SIGHTS: Final = 3
 _STRICT: Final = 0.1
-#: How often all rows go to one place, as rows that are spread by their values have no templates.
-_ONE_PLACE: Final = 0.6
+#: Share of sessions whose rows are not spread: rows that are spread by their values have no templates.
+_UNSPREAD: Final = 0.6
 #: How often the kernel alone is asked first; what it does not take is then not translated.
 _ASKED: Final = 0.9
 #: A record of more is not changed.
@@ -64,8 +64,8 @@ _TIMES: Final = (0, 1, -1, -(1 << 46), (1 << 46) - 1, 1 << 46, (1 << 63) - 1, -(
 _OFFSETS: Final = (0, 1, (1 << 53) + 1, (1 << 63) - 1)
 
 
-class RecordPosition(NamedTuple):
-    """A value of a document in a record: the document's number, where it stands, its member's name."""
+class ScalarValue(NamedTuple):
+    """A scalar value in a record: its document's number, its offsets there, its member's name."""
 
     document: int
     start: int
@@ -87,7 +87,7 @@ class Parts:
         self._documents: list[tuple[str, bytes, bytes, bool]] = []
         for part, text in (("key", record.key), ("value", record.value)):
             self._documents += _documents(part, text or b"")
-        self.places: list[RecordPosition] = []
+        self.values: list[ScalarValue] = []
         self._objects: list[tuple[int, list[JsonToken]]] = []
         for number, (_, _, text, _) in enumerate(self._documents):
             self._find(number, text)
@@ -105,11 +105,11 @@ class Parts:
                 todo += [(name, item) for item in token.items]
             else:
                 raw = text[token.start : token.end]
-                self.places.append(RecordPosition(number, token.start, token.end, name, raw, look_of(raw)))
+                self.values.append(ScalarValue(number, token.start, token.end, name, raw, look_of(raw)))
 
-    def changed(self, places: Sequence[tuple[RecordPosition, bytes]]) -> ConsumerRecord:
-        """The record with other values in some places."""
-        edits = {(place.document, place.start): (place.start, place.end, new) for place, new in places}
+    def changed(self, changes: Sequence[tuple[ScalarValue, bytes]]) -> ConsumerRecord:
+        """The record with some values replaced."""
+        edits = {(value.document, value.start): (value.start, value.end, new) for value, new in changes}
         by_document: dict[int, list[Edit]] = {}
         for (number, _), edit in sorted(edits.items()):
             by_document.setdefault(number, []).append(edit)
@@ -190,7 +190,7 @@ def _with_other_members(text: bytes, members: list[JsonToken], chance: random.Ra
 
 
 class _Tally:
-    """What the engine of a lane has taken, and what the interpreter did not take in the same way."""
+    """What the engine of a session has taken, and what the interpreter did not take in the same way."""
 
     def __init__(self) -> None:
         self.taken = self.interpreted = self.added = 0
@@ -230,15 +230,15 @@ class _Counting:
         self.kernel.clear()
 
     def translate(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, position: bytes
     ) -> Translation | None:
-        found = self.kernel.translate(key, value, offset, time_ms, place)
+        found = self.kernel.translate(key, value, offset, time_ms, position)
         if found is not None:
             tally = self.tally
             tally.taken += 1
             tally.last = self
             if tally.taken % _INTERPRETED == 0:
-                self._compare(found, key, value, offset, time_ms, place)
+                self._compare(found, key, value, offset, time_ms, position)
         return found
 
     def translate_rows(
@@ -276,14 +276,14 @@ class _Counting:
         value: bytes | None,
         offset: int,
         time_ms: int,
-        place: bytes,
+        position: bytes,
     ) -> None:
         lost, number = divmod(found[0], LOSS)
         if number not in self._interpreters:
             interpreter = self._interpreters[number] = Interpreter(self._marker)
             interpreter.add(self._templates[number])
         self.tally.interpreted += 1
-        given = self._interpreters[number].translate(key, value, offset, time_ms, place)
+        given = self._interpreters[number].translate(key, value, offset, time_ms, position)
         expected = lost * LOSS, *found[1:]
         if given != expected:  # the only template of its interpreter has the number 0
             self.tally.wrong = f"kernel {expected!r:.400} / interpreter {given!r:.400}"
@@ -308,14 +308,14 @@ def _are_same(ones: list[tuple[int, int, Message]], others: list[tuple[int, int,
 
 def _counting(tally: _Tally) -> type[Engine]:
     """An engine that tells `tally` what it takes."""
-    return type("_CountingOfLane", (_Counting,), {"tally": tally})
+    return type("_CountingOfSession", (_Counting,), {"tally": tally})
 
 
-# ---------------------------------------------------------------- lanes
+# ---------------------------------------------------------------- sessions
 
 
 class Done(NamedTuple):
-    """What came of a lane."""
+    """What came of a session."""
 
     route: tuple[str, str]
     messages: int
@@ -326,21 +326,21 @@ class Done(NamedTuple):
 
 
 def work(seed: int, number: int, routes: Sequence[tuple[str, str]]) -> Done:
-    """Work through a lane; all of it follows from its seed, its number and the routes."""
+    """Work through a session; all of it follows from its seed, its number and the routes."""
     return _Run(seed, number, routes).done()
 
 
 class _Run:
     def __init__(self, seed: int, number: int, routes: Sequence[tuple[str, str]]) -> None:
         self._chance = random.Random((seed << 32) ^ number ^ 0x5A5A)
-        lane = Lane(seed, number, routes)
-        setting, self._records = lane.setting, lane.sample.records
+        session = Session(seed, number, routes)
+        setting, self._records = session.setting, session.sample.records
         if self._chance.random() < _STRICT:
             setting = setting._replace(target_options={**setting.target_options, "strict": "true"})
-        if self._chance.random() < _ONE_PLACE:
+        if self._chance.random() < _UNSPREAD:
             setting = setting._replace(partitions=None, spread_by=None, rules=())
         self._setting = setting._replace(prefix=())
-        self._origin = f"seed {seed} lane {number}, {lane.sample.name}"
+        self._origin = f"seed {seed} session {number}, {session.sample.name}"
         self._tally = _Tally()
         self._bench = Bench(self._setting, engine=_counting(self._tally))
         self._messages = self._fitted = 0
@@ -352,7 +352,7 @@ class _Run:
         began = time.process_time()
         first = self._chance.randrange(len(self._records))
         for at, record in enumerate(self._records):
-            if self._messages >= LANE or self._found:
+            if self._messages >= MESSAGES or self._found:
                 break
             size = len(record.value or b"") + len(record.key or b"")
             for _ in range(_SIGHTS if at >= first or self._chance.random() < 0.3 else 1):
@@ -370,7 +370,7 @@ class _Run:
         self._taught.clear()
         fits = self._fits(record)
         free = self._free(parts, fits)
-        for _ in range(_OF_A_RECORD):
+        for _ in range(_MESSAGES_OF_RECORD):
             changed = changed_inside(parts, free, chance)
             self._messages += 1
             if fits is not None and chance.random() < _ASKED and not _takes(fits, changed):
@@ -388,19 +388,19 @@ class _Run:
         engine = self._tally.last
         return engine if engine is not None and _takes(engine, record) else None
 
-    def _free(self, parts: Parts, engine: _Counting | None) -> list[RecordPosition]:
+    def _free(self, parts: Parts, engine: _Counting | None) -> list[ScalarValue]:
         """The values that a template of the record takes others of."""
         if engine is None:
-            return parts.places
+            return parts.values
         found = []
-        for place in parts.places:
-            alike = _alike(parts.places, place)
-            others = [_tame(place.token), *[nearly(place.token, self._chance) for _ in range(3)]]
-            is_word = place.look == "word" or place.token == b'""'
+        for value in parts.values:
+            alike = _alike(parts.values, value)
+            others = [_tame(value.token), *[nearly(value.token, self._chance) for _ in range(3)]]
+            is_word = value.look == "word" or value.token == b'""'
             if is_word or any(
                 _takes(engine, parts.changed([(each, other) for each in alike])) for other in others
             ):
-                found.append(place)
+                found.append(value)
         return found
 
     def _attempt(self, record: ConsumerRecord, origin: ConsumerRecord, at: int) -> None:
@@ -428,7 +428,7 @@ class _Run:
         learned = [each for taught in (origin, *self._taught) for each in [taught] * _SIGHTS]
         case = (*learned, record)
         self._found.append(
-            Finding(error.check, error.kind, error.place, detail, setting, (case,), (), self._origin)
+            Finding(error.check, error.kind, error.location, detail, setting, (case,), (), self._origin)
         )
 
     def _outcomes(self, record: ConsumerRecord) -> str:
@@ -458,9 +458,9 @@ def _takes(engine: _Counting, record: ConsumerRecord) -> bool:
     return found is not None
 
 
-def _alike(places: Sequence[RecordPosition], place: RecordPosition) -> list[RecordPosition]:
-    """The places where a value of the same name and text stands."""
-    return [each for each in places if each.name == place.name and each.token == place.token]
+def _alike(values: Sequence[ScalarValue], value: ScalarValue) -> list[ScalarValue]:
+    """Return the values with the same name and text."""
+    return [each for each in values if each.name == value.name and each.token == value.token]
 
 
 def _tame(token: bytes) -> bytes:
@@ -471,11 +471,11 @@ def _tame(token: bytes) -> bytes:
     return token[: digit.start()] + bytes([digit[0][0] + 1]) + token[digit.end() :]
 
 
-def changed_inside(parts: Parts, free: Sequence[RecordPosition], chance: random.Random) -> ConsumerRecord:
+def changed_inside(parts: Parts, free: Sequence[ScalarValue], chance: random.Random) -> ConsumerRecord:
     """A message of the same shape, or nearly: some values, rarely the structure, the offset or the time."""
     roll = chance.random()
     record = (
-        parts.bent(chance) if roll < 0.06 or not parts.places else _with_other_values(parts, free, chance)
+        parts.bent(chance) if roll < 0.06 or not parts.values else _with_other_values(parts, free, chance)
     )
     if chance.random() < 0.04:
         record = msgspec.structs.replace(record, timestamp_ms=chance.choice(_TIMES))
@@ -484,14 +484,14 @@ def changed_inside(parts: Parts, free: Sequence[RecordPosition], chance: random.
     return record
 
 
-def _with_other_values(parts: Parts, free: Sequence[RecordPosition], chance: random.Random) -> ConsumerRecord:
-    changes: list[tuple[RecordPosition, bytes]] = []
+def _with_other_values(parts: Parts, free: Sequence[ScalarValue], chance: random.Random) -> ConsumerRecord:
+    changes: list[tuple[ScalarValue, bytes]] = []
     for count in range(chance.choice((1, 1, 1, 1, 1, 2, 3))):
-        any_place = chance.random() < 0.03 or not free
-        place = chance.choice(parts.places if any_place else free)
-        alike = _alike(parts.places, place) if chance.random() < 0.6 else [place]
+        any_value = chance.random() < 0.03 or not free
+        value = chance.choice(parts.values if any_value else free)
+        alike = _alike(parts.values, value) if chance.random() < 0.6 else [value]
         is_near = count > 0 and chance.random() < 0.7
-        other = nearly(place.token, chance) if is_near else other_token(place.token, place.look, chance)
+        other = nearly(value.token, chance) if is_near else other_token(value.token, value.look, chance)
         changes += [(each, other) for each in alike]
     return parts.changed(changes)
 
@@ -510,7 +510,7 @@ def main() -> int:
     parser.add_argument("--messages", type=int, help="how many messages")
     parser.add_argument("--seed", type=int, help="what decides everything (default: a new one)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
-    parser.add_argument("--lane", type=int, help="this lane of the seed alone")
+    parser.add_argument("--session", type=int, help="this session of the seed alone")
     parser.add_argument("--only", default="", help="routes from or into this protocol alone")
     parser.add_argument("--output", type=Path, default=ROOT / "artifacts" / "fuzz", help="where findings go")
     given = parser.parse_args()
@@ -520,11 +520,11 @@ def main() -> int:
     deadline = time.monotonic() + (seconds or float("inf"))
     _say(f"seed {seed}, {len(routes)} routes, {given.jobs} processes")
     shape_run = _ShapeRun(given.output)
-    numbers = itertools.count() if given.lane is None else iter([given.lane])
+    numbers = itertools.count() if given.session is None else iter([given.session])
     try:
         shape_run.run(seed, numbers, routes, given.jobs, deadline, given.messages or sys.maxsize)
     except BrokenProcessPool:
-        _say(f"FINDING a process has died in one of the lanes {sorted(shape_run.at_work)}")
+        _say(f"FINDING a process has died in one of the sessions {sorted(shape_run.at_work)}")
         shape_run.findings["died"] += 1
     except KeyboardInterrupt:
         _say("interrupted")
@@ -549,21 +549,23 @@ class _ShapeRun:
         deadline: float,
         messages: int,
     ) -> None:
-        """Work through lanes until the time is over or so many messages were tried."""
+        """Work through sessions until the time is over or so many messages were tried."""
         self._began = time.monotonic()
-        lanes: dict[Future[Done], int] = {}
+        sessions: dict[Future[Done], int] = {}
         with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
             while True:
-                while len(lanes) < jobs and time.monotonic() < deadline and self._all["messages"] < messages:
+                while (
+                    len(sessions) < jobs and time.monotonic() < deadline and self._all["messages"] < messages
+                ):
                     number = next(numbers, None)
                     if number is None:
                         break
-                    lanes[pool.submit(work, seed, number, routes)] = number
-                self.at_work = set(lanes.values())
-                if not lanes:
+                    sessions[pool.submit(work, seed, number, routes)] = number
+                self.at_work = set(sessions.values())
+                if not sessions:
                     return
-                for done in wait(lanes, return_when=FIRST_COMPLETED).done:
-                    number = lanes.pop(done)
+                for done in wait(sessions, return_when=FIRST_COMPLETED).done:
+                    number = sessions.pop(done)
                     self._take(done.result())
 
     def _take(self, done: Done) -> None:

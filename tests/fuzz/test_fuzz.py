@@ -18,15 +18,15 @@ import pytest
 from msgspec.structs import fields
 
 from fuzz import __main__ as command
-from fuzz import entry_points, lane, oracle, runner, scaling
+from fuzz import entry_points, oracle, runner, scaling, session
 from fuzz.corpus import captured_sample, chosen_sample
 from fuzz.events import Target, compare
 from fuzz.findings import BrokenError, Finding, Setting, read, write
 from fuzz.json_tree import NoTreeError, content, parse_tree, spliced
-from fuzz.lane import Lane, Run, reduced, reproduce, sample_routes
 from fuzz.mutations import document, mutated
 from fuzz.oracle import Bench, check_error
 from fuzz.scaling import measured, ways
+from fuzz.session import Run, Session, reduced, reproduce, sample_routes
 from fuzz.statements import mutated_statement
 from fuzz.unknown import extended, without_member
 from relay import (
@@ -96,7 +96,7 @@ def test_the_reader_has_every_option_of_the_writer_that_a_source_takes(target: s
     ]
     drawn = set()
     for number in range(100):
-        partitions, options = lane.target_options(target, random.Random(number))
+        partitions, options = session.target_options(target, random.Random(number))
         made = Bench(setting(0, target)._replace(target_options=options, partitions=partitions))
         written, given = made.used.route.target_options, made.reader.route.source_options
         for field in shared:
@@ -469,7 +469,7 @@ def findings(number: int = 0, routes: tuple[tuple[str, str], ...] = ((SOURCE, TA
         found.append(finding)
         return True
 
-    Run(Lane(7, number, routes), tell, lambda _: None).work(time.monotonic() + 60, batches=2)
+    Run(Session(7, number, routes), tell, lambda _: None).work(time.monotonic() + 60, batches=2)
     return found
 
 
@@ -504,10 +504,10 @@ def test_a_case_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         while True:
             pass
 
-    lane.watch()
-    monkeypatch.setattr(lane, "_BATCH", 1)
-    monkeypatch.setattr(lane, "_PATIENCE_SECONDS", 0.1)
-    monkeypatch.setattr(lane.patience, "__defaults__", (0.1,))
+    session.watch()
+    monkeypatch.setattr(session, "_BATCH", 1)
+    monkeypatch.setattr(session, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(session.patience, "__defaults__", (0.1,))
     monkeypatch.setattr(Bench, "step", endless)
     try:
         assert {(found.check, found.kind) for found in findings()} == {("time", "does not end")}
@@ -533,7 +533,7 @@ def test_time_that_grows_with_the_square_is_found(monkeypatch: pytest.MonkeyPatc
 
 def test_caches_that_grow_without_bound_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert findings() == []
-    monkeypatch.setattr(lane, "resident_bytes", itertools.count(0, 100 << 20).__next__)
+    monkeypatch.setattr(session, "resident_bytes", itertools.count(0, 100 << 20).__next__)
     assert [(found.check, found.kind) for found in findings()] == [("memory", "caches grow")]
 
 
@@ -551,10 +551,10 @@ def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_p
 
     monkeypatch.setattr(Run, "work", dies)
     reported: list[str] = []
-    plan = runner.Plan(2.0, 7, 1, ((SOURCE, TARGET),), tmp_path, lane=0)
+    plan = runner.Plan(2.0, 7, 1, ((SOURCE, TARGET),), tmp_path, session=0)
     summary = runner.run(plan, reported.append)
     assert list(summary.findings) == [("crash", "signal 9", f"{SOURCE} -> {TARGET}")]
-    assert "seed 7 lane 0 case 3" in reported[0]
+    assert "seed 7 session 0 case 3" in reported[0]
 
 
 @pytest.mark.parametrize("name", entry_points.ENTRY_POINTS)
@@ -576,7 +576,7 @@ def test_an_undocumented_exception_of_an_entry_point_is_found(
         monkeypatch.setattr(Translator, "translate", fault)
         monkeypatch.setattr(Translator, "inspect", fault)
     monkeypatch.setattr(entry_points, "ENTRY_POINTS", {name: entry_points.ENTRY_POINTS[name]})
-    (found,) = entry_points.tried(Lane(7, 1, ((SOURCE, TARGET),)))
+    (found,) = entry_points.tried(Session(7, 1, ((SOURCE, TARGET),)))
     assert found.check == "entry point"
 
 
@@ -643,17 +643,19 @@ def test_every_protocol_is_a_source_and_a_target() -> None:
     assert {source for source, _ in routes} == {name for name in BUILT_IN if PROTOCOLS[name].is_readable}
     assert {target for _, target in routes} == set(PROTOCOLS)
     for number, (source, target) in enumerate(routes):
-        each = Lane(1, number, routes)
+        each = Session(1, number, routes)
         assert (each.setting.source, each.setting.target) == (source, target)
         assert each.sample.records
 
 
-def test_a_lane_does_the_same_every_time() -> None:
+def test_a_session_does_the_same_every_time() -> None:
     routes = sample_routes(lambda _source, _target: True)
-    one, other = Lane(9, 4, routes), Lane(9, 4, routes)
+    one, other = Session(9, 4, routes), Session(9, 4, routes)
     assert one.setting == other.setting
     assert [one.case(number) for number in range(200)] == [other.case(number) for number in range(200)]
-    assert [one.case(number) for number in range(200)] != [Lane(10, 4, routes).case(at) for at in range(200)]
+    assert [one.case(number) for number in range(200)] != [
+        Session(10, 4, routes).case(at) for at in range(200)
+    ]
 
 
 @pytest.mark.parametrize("protocol", [name for name, codec in PROTOCOLS.items() if codec.is_readable])
@@ -698,31 +700,31 @@ def test_values_of_rows_are_known_in_every_wire_of_json() -> None:
         samples = [chosen_sample(protocol, random.Random(at)) for at in range(5)]
         records = [record for sample in samples for record in sample.records]
         texts = [value[value.find(b"{") :] for each in records if (value := each.value or b"")]
-        found = [places for text in texts if (places := document(text)) is not None]
-        assert any(places.values for places in found), protocol
+        found = [parsed for text in texts if (parsed := document(text)) is not None]
+        assert any(parsed.values for parsed in found), protocol
 
 
 def test_sets_of_options_are_those_of_the_codec() -> None:
     for protocol, codec in PROTOCOLS.items():
-        sets = [lane.target_options(protocol, random.Random(at))[1] for at in range(500)]
+        sets = [session.target_options(protocol, random.Random(at))[1] for at in range(500)]
         assert len({tuple(options.items()) for options in sets}) >= len(option_sets(codec))
         seen = {pair for options in sets for pair in options.items()}
         possible = {pair for options in option_sets(codec) for pair in options.items()}
         assert seen >= possible | {("profile", name) for name in codec.profiles}
 
 
-def test_lanes_differ_in_topics_and_in_how_rows_are_spread() -> None:
+def test_sessions_differ_in_topics_and_in_how_rows_are_spread() -> None:
     routes = ((SOURCE, "debezium-json"), (SOURCE, "ckafka-json"))
-    settings = [Lane(1, number, routes).setting for number in range(60)]
+    settings = [Session(1, number, routes).setting for number in range(60)]
     for made in settings[:20]:
         assert Bench(made).used
     assert {made.spread_by for made in settings} == {None, "table", "key", "index-value"}
     assert len({made.topic for made in settings}) == 3
 
 
-def test_some_lanes_have_topics_by_rule_and_chosen_tables() -> None:
+def test_some_sessions_have_topics_by_rule_and_chosen_tables() -> None:
     routes = ((SOURCE, "debezium-json"), (SOURCE, "ckafka-json"))
-    settings = [Lane(2, number, routes).setting for number in range(80)]
+    settings = [Session(2, number, routes).setting for number in range(80)]
     ruled = [made for made in settings if made.rules]
     chosen = [made for made in settings if made.include or made.exclude]
     assert len(ruled) > 5
@@ -747,7 +749,7 @@ def test_a_finding_keeps_its_rules_tables_and_schemas(tmp_path: Path) -> None:
     )
     schemas = {7: RegisteredSchema('"long"', "AVRO", (("a", '"int"'),))}
     made = setting()._replace(rules=rules, include=("a.*",), exclude=("*.b",), schemas=schemas)
-    kept = Finding("check", "kind", "place", "detail", made, ((ROW,),), (NEXT,), "origin")
+    kept = Finding("check", "kind", "location", "detail", made, ((ROW,),), (NEXT,), "origin")
     assert read(write(kept, tmp_path)) == kept
     assert "topics={'match': '*.*'" in made.route
     assert "include=a.* exclude=*.b" in made.route

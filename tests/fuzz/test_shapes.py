@@ -1,4 +1,4 @@
-"""Faults of templates that are planted in the engine are found, and a lane does the same every time."""
+"""Faults of templates that are planted in the engine are found, and a session does the same every time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from engine_support import ENGINE
 from fuzz import shapes
 from fuzz.dictionary import TEXTS, look_of
 from fuzz.findings import read, write
-from fuzz.lane import reproduce, sample_routes, watch
+from fuzz.session import reproduce, sample_routes, watch
 from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import AvroReader, AvroWriter, Engine, Run, Translation
 from relay.templates.ops import Frames, Marker, Template
 
 ROUTES = sample_routes(lambda source, target: (source, target) == ("ticdc-canal-json", "flat-json"))
 SEED = 1
-#: A lane of the seed with templates.
-LANE = 2
+#: A session of the seed with templates.
+SESSION = 2
 
 
 def planted(fault: str) -> type[Engine]:  # noqa: C901 - the methods of an engine
@@ -51,9 +51,9 @@ def planted(fault: str) -> type[Engine]:  # noqa: C901 - the methods of an engin
             self._engine.clear()
 
         def translate(
-            self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
+            self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, position: bytes
         ) -> Translation | None:
-            found = self._engine.translate(key, value, offset, time_ms, place)
+            found = self._engine.translate(key, value, offset, time_ms, position)
             if found is None or b"99" not in (value or b""):
                 return found
             if fault == "panic":
@@ -74,9 +74,9 @@ def planted(fault: str) -> type[Engine]:  # noqa: C901 - the methods of an engin
     return Planted
 
 
-def test_a_lane_does_the_same_every_time_by_template(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shapes, "LANE", 1200)
-    one, other = (shapes.work(SEED, LANE, ROUTES)._replace(seconds=0) for _ in range(2))
+def test_a_session_does_the_same_every_time_by_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes, "MESSAGES", 1200)
+    one, other = (shapes.work(SEED, SESSION, ROUTES)._replace(seconds=0) for _ in range(2))
     assert one == other
     assert not one.findings
     assert one.messages * 0.2 < one.fitted < one.messages
@@ -85,7 +85,7 @@ def test_a_lane_does_the_same_every_time_by_template(monkeypatch: pytest.MonkeyP
 
 def test_other_bytes_are_found_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shapes, "ENGINE", planted("bytes"))
-    found = shapes.work(SEED, LANE, ROUTES).findings
+    found = shapes.work(SEED, SESSION, ROUTES).findings
     assert {each.check for each in found} >= {"templates"}
     kept = read(write(found[0], tmp_path))
     assert kept.cases == found[0].cases
@@ -96,12 +96,12 @@ def test_other_bytes_are_found_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_other_bytes_than_the_interpreters_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes, "ENGINE", planted("bytes"))
     monkeypatch.setattr(shapes, "_INTERPRETED", 1)
-    assert "engines" in {each.check for each in shapes.work(SEED, LANE, ROUTES).findings}
+    assert "engines" in {each.check for each in shapes.work(SEED, SESSION, ROUTES).findings}
 
 
 def test_a_panic_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes, "ENGINE", planted("panic"))
-    (found,) = shapes.work(SEED, LANE, ROUTES).findings
+    (found,) = shapes.work(SEED, SESSION, ROUTES).findings
     assert (found.check, found.kind) == ("panic", "PanicError")
 
 

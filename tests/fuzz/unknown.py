@@ -28,7 +28,7 @@ _COLUMNS: dict[str, list[set[str] | None]] = {}
 
 
 def extended(sample: Sample, at: int, chance: random.Random) -> ConsumerRecord | None:
-    """A record of a sample with an unknown member; None if it has no place for one."""
+    """A record of a sample with an unknown member; None if it cannot have one."""
     columns, record = _columns(sample)[at], sample.records[at]
     if columns is None or sample.protocol in FIXED:
         return None

@@ -1,7 +1,7 @@
-"""A lane: one route over one sample, at one place of it. Many cases are tried from the same state, and good
-records now and then, which must give what they give without all that.
+"""A session: one route, one sample of records and a position in it. Many cases start from the same state; now
+and then good records follow, and must give the same output as without the cases.
 
-Everything that a lane does follows from the seed and the lane's number, and a case from these and its own.
+A session is derived from the seed and its number, and a case from these and its own number.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _GOOD: Final = 3
 _UNKNOWN: Final = 0.08
 #: Processor time after which a case is given up.
 _PATIENCE_SECONDS: Final = 10
-#: Parts of all lanes.
+#: Shares of all sessions.
 _SCALING: Final = 0.05
 _ENTRY_POINTS: Final = 0.04
 #: Memory that translators may keep of some hundred records that were taken back.
@@ -81,13 +81,13 @@ def grown_bytes(since: int) -> int:
     return resident_bytes() - since
 
 
-class Lane:
-    """What the lane of a number is about."""
+class Session:
+    """The session of a number: its route, options, sample and position."""
 
     def __init__(self, seed: int, number: int, routes: Sequence[tuple[str, str]]) -> None:
         self.seed, self.number = seed, number
         chance = self._chance(-1)
-        #: Some lanes are about how time grows, and some about other ways in.
+        #: Some sessions test how time grows, and some the other entry points.
         roll = chance.random()
         self.is_scaling, self.is_of_entry_points = (
             roll < _SCALING,
@@ -96,7 +96,7 @@ class Lane:
         source, target = routes[number % len(routes)]
         self.sample = chosen_sample(source, chance)
         records = self.sample.records
-        place = chance.choice((0, chance.randrange(len(records)), chance.randrange(len(records))))
+        start = chance.choice((0, chance.randrange(len(records)), chance.randrange(len(records))))
         partitions, options = target_options(target, chance)
         topic, spread_by = spread(target, partitions, options, chance)
         plain = Setting(
@@ -105,16 +105,16 @@ class Lane:
             self.sample.options,
             options,
             partitions,
-            records[:place],
+            records[:start],
             self.sample.objects,
             topic,
             spread_by,
         )
         self.setting = with_tables(plain, chance)
-        self._place = place
-        self._near = records[place : place + 8] or records
+        self._start = start
+        self._near = records[start : start + 8] or records
         self.statements = [each for each in records if _has_statement(each)]
-        self.good = records[place : place + _GOOD]
+        self.good = records[start : start + _GOOD]
 
     def _chance(self, case: int) -> random.Random:
         return random.Random((self.seed << 48) ^ (self.number << 16) ^ (case + 1))
@@ -138,7 +138,7 @@ class Lane:
     def _extended(self, chance: random.Random) -> ConsumerRecord | None:
         """A good record with an unknown member."""
         count = len(self.sample.records)
-        at = self._place + chance.randrange(8) if chance.random() < 0.6 else chance.randrange(count)
+        at = self._start + chance.randrange(8) if chance.random() < 0.6 else chance.randrange(count)
         return extended(self.sample, at % count, chance)
 
 
@@ -253,10 +253,10 @@ Tell = Callable[[Finding], bool]
 
 
 class Run:
-    """Works through a lane. `tell` gets each finding, and says whether it is new; `at` each case's number."""
+    """Work through a session. `tell` gets each finding, and returns whether it is new; `at` gets each case's number."""
 
-    def __init__(self, lane: Lane, tell: Tell, at: Callable[[int], None]) -> None:
-        self._lane, self._tell, self._at = lane, tell, at
+    def __init__(self, session: Session, tell: Tell, at: Callable[[int], None]) -> None:
+        self._session, self._tell, self._at = session, tell, at
         #: What the bench at work has seen before the case at hand.
         self._seen: list[Case] = []
         self.cases = self.records = 0
@@ -268,9 +268,9 @@ class Run:
             bench = self._bench()
             expected = self._expected(bench)
         except (BrokenError, OvertimeError) as error:
-            route = f"{self._lane.setting.source} -> {self._lane.setting.target}"
+            route = f"{self._session.setting.source} -> {self._session.setting.target}"
             slow = BrokenError("time", "good records do not end", route)
-            self._report(error if isinstance(error, BrokenError) else slow, (), self._lane.good, {}, -1)
+            self._report(error if isinstance(error, BrokenError) else slow, (), self._session.good, {}, -1)
             return
         finally:
             patience(0)
@@ -280,7 +280,7 @@ class Run:
             kept = sum(size_of(case) for case in self._seen)
             if (grown := grown_bytes(resident) - kept) > MAX_CACHES:
                 detail = f"{grown >> 20} MB after {self.records} records"
-                grows = BrokenError("memory", "caches grow", self._lane.setting.source, detail)
+                grows = BrokenError("memory", "caches grow", self._session.setting.source, detail)
                 self._report(grows, (), (), {}, -1)
                 return
             if time.monotonic() > deadline:
@@ -290,7 +290,7 @@ class Run:
             cases = []
             for number in numbers:
                 self._at(number)
-                case, objects = self._lane.case(number)
+                case, objects = self._session.case(number)
                 bench.objects |= objects
                 cases.append(case)
                 self.cases += 1
@@ -307,14 +307,14 @@ class Run:
 
     def _bench(self) -> Bench:
         self._seen = []
-        bench = Bench(self._lane.setting)
-        bench.prime(self._lane.setting.prefix)
+        bench = Bench(self._session.setting)
+        bench.prime(self._session.setting.prefix)
         return bench
 
     def _expected(self, bench: Bench) -> list[Outcome]:
         """What the good records give if nothing else was seen."""
         cold = bench.cold(bench.used.state)
-        return bench.outcomes(cold, self._lane.good)
+        return bench.outcomes(cold, self._session.good)
 
     def _try(self, bench: Bench, case: Case, objects: dict[str, bytes], number: int) -> bool:
         """Try a case; False if the bench must not be used any more."""
@@ -327,7 +327,7 @@ class Run:
         except BrokenError as error:
             self._report(error, (case[:done],), (), objects, number)
         except OvertimeError:
-            route = f"{self._lane.setting.source} -> {self._lane.setting.target}"
+            route = f"{self._session.setting.source} -> {self._session.setting.target}"
             self._report(BrokenError("time", "does not end", route), (case[:done],), (), objects, number)
         else:
             return True
@@ -337,11 +337,11 @@ class Run:
 
     def _is_clean(self, bench: Bench, expected: list[Outcome], cases: list[Case]) -> bool:
         """Whether good records still give what they should; if not, the case that is to blame is looked for."""
-        error = spoilt(bench, self._lane.good, expected)
+        error = spoilt(bench, self._session.good, expected)
         if error is None:
             return True
         alone = [case for case in cases if self._spoils([case], expected)]
-        self._report(error, tuple(alone[:1]) or tuple(cases), self._lane.good, {}, -1)
+        self._report(error, tuple(alone[:1]) or tuple(cases), self._session.good, {}, -1)
         return False
 
     def _spoils(self, cases: Sequence[Case], expected: list[Outcome]) -> bool:
@@ -350,7 +350,7 @@ class Run:
             start = bench.mark()
             bench.outcomes(bench.used, case)
             bench.back(start)
-        return spoilt(bench, self._lane.good, expected) is not None
+        return spoilt(bench, self._session.good, expected) is not None
 
     def _report(
         self,
@@ -360,10 +360,11 @@ class Run:
         objects: dict[str, bytes],
         number: int,
     ) -> None:
-        setting = self._lane.setting._replace(objects={**self._lane.setting.objects, **objects})
-        origin = f"seed {self._lane.seed} lane {self._lane.number} case {number}, {self._lane.sample.name}"
+        setting = self._session.setting._replace(objects={**self._session.setting.objects, **objects})
+        session = self._session
+        origin = f"seed {session.seed} session {session.number} case {number}, {session.sample.name}"
         found = Finding(
-            error.check, error.kind, error.place, error.detail, setting, cases, tuple(good), origin
+            error.check, error.kind, error.location, error.detail, setting, cases, tuple(good), origin
         )
         if number >= 0 and found.check not in _ALONE and not _shows(found, found):
             # What it needs came before, and was taken back.
@@ -477,9 +478,9 @@ def _with_less_text(finding: Finding, deadline: float) -> Finding:
             break
         node = nodes[at]
         siblings = node.parent.children if node.parent else []
-        place = siblings.index(node)
-        start = siblings[place - 1].end if place else node.member_start
-        end = node.end if place or len(siblings) == 1 else siblings[1].member_start
+        index = siblings.index(node)
+        start = siblings[index - 1].end if index else node.member_start
+        end = node.end if index or len(siblings) == 1 else siblings[1].member_start
         value = spliced(found.text, [(start, end, b"")])
         shorter = msgspec.structs.replace(last, value=value)
         less = finding._replace(cases=((*head, shorter),))
@@ -499,4 +500,4 @@ def sample_routes(only: Callable[[str, str], bool]) -> list[tuple[str, str]]:
     return [(source, target) for source in sources for target in PROTOCOLS if only(source, target)]
 
 
-__all__ = ["Lane", "OvertimeError", "Run", "Sample", "reduced", "reproduce", "sample_routes", "watch"]
+__all__ = ["OvertimeError", "Run", "Sample", "Session", "reduced", "reproduce", "sample_routes", "watch"]

@@ -1,4 +1,4 @@
-"""The clusters that runs share: a lane runs one experiment after the other and keeps its clusters between them."""
+"""The clusters of experiments: a worker runs one experiment after the other, and keeps its cluster between them."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ class Site:
         return sorted(self.home.glob(f"node-*/data/{topic}-{partition}"))
 
 
-class Lane:
-    """Keeps one cluster, as long as the trials ask for its kind."""
+class Worker:
+    """Keep one cluster for as long as the experiments need its kind."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._site: Site | None = None
         self._stack = contextlib.AsyncExitStack()
         self._count = 0
-        #: What it works on, or is about to.
+        #: The kind of its present or next experiment.
         self.kind: Kind | None = None
 
     async def site(self, kind: Kind) -> Site:
