@@ -72,7 +72,7 @@ def test_a_statement_with_a_copy_in_each_partition_is_listed_and_counted_once() 
         translator.translate(each)
     listed = translator.unwritten_statements
     assert len(listed) == translator.losses[Loss.TRUNCATE_OR_DROP] == 10
-    assert {each.place.rpartition("/")[0] for each in listed} == {"ticdc-10_ddl/0"}
+    assert {each.position.rpartition("/")[0] for each in listed} == {"ticdc-10_ddl/0"}
     for each in records:  # delivered once more
         translator.translate(each)
     assert translator.unwritten_statements == listed

@@ -418,11 +418,11 @@ def _example(example: Difference, *, values: bool) -> list[Line]:
     if shown is None:
         return []
     what = "different" if one and other else f"only in {_NAMES[one is None]}"
-    places = "  ".join(
+    positions = "  ".join(
         f"{name} {each.record.position}" for name, each in zip(_NAMES, example.changes, strict=True) if each
     )
     kinds = " / ".join(dict.fromkeys(each.kind for each in example.changes if each))
-    heading: Line = [(what, "bold"), (f"  {kinds}  {_name(shown.table)}  {printable(places)}", "")]
+    heading: Line = [(what, "bold"), (f"  {kinds}  {_name(shown.table)}  {printable(positions)}", "")]
     if example.what:
         heading.append((f"  {printable(', '.join(example.what))}", "yellow"))
     return [heading, *(_values(example, shown) if values else ())]
@@ -490,7 +490,7 @@ def _example_object(example: Difference, *, values: bool) -> dict[str, Any]:
         found[name] = {
             "kind": change.kind,
             "table": str(change.table),
-            "place": change.record.position._asdict(),
+            "position": change.record.position._asdict(),
         }
         if values:
             found[name] |= {"before": change.before, "after": change.after, "ddl": change.ddl or None}

@@ -74,16 +74,16 @@ class CountsByTable:
 class UnwrittenStatement(NamedTuple):
     """A statement that removed rows and was not written, so that readers of the target keep the rows.
 
-    `statement`: its kind, such as `truncate table`. `place`: topic/partition/offset of its record.
+    `statement`: its kind, such as `truncate table`. `position`: topic/partition/offset of its record.
     """
 
     table: TableId
     statement: str
-    place: str
+    position: str
 
     def __str__(self) -> str:
         name = self.table if self.table.table else self.table.database
-        return f"{name} ({self.statement}, {self.place})"
+        return f"{name} ({self.statement}, {self.position})"
 
 
 def _removed_by(event: SchemaChange) -> Iterator[tuple[TableId, DdlKind]]:
@@ -137,15 +137,15 @@ class EventCounts:
 
     def note_unwritten(self, events: Iterable[Event], record: ConsumerRecord) -> None:
         """Record the statements among these events that removed rows and were not written to the target."""
-        place = f"{record.topic}/{record.partition}/{record.offset}"
+        position = str(record.position)
         for event in events:
             if isinstance(event, SchemaChange):
                 for table, kind in _removed_by(event):
-                    self._note_unwritten(UnwrittenStatement(table, kind.value, place), event)
+                    self._note_unwritten(UnwrittenStatement(table, kind.value, position), event)
 
     def _note_unwritten(self, found: UnwrittenStatement, event: SchemaChange) -> None:
         if len(self.unwritten) < MAX_UNWRITTEN:
-            key = found.table, found.statement, event.source.commit_ts or found.place
+            key = found.table, found.statement, event.source.commit_ts or found.position
             self.unwritten.setdefault(key, found)
 
     def lose(self, losses: Iterable[Loss]) -> None:

@@ -357,5 +357,5 @@ def test_bytes_in_base64_are_what_the_record_holds() -> None:
     text = base64.b64encode(pasted.record.value or b"").decode()
     one = example("ticdc-simple-avro", "insert")
     (record,) = asked("ticdc-simple-avro", CANAL, text, before=one.before)["records"]
-    assert (record["place"], record["error"]) == ("stdin/0/0", None)
+    assert (record["position"], record["error"]) == ("stdin/0/0", None)
     assert record["value"]["form"] == "hex"

@@ -138,7 +138,7 @@ async def test_status_is_json_of_what_is_known_now(site: Site, status: Status) -
     assert (code, headers["Content-Type"]) == (200, "application/json")
     assert body["route"]["topics"] == {"orders": "orders.canal-json"}
     assert body["topics"]["consumed"]["orders"] == {"records": 7, "bytes": 70}
-    assert body["last_errors"][0]["place"] == "orders/0 at 4711"
+    assert body["last_errors"][0]["position"] == "orders/0 at 4711"
     assert body["lag"]["records"] == 50
 
 

@@ -333,7 +333,7 @@ def test_errors_of_one_code_are_one_with_their_number_and_times(clock: Clock) ->
         "time": "2026-11-21T10:00:53.000+00:00",
         "stage": "translate",
         "code": "decode.malformed",
-        "place": "orders/0/53",
+        "position": "orders/0/53",
         "message": "no message 53",
         "count": 54,
         "first": "2026-11-21T10:00:00.000+00:00",
@@ -363,7 +363,7 @@ def test_texts_that_no_encoder_takes_or_that_do_not_end_are_made_harmless(clock:
     status.add_error("translate", "decode.malformed", "a\ud800b", "x" * 100_000)
     status.set_check("source", ok=False, detail="\udfff")
     body = orjson.loads(orjson.dumps(report.details(status)))
-    assert body["last_errors"][0]["place"] == "a\\ud800b"
+    assert body["last_errors"][0]["position"] == "a\\ud800b"
     assert len(body["last_errors"][0]["message"]) == LONGEST_TEXT
 
 

@@ -44,9 +44,9 @@ async def test_the_end_of_an_outage_is_logged_with_its_length(list_log: Any) -> 
 async def test_lines_that_were_left_out_are_counted_out_at_the_end(list_log: Any) -> None:
     async with telling(list_log, running_status(Clock())):
         for offset in range(43):
-            list_log.seldom("record.dead-lettered", "decode.malformed", place=f"in/0/{offset}")
-        list_log.seldom("record.dead-lettered", "encode", place="in/0/43")
-        list_log.seldom("record.dead-lettered", "encode", place="in/0/44")
+            list_log.seldom("record.dead-lettered", "decode.malformed", position=f"in/0/{offset}")
+        list_log.seldom("record.dead-lettered", "encode", position="in/0/43")
+        list_log.seldom("record.dead-lettered", "encode", position="in/0/44")
         assert len(list_log.named("log.left-out")) == 0
     many, one = list_log.named("log.left-out")
     del many["time"], one["time"]

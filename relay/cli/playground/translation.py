@@ -256,7 +256,7 @@ class _Playing:
             translator.restore(learned)
         output = [self._output(out) for out in written]
         return {
-            "place": printable(str(record.position)),
+            "position": printable(str(record.position)),
             "line": line,
             "key": part(record.key),
             "value": part(record.value),

@@ -67,7 +67,7 @@ class GivenUp(NamedTuple):
 
     policy: Policy
     code: str
-    place: str
+    position: str
     message: str
 
 
@@ -373,13 +373,13 @@ class OffsetTracker:
         self._uncommitted.clear()
 
     def _note_given_up(self, given_up: GivenUp) -> None:
-        policy, code, place, message = given_up
+        policy, code, position, message = given_up
         if policy is Policy.SKIP:
             self._status.skipped(code)
-            self._log.seldom("record.skipped", code, place=place, code=code, message=message)
+            self._log.seldom("record.skipped", code, position=position, code=code, message=message)
         else:
             self._status.dead_letter(code)
-            self._log.seldom("record.dead-lettered", code, place=place, code=code, message=message)
+            self._log.seldom("record.dead-lettered", code, position=position, code=code, message=message)
 
     async def commit(self) -> bool:
         """Commit acknowledged offsets only; return False if it is not certain that this succeeded.

@@ -456,7 +456,7 @@ class Relay:
                 "ddl.not-written",
                 table=str(each.table)[:LONGEST_TEXT],
                 statement=each.statement,
-                position=each.place,
+                position=each.position,
                 message=_UNWRITTEN,
             )
         self._unwritten_reported += len(unwritten)

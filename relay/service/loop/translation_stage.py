@@ -417,9 +417,9 @@ class InFlightBatchBuilder:
 
     def _note(self, policy: Policy, code: str, error: Exception, record: ConsumerRecord) -> None:
         """Note an error now, and the record's outcome once its round is acknowledged."""
-        place, message = f"{record.topic}/{record.partition}/{record.offset}", str(error)
-        self._status.add_error("translate", code, place, message)
-        self._round.given_up.append(GivenUp(policy, code, place, message))
+        position, message = str(record.position), str(error)
+        self._status.add_error("translate", code, position, message)
+        self._round.given_up.append(GivenUp(policy, code, position, message))
 
     async def _overtaken(self) -> bool:
         """Yield to other tasks; return True if a rebalance or a stop came, or the time of the round is up."""

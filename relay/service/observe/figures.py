@@ -132,7 +132,7 @@ class ErrorSummary:
 
     stage: str
     code: str
-    place: str
+    position: str
     message: str
     first: float
     last: float

@@ -368,7 +368,7 @@ def _failure(failure: ErrorSummary) -> Json:
         "time": moment(failure.last),
         "stage": failure.stage,
         "code": failure.code,
-        "place": failure.place,
+        "position": failure.position,
         "message": failure.message,
         "count": failure.count,
         "first": moment(failure.first),

@@ -278,14 +278,14 @@ class Status:
             histogram = self.stages[stage] = Histogram(STAGE_SECONDS)
         histogram.add(seconds)
 
-    def add_error(self, stage: str, code: str, place: str, message: str) -> None:
+    def add_error(self, stage: str, code: str, position: str, message: str) -> None:
         """Count an error and keep it as the newest of its stage and code.
 
-        `place` is a topic, partition and offset or a name. `message` is relay's own, never a row's values.
+        `position` is a topic, partition and offset or a name. `message` is relay's own, never a row's values.
         """
         self.errors[stage, code] += 1
         now = self.now()
-        found = ErrorSummary(stage, code, _clean(place), _clean(message), now, now)
+        found = ErrorSummary(stage, code, _clean(position), _clean(message), now, now)
         for before in self.last_errors:
             if (before.stage, before.code) == (stage, code):
                 found.first, found.count = before.first, before.count + 1
