@@ -184,15 +184,14 @@ class JavaAdmin:
         committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
         options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
         asked = self._jvm.java.util.HashMap()
-        places = {}
+        by_name = {}
         for topic, count in partitions.items():
             for number in range(count):
-                place = places[f"{topic}/{number}"] = self._jvm.org.apache.kafka.common.TopicPartition(
-                    topic, number
-                )
-                asked.put(place, spec)
+                partition = self._jvm.org.apache.kafka.common.TopicPartition(topic, number)
+                by_name[f"{topic}/{number}"] = partition
+                asked.put(partition, spec)
         found = self._answer(lambda: self._admin.listOffsets(asked, options).all().get())
-        return {name: int(found.get(place).offset()) for name, place in places.items()}
+        return {name: int(found.get(partition).offset()) for name, partition in by_name.items()}
 
     def _answer(self, call: Any) -> Any:
         try:

@@ -38,6 +38,7 @@ from spark_backfill.frames import RECORDS, Columns, record_batch
 
 _VERSION: Final = 1
 _NEW_RUN: Final = "a new run needs a new checkpoint and a new target"
+#: The columns of a file in the checkpoint; `place` is a `topic/partition`.
 _WRITTEN: Final = "place string, records bigint"
 _NO_IDS: Final[Mapping[str, str]] = MappingProxyType({})
 #: The number of the data before the first step.

@@ -241,10 +241,10 @@ def _range_problems(config: Config) -> Iterator[Problem]:
     They leave out a partition, or mean that all is done.
     """
     source, backfill = config.source, config.backfill
-    for place, offset in source.start_offsets.items():
-        if offset > backfill.end_offsets.get(place, offset):
+    for partition, offset in source.start_offsets.items():
+        if offset > backfill.end_offsets.get(partition, offset):
             message = f"ends before {offset}, where start_offsets begins"
-            yield Problem(f'backfill.end_offsets."{place}"', message, "nothing would be read")
+            yield Problem(f'backfill.end_offsets."{partition}"', message, "nothing would be read")
     pairs = (
         ("timestamp", source.start_timestamp_ms, backfill.end_timestamp_ms),
         ("commit_ts", source.start_commit_ts, backfill.end_commit_ts),

@@ -63,8 +63,8 @@ class BackfillCounts(msgspec.Struct):
 
     def count_written(self, records: Sequence[ProducerRecord]) -> None:
         """Count records to write."""
-        places = Counter([(record.topic, record.partition) for record in records])
-        for (topic, partition), count in places.items():
+        counted = Counter([(record.topic, record.partition) for record in records])
+        for (topic, partition), count in counted.items():
             self.written[f"{topic}/{partition}"] += count
         self.written_bytes += size_of(records)
 
@@ -88,12 +88,12 @@ class BackfillCounts(msgspec.Struct):
         for owned, given in ((self.tables, other.tables), (self.failed, other.failed)):
             for name, counter in given.items():
                 owned.setdefault(name, Counter()).update(counter)
-        for place, reached in other.ranges.items():
-            self._reach(place, reached)
+        for partition, reached in other.ranges.items():
+            self._reach(partition, reached)
 
-    def _reach(self, place: str, more: tuple[int, int, int]) -> None:
-        first, last, count = self.ranges.get(place, (more[0], more[1], 0))
-        self.ranges[place] = (min(first, more[0]), max(last, more[1]), count + more[2])
+    def _reach(self, partition: str, more: tuple[int, int, int]) -> None:
+        first, last, count = self.ranges.get(partition, (more[0], more[1], 0))
+        self.ranges[partition] = (min(first, more[0]), max(last, more[1]), count + more[2])
 
 
 #: By Spark partition.
@@ -149,8 +149,8 @@ def as_document(counts: BackfillCounts, seconds: float) -> dict[str, Any]:
         "warnings": list(counts.warnings),
         "failed": {what: _sorted(codes) for what, codes in sorted(counts.failed.items())},
         "ranges": {
-            place: {"first_offset": first, "last_offset": last, "records": records}
-            for place, (first, last, records) in sorted(counts.ranges.items())
+            partition: {"first_offset": first, "last_offset": last, "records": records}
+            for partition, (first, last, records) in sorted(counts.ranges.items())
         },
         **({"last_files": list(counts.last_files)} if counts.last_files else {}),
     }

@@ -41,7 +41,7 @@ from spark_backfill.layouts import FOLDERS, day
 #: The order of records in a target partition: that of their sources, then their number within one source.
 SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "number")
 #: The columns that name a target partition.
-PLACE: Final = ("topic", "partition")
+PARTITION_COLUMNS: Final = ("topic", "partition")
 #: First characters of the names of files and folders that Hadoop and Spark skip.
 HIDDEN: Final = ("_", ".")
 #: Variables that indicate a separate configuration of Spark.
@@ -266,7 +266,7 @@ class OutputFolder(NamedTuple):
         `before`: how many records earlier steps have written, by `topic/partition`.
         """
         if self.tasks is not None:
-            produced = produced.repartition(self.tasks, *PLACE)
+            produced = produced.repartition(self.tasks, *PARTITION_COLUMNS)
         placed, order = in_target_order(produced, by_time=self.by_time)
         numbered = placed.withColumn("offset", number_in_partition(order) - 1 + _already(before))
         folders = list(FOLDERS[self.layout])
@@ -274,8 +274,8 @@ class OutputFolder(NamedTuple):
             numbered = numbered.withColumn("date", day())
         if self.file_format is FileFormat.PARQUET:
             time = F.timestamp_millis(F.col("timestamp_ms")).alias("timestamp")
-            place = [name for name in PLACE if name not in folders]
-            rows = numbered.select(*place, "key", "value", "offset", time, "headers", *folders)
+            columns = [name for name in PARTITION_COLUMNS if name not in folders]
+            rows = numbered.select(*columns, "key", "value", "offset", time, "headers", *folders)
         else:
             schema = ", ".join(
                 f"{field.name} {field.dataType.simpleString()}" for field in numbered.select(folders).schema
@@ -295,7 +295,7 @@ class OutputFolder(NamedTuple):
     def delete_step(self, spark: SparkSession) -> None:
         """Delete the output of an earlier attempt at this step, perhaps in other folders than this one's.
 
-        The path must hold no characters of a Hadoop pattern (`check_places` ensures it).
+        The path must hold no characters of a Hadoop pattern (`check_locations` ensures it).
         """
         folders = [f"{name}=*" for name in FOLDERS[self.layout]]
         pattern = "/".join((self.path.rstrip("/"), *folders, f"step={self.step}"))
@@ -323,7 +323,7 @@ def in_target_order(produced: DataFrame, *, by_time: bool) -> tuple[DataFrame, S
     """
     if not by_time:
         return produced, SOURCE_ORDER
-    of_source = Window.partitionBy(*PLACE, "source_topic", "source_partition")
+    of_source = Window.partitionBy(*PARTITION_COLUMNS, "source_topic", "source_partition")
     so_far = of_source.orderBy("source_offset", "number").rowsBetween(
         Window.unboundedPreceding, Window.currentRow
     )
@@ -335,7 +335,7 @@ def in_target_order(produced: DataFrame, *, by_time: bool) -> tuple[DataFrame, S
 
 def number_in_partition(columns: Sequence[str] = SOURCE_ORDER) -> Any:
     """Count 1, 2, 3 … in each target partition, as a bigint: `row_number` ends at 2³¹."""
-    order = Window.partitionBy(*PLACE).orderBy(*columns)
+    order = Window.partitionBy(*PARTITION_COLUMNS).orderBy(*columns)
     return F.count(F.lit(1)).over(order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
 
 
@@ -343,8 +343,8 @@ def _already(before: Mapping[str, int]) -> Any:
     if not before:
         return F.lit(0)
     known = F.create_map(*[F.lit(each) for pair in before.items() for each in pair])
-    place = F.concat_ws("/", F.col("topic"), F.col("partition").cast("string"))
-    return F.coalesce(known[place], F.lit(0))
+    partition = F.concat_ws("/", F.col("topic"), F.col("partition").cast("string"))
+    return F.coalesce(known[partition], F.lit(0))
 
 
 class _LinesOf:

@@ -115,8 +115,8 @@ class Lines(NamedTuple):
                     yield parse_record(text)
                 except ValueError as error:
                     path, block = (batch.column(name)[at].as_py() for name in ("path", "block"))
-                    place = f"{path}, a line after byte {block}"
-                    raise Malformed("record file", place, str(error)) from error
+                    location = f"{path}, a line after byte {block}"
+                    raise Malformed("record file", location, str(error)) from error
 
 
 def read_records(reader: Reader, batch: pa.RecordBatch, name: str = "input") -> Iterator[ConsumerRecord]:

@@ -22,8 +22,8 @@ from spark_backfill.files import Captured, OutputFolder, read_files
 from spark_backfill.first_records import check_first_records, check_ratio, ratio_stops
 from spark_backfill.joined import joined, joining_of
 from spark_backfill.lease import Lease
+from spark_backfill.locations import check_apart, check_folder, check_locations
 from spark_backfill.offsets import check_offsets, partitions_in
-from spark_backfill.places import check_apart, check_folder, check_places
 from spark_backfill.registries import NO_ANSWERS, RegistrySchemas
 from spark_backfill.schema_pass import DdlRecord, find_ddl, learn_ddl, with_times
 from spark_backfill.spark_errors import OVERFLOW
@@ -124,7 +124,7 @@ def from_files(
     `warn` receives warnings about the topics before anything is written.
     """
     backfill = config.backfill
-    check_places(spark, backfill)
+    check_locations(spark, backfill)
     if backfill.output:
         check_apart(spark, backfill)
     schemas = RegistrySchemas(config)
@@ -185,7 +185,7 @@ class TopicsRun:
         warn: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._spark, self._config, self._tell = spark, config, tell
-        check_places(spark, config.backfill)
+        check_locations(spark, config.backfill)
         self._lease = Lease(spark, config.backfill.checkpoint, warn)
         checkpoint, output = Checkpoint(spark, config.backfill.checkpoint), config.backfill.output
         self._source = SourceTopics.from_config(spark, config, checkpoint.first)
@@ -285,8 +285,8 @@ class TopicsRun:
             records, seen = self._source.watched(records)
         found = self._find_ddl(records)
         if seen is not None:
-            for place, offset in newest_in(seen).items():
-                self._ahead[place] = max(offset, self._ahead.get(place, 0))
+            for partition, offset in newest_in(seen).items():
+                self._ahead[partition] = max(offset, self._ahead.get(partition, 0))
         return found
 
     def _find_ddl(self, records: Captured) -> list[DdlRecord]:

@@ -20,7 +20,7 @@ from relay.config.wiring import translator_of
 from relay.core.batching import Joiner
 from relay.model.records import ConsumerRecord, ProducerRecord
 from spark_backfill.counts import Accumulator, BackfillCounts
-from spark_backfill.files import PLACE, SOURCE_ORDER, in_target_order
+from spark_backfill.files import PARTITION_COLUMNS, SOURCE_ORDER, in_target_order
 from spark_backfill.frames import PRODUCED, Produced, records_to_write
 
 
@@ -55,8 +55,8 @@ def joined(
     `limits` as in `Joiner`, `by_time` as in `in_target_order`: rows are not joined across DDL that is ordered
     between them.
     """
-    placed, order = in_target_order(produced.repartition(*PLACE), by_time=by_time)
-    ordered = placed.sortWithinPartitions(*PLACE, *order).select(*produced.columns)
+    placed, order = in_target_order(produced.repartition(*PARTITION_COLUMNS), by_time=by_time)
+    ordered = placed.sortWithinPartitions(*PARTITION_COLUMNS, *order).select(*produced.columns)
     return ordered.mapInArrow(Join(joining, limits, counters), PRODUCED)
 
 

@@ -13,7 +13,7 @@ from spark_backfill.files import Captured
 from spark_backfill.frames import Columns, Reader, read_records
 from spark_backfill.topics import behind_ends, named_bounds
 
-_REACHED = "place string, offset bigint"
+_REACHED = "partition string, offset bigint"
 
 
 def check_offsets(config: Config, records: Captured) -> None:
@@ -26,28 +26,29 @@ def check_offsets(config: Config, records: Captured) -> None:
         return
     ends = _ends(records)
     message = "unknown partition: the files have no record of it"
-    problems = [Problem(key, message) for key, place in bounds if place not in ends]
-    known = {place: offset for place, offset in config.source.start_offsets.items() if place in ends}
+    problems = [Problem(key, message) for key, partition in bounds if partition not in ends]
+    starts = config.source.start_offsets
+    known = {partition: offset for partition, offset in starts.items() if partition in ends}
     if problems := [*problems, *behind_ends(known, ends)]:
         raise ConfigError(problems)
 
 
 def partitions_in(records: Captured) -> list[tuple[str, int]]:
     """Find the partitions (topic, number) that have a record; the files are read once for it."""
-    places = (place.rpartition("/") for place in sorted(_ends(records)))
-    return [(topic, int(number)) for topic, _, number in places]
+    names = (partition.rpartition("/") for partition in sorted(_ends(records)))
+    return [(topic, int(number)) for topic, _, number in names]
 
 
 def _ends(records: Captured) -> dict[str, int]:
     """Return the offset after the last one of each `topic/partition`."""
     if isinstance(records.reader, Columns):  # without the values
-        place = F.concat_ws("/", "topic", F.col("partition").cast("string")).alias("place")
-        reached = records.frame.select(place, "offset").where("offset IS NOT NULL")
+        partition = F.concat_ws("/", "topic", F.col("partition").cast("string")).alias("partition")
+        reached = records.frame.select(partition, "offset").where("offset IS NOT NULL")
     else:
         reached = records.frame.mapInArrow(_Reached(records.reader), _REACHED)
     return {
-        row.place: row.last + 1
-        for row in reached.groupBy("place").agg(F.max("offset").alias("last")).collect()
+        row.partition: row.last + 1
+        for row in reached.groupBy("partition").agg(F.max("offset").alias("last")).collect()
     }
 
 
@@ -62,7 +63,7 @@ class _Reached:
         last: dict[str, int] = {}
         for batch in batches:
             for record in read_records(self.reader, batch):
-                place = f"{record.topic}/{record.partition}"
-                last[place] = max(last.get(place, record.offset), record.offset)
+                partition = f"{record.topic}/{record.partition}"
+                last[partition] = max(last.get(partition, record.offset), record.offset)
         columns = [pa.array(list(last), pa.string()), pa.array(list(last.values()), pa.int64())]
-        yield pa.RecordBatch.from_arrays(columns, names=["place", "offset"])
+        yield pa.RecordBatch.from_arrays(columns, names=["partition", "offset"])

@@ -30,7 +30,7 @@ SOURCE, TARGET = "source", "target"
 RegistryAnswers = Mapping[Need[Any], RegisteredSchema | int | SchemaMissing]
 NO_ANSWERS: Final[RegistryAnswers] = {}
 #: A record's Kafka time, topic, partition and offset.
-RecordPosition = tuple[int, str, int, int]
+_SortKey = tuple[int, str, int, int]
 _NAMED: Final = "id string"
 #: A schema of a subject, and the position of the first record that needs it.
 _WRITTEN: Final = "subject string, text string, time_ms bigint, topic string, partition int, offset bigint"
@@ -99,15 +99,15 @@ class _Noting(_Answered):
 
     def __init__(self, known: RegistryAnswers) -> None:
         super().__init__(TARGET, known)
-        #: The first position that needs each schema of a subject.
-        self.written: dict[tuple[str, str], RecordPosition] = {}
-        #: That of the record that is being translated.
-        self.place: RecordPosition = (0, "", 0, 0)
+        #: The first record that needs each schema of a subject.
+        self.written: dict[tuple[str, str], _SortKey] = {}
+        #: The record that is being translated.
+        self.record: _SortKey = (0, "", 0, 0)
 
     def id_of(self, subject: str, schema: RegisteredSchema) -> int:
         """Return a placeholder id."""
         found = subject, schema.text
-        self.written[found] = min(self.place, self.written.get(found, self.place))
+        self.written[found] = min(self.record, self.written.get(found, self.record))
         return 1
 
 
@@ -157,12 +157,12 @@ class FindWritten:
             for record in read_records(self.reader, batch):
                 if not self.bounds.contains(record):
                     continue
-                noting.place = record.timestamp_ms, record.topic, record.partition, record.offset
+                noting.record = record.timestamp_ms, record.topic, record.partition, record.offset
                 try:
                     resolver.translate(translator, record)
                 except RelayError:
                     continue  # the task that writes it reports it
-        found = [(*schema, *place) for schema, place in noting.written.items()]
+        found = [(*schema, *first) for schema, first in noting.written.items()]
         names = [field.partition(" ")[0] for field in _WRITTEN.split(", ")]
         types = (pa.string(), pa.string(), pa.int64(), pa.string(), pa.int32(), pa.int64())
         columns = [[each[at] for each in found] for at in range(len(names))]

@@ -17,7 +17,7 @@ from typing import Final
 from py4j.protocol import Py4JNetworkError
 
 from relay.model.errors import ConfigError, Problem, RecordsGone, RelayError, ServiceError
-from spark_backfill.places import NO_FILE_SYSTEM, PACKAGE_HINT
+from spark_backfill.locations import NO_FILE_SYSTEM, PACKAGE_HINT
 from spark_backfill.task_errors import error_of_task
 
 #: Java's message about a time that Spark cannot hold.
@@ -124,9 +124,9 @@ def _gone(text: str) -> str:
         topic, _, partition = (found["range"] or found["reset"] or found["changed"]).rpartition("-")
         first, left = found["first"] or found["offset"] or found["previous"], found["left"] or found["new"]
         until = f"; the oldest record that is left is {left}" if left else ""
-        place = f"{topic}/{partition}"
         return (
-            f"records of {place} from offset {first} on were deleted by retention, or with their topic{until}"
+            f"records of {topic}/{partition} from offset {first} on were deleted by retention, "
+            f"or with their topic{until}"
         )
     return "the records that come next were deleted by retention, or with their topic"
 

@@ -16,17 +16,17 @@ STOP_MARK: Final = "relay-stopped:"
 _TEXT: Final = r'(?:[^"\\\n]|\\(?:u[0-9a-f]{4}|[^u\n]))*'
 #: `Stopped` as JSON, whose message may have lost its end.
 _STOPPED: Final = re.compile(
-    rf'{STOP_MARK}{{"place": "(?P<place>{_TEXT})", "code": "(?P<code>{_TEXT})", "status": (?P<status>\d+), '
-    rf'"message": "(?P<message>{_TEXT})'
+    rf'{STOP_MARK}{{"position": "(?P<position>{_TEXT})", "code": "(?P<code>{_TEXT})", '
+    rf'"status": (?P<status>\d+), "message": "(?P<message>{_TEXT})'
 )
 
 
 class Stopped(Exception):
     """The error by which a worker ends its task: position, error and exit status, never a value of a row."""
 
-    def __init__(self, error: RelayError, place: str) -> None:
+    def __init__(self, error: RelayError, position: str) -> None:
         # The message comes last: Spark may cut off long ones.
-        known = {"place": place, "code": error.code, "status": error.exit_status, "message": str(error)}
+        known = {"position": position, "code": error.code, "status": error.exit_status, "message": str(error)}
         super().__init__(STOP_MARK + json.dumps(known))
 
 
@@ -38,8 +38,8 @@ class RecordStopped(RelayError):
 
     code = "backfill.stopped"
 
-    def __init__(self, place: str, code: str, message: str, status: int) -> None:
-        super().__init__(f"{place}: {code}: {message}")
+    def __init__(self, position: str, code: str, message: str, status: int) -> None:
+        super().__init__(f"{position}: {code}: {message}")
         self.exit_status = status  # type: ignore[misc]  # it is the error's own
 
 
@@ -52,5 +52,5 @@ def error_of_task(text: str) -> RelayError | None:
         return ServiceError(
             "a task stopped the run, and Spark truncated the reason: RELAY_TRACEBACK=1 shows the rest"
         )
-    place, code, message = (json.loads(f'"{whole[name]}"') for name in ("place", "code", "message"))
-    return RecordStopped(place, code, message, int(whole["status"]))
+    position, code, message = (json.loads(f'"{whole[name]}"') for name in ("position", "code", "message"))
+    return RecordStopped(position, code, message, int(whole["status"]))

@@ -40,9 +40,10 @@ class Bounds(NamedTuple):
 
     def contains(self, record: ConsumerRecord) -> bool:
         """Return whether the record is translated."""
-        place = f"{record.topic}/{record.partition}"
+        partition = f"{record.topic}/{record.partition}"
+        first, end = self.first or {}, self.end or {}
         return (
-            (self.first or {}).get(place, 0) <= record.offset < (self.end or {}).get(place, sys.maxsize)
+            first.get(partition, 0) <= record.offset < end.get(partition, sys.maxsize)
             and (self.since_ms is None or record.timestamp_ms >= self.since_ms)
             and (self.before_ms is None or record.timestamp_ms < self.before_ms)
         )
@@ -77,5 +78,5 @@ class Terms(NamedTuple):
                 raise ConfigError([Problem("source.topics", message, f"add it; its target is {out.topic}")])
             if out.partition >= count:
                 cure = "add partitions to it, or set partitions in [target]"
-                place = f"partition {out.partition} of {out.topic}"
-                raise TopicUnusable(f"the record belongs to {place}, which has {count}; {cure}")
+                target = f"partition {out.partition} of {out.topic}"
+                raise TopicUnusable(f"the record belongs to {target}, which has {count}; {cure}")

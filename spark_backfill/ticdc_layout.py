@@ -40,8 +40,8 @@ _OLD_SCHEMA: Final = re.compile(r"(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<version
 _OTHER: Final = re.compile(r"metadata|.*\.index|.*\.tmp\.[^/]+|(?:.*/)?[._][^/]*")
 
 
-class RecordPosition(NamedTuple):
-    """The position of a file in the order of all: by version, schema files first, then table and number."""
+class SinkFile(NamedTuple):
+    """A data or schema file, ordered by version, schema files first, then by table and number."""
 
     version: int
     is_data: bool
@@ -58,18 +58,16 @@ class RecordPosition(NamedTuple):
         return TableId(self.schema, self.table)
 
 
-def place_of(path: str) -> RecordPosition | None:
-    """Return the position of a data or schema file by its path below the sink's folder.
+def parse_path(path: str) -> SinkFile | None:
+    """Return a data or schema file by its path below the sink's folder.
 
     None without records. Raises ConfigError for a file that does not belong to a storage sink.
     """
     if found := _DATA.fullmatch(path):
         partition, number = int(found["partition"] or "0"), int(found["number"])
-        return RecordPosition(
-            *_first(found), partition, found["date"] or "", found["dispatcher"] or "", number
-        )
+        return SinkFile(*_first(found), partition, found["date"] or "", found["dispatcher"] or "", number)
     if found := _SCHEMA.fullmatch(path) or _OLD_SCHEMA.fullmatch(path):
-        return RecordPosition(*_first(found), 0, "", "", 0)
+        return SinkFile(*_first(found), 0, "", "", 0)
     if _OTHER.fullmatch(path):
         return None
     hint = (
@@ -83,26 +81,26 @@ def _first(found: re.Match[str]) -> tuple[int, bool, str, str]:
     return int(found["version"]), "number" in found.re.groupindex, found["schema"], found["table"] or ""
 
 
-def in_order(paths: Iterable[str]) -> dict[str, RecordPosition]:
+def in_order(paths: Iterable[str]) -> dict[str, SinkFile]:
     """Return the data and schema files in their order. Raises ConfigError; RecordsGone for a gap.
 
     The last data file may be missing: an index that names it proves nothing, because older TiCDC writes the
     index first.
     """
-    found = {path: place for path in paths if (place := place_of(path)) is not None}
+    found = {path: file for path in paths if (file := parse_path(path)) is not None}
     ordered = dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
     numbers: dict[tuple[Any, ...], int] = {}
-    for path, place in ordered.items():
+    for path, file in ordered.items():
         # Numbers begin at 1 in each folder.
-        if place.is_data and place.number != numbers.get(place[:-1], 0) + 1:
+        if file.is_data and file.number != numbers.get(file[:-1], 0) + 1:
             raise RecordsGone(
                 f"data files are missing before {path}: file numbers in a folder start at 1 without gaps"
             )
-        numbers[place[:-1]] = place.number
+        numbers[file[:-1]] = file.number
     return ordered
 
 
-def newest(files: Mapping[str, RecordPosition]) -> list[str]:
+def newest(files: Mapping[str, SinkFile]) -> list[str]:
     """Return the last data file of each table (of each of its partitions and dispatchers).
 
     They mark the end of a listing.
@@ -116,17 +114,17 @@ def newest(files: Mapping[str, RecordPosition]) -> list[str]:
 
 
 def renames_in_order(
-    files: Mapping[str, RecordPosition], changes: Mapping[str, SchemaChange]
-) -> dict[str, RecordPosition]:
+    files: Mapping[str, SinkFile], changes: Mapping[str, SchemaChange]
+) -> dict[str, SinkFile]:
     """Return the files with the parts of each RENAME of several tables in a possible order.
 
     These parts have one version. One that releases a name precedes the one that takes it. Where names form a
     circle no file contains its beginning: it stays in the order of names.
     """
     groups: dict[tuple[int, bool], list[str]] = {}
-    for path, place in files.items():
-        groups.setdefault(place[:2], []).append(path)
-    ordered: dict[str, RecordPosition] = {}
+    for path, file in files.items():
+        groups.setdefault(file[:2], []).append(path)
+    ordered: dict[str, SinkFile] = {}
     for paths in groups.values():
         left = list(paths)
         while left and not files[left[0]].is_data:
@@ -156,17 +154,17 @@ class SchemaFileStatement(NamedTuple):
     is_known: bool
 
 
-def statement_of(path: str, place: RecordPosition, text: bytes) -> SchemaFileStatement | None:
+def statement_of(path: str, file: SinkFile, text: bytes) -> SchemaFileStatement | None:
     """Read a schema file; None if it has neither a statement nor a whole definition. Raises Malformed."""
     try:
         schema = msgspec.json.decode(text)
-        version = int(schema.get("TableVersion", place.version))
+        version = int(schema.get("TableVersion", file.version))
         columns: list[dict[str, Any]] = schema.get("TableColumns") or []
-        if version != place.version:
+        if version != file.version:
             raise Malformed(NAME, path, "its TableVersion does not match its file name")
         if query := str(schema.get("Query") or ""):
             return SchemaFileStatement(query, True)
-        created = _create_table(place, columns) if place.table else ""
+        created = _create_table(file, columns) if file.table else ""
     except (
         msgspec.DecodeError,
         UnicodeDecodeError,
@@ -185,7 +183,7 @@ _LONG: Final = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY", "BIT"})
 _NOW: Final = re.compile(r"CURRENT_TIMESTAMP(?:\(\d?\))?", re.IGNORECASE)
 
 
-def _create_table(place: RecordPosition, columns: list[dict[str, Any]]) -> str:
+def _create_table(file: SinkFile, columns: list[dict[str, Any]]) -> str:
     """Return a statement that makes these columns unless the table is known.
 
     It uses the syntax that TiDB restores. "" if there are no columns, or if the file lacks the members of an
@@ -204,7 +202,7 @@ def _create_table(place: RecordPosition, columns: list[dict[str, Any]]) -> str:
     if not parts:
         return ""
     parts += [f"PRIMARY KEY ({','.join(key)})"] if key else []
-    return f"CREATE TABLE IF NOT EXISTS {quoted_table(place.table_id)} ({','.join(parts)})"
+    return f"CREATE TABLE IF NOT EXISTS {quoted_table(file.table_id)} ({','.join(parts)})"
 
 
 def _type_text(column: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from spark_backfill.files import PATTERN, Captured, hadoop_path, plain_path, qualified
 from spark_backfill.schema_pass import DdlRecord
-from spark_backfill.ticdc_layout import RecordPosition, in_order, newest, renames_in_order, statement_of
+from spark_backfill.ticdc_layout import SinkFile, in_order, newest, renames_in_order, statement_of
 
 _PROTOCOL: Final = "ticdc-canal-json"
 _EVENT_TIME: Final = re.compile(rb'"es":(\d{1,18})[,}]')
@@ -61,14 +61,14 @@ def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[Dd
     if not files:
         message = f"no files of a storage sink in {config.backfill.input}"
         raise ConfigError([Problem("backfill.input", message)])
-    texts = _texts(spark, [f"{root}/{path}" for path, place in files.items() if not place.is_data])
+    texts = _texts(spark, [f"{root}/{path}" for path, file in files.items() if not file.is_data])
     statements = {
         path: _statement(config, path, files[path], texts[plain_path(f"{root}/{path}")])
         for path in files
         if not files[path].is_data
     }
     _pin_blocks(spark)
-    lines = _lines(spark, [f"{root}/{path}" for path, place in files.items() if place.is_data])
+    lines = _lines(spark, [f"{root}/{path}" for path, file in files.items() if file.is_data])
     changes = {path: each.change for path, each in statements.items() if each}
     starts, offsets = _numbered(renames_in_order(files, changes), root, _counted(lines))
     ddl = [(each.is_known, each.at(offsets[path])) for path, each in statements.items() if each]
@@ -124,14 +124,14 @@ def _counted(lines: DataFrame | None) -> dict[str, list[tuple[int, int, str]]]:
 
 
 def _numbered(
-    files: Mapping[str, RecordPosition], root: str, counted: Mapping[str, list[tuple[int, int, str]]]
+    files: Mapping[str, SinkFile], root: str, counted: Mapping[str, list[tuple[int, int, str]]]
 ) -> tuple[dict[tuple[str, int], int], dict[str, int]]:
     """Return the offset of the first line of every block, and those of the schema files."""
     starts: dict[tuple[str, int], int] = {}
     schema_offsets: dict[str, int] = {}
     offset = 0
-    for path, place in files.items():
-        if not place.is_data:
+    for path, file in files.items():
+        if not file.is_data:
             schema_offsets[path] = offset
             offset += 1
             continue
@@ -166,13 +166,13 @@ class _Statement(NamedTuple):
         return DdlRecord(msgspec.structs.replace(self.record, offset=offset), self.change.source.tso)
 
 
-def _statement(config: Config, path: str, place: RecordPosition, text: bytes) -> _Statement | None:
-    found = statement_of(path, place, text)
+def _statement(config: Config, path: str, file: SinkFile, text: bytes) -> _Statement | None:
+    found = statement_of(path, file, text)
     if found is None:
         return None
-    time_ms = place.version >> TSO_LOGICAL_BITS
-    source = Source("ticdc", time_ms * 1_000_000, place.version)
-    sent = SchemaChange(found.sql, place.table_id, (), "QUERY", source, source.event_time_ns)
+    time_ms = file.version >> TSO_LOGICAL_BITS
+    source = Source("ticdc", time_ms * 1_000_000, file.version)
+    sent = SchemaChange(found.sql, file.table_id, (), "QUERY", source, source.event_time_ns)
     record = ConsumerRecord(config.source.topics[0], 0, 0, time_ms, None, None)
     events = translator_of(config).inspect(_with_message(record, sent))
     (change,) = (event for event in events if isinstance(event, SchemaChange))

@@ -23,7 +23,7 @@ from relay.model.events import TSO_LOGICAL_BITS
 from relay.topics.plan import KEPT_FOREVER
 from relay.topics.startup import Topics, check_topics
 from spark_backfill.brokers import JavaAdmin, client_options, for_spark
-from spark_backfill.files import PLACE, Captured, as_records, in_target_order
+from spark_backfill.files import PARTITION_COLUMNS, Captured, as_records, in_target_order
 from spark_backfill.frames import Columns
 from spark_backfill.sink import WRITTEN, Write
 from spark_backfill.spark_errors import too_late
@@ -66,7 +66,7 @@ class SourceTopics(NamedTuple):
             if kept is None:
                 first = _first(admin, config, partitions, oldest, admin.end_offsets(partitions))
             else:  # partitions that were added since begin where Spark begins them
-                first = {place: kept.get(place, offset) for place, offset in oldest.items()}
+                first = {partition: kept.get(partition, offset) for partition, offset in oldest.items()}
             # The time bounds as well: a record may come before Spark sees the end.
             bounds = Bounds(end=_end(admin, config, partitions), before_ms=config.backfill.end_timestamp_ms)
             ids = admin.topic_ids(partitions)
@@ -87,7 +87,7 @@ class SourceTopics(NamedTuple):
 
     def before(self, spark: SparkSession) -> DataFrame | None:
         """Return the records before `first`, whose DDL holds for those after it; None without any."""
-        begin = {place: min(offset, self.first[place]) for place, offset in self.oldest.items()}
+        begin = {partition: min(offset, self.first[partition]) for partition, offset in self.oldest.items()}
         return self._between(spark, begin, self.first)
 
     def watched(self, records: Captured) -> tuple[Captured, Observation | None]:
@@ -113,8 +113,8 @@ class SourceTopics(NamedTuple):
         with closing(JavaAdmin(spark, self.options)) as admin:
             ends = admin.end_offsets(dict.fromkeys(self._topics_ahead, 1))
         begin = {
-            place: min(end, max(known.get(place, 0), self.first[place], self.oldest[place]))
-            for place, end in ends.items()
+            partition: min(end, max(known.get(partition, 0), self.first[partition], self.oldest[partition]))
+            for partition, end in ends.items()
         }
         return self._between(spark, begin, ends), ends
 
@@ -135,7 +135,7 @@ class SourceTopics(NamedTuple):
         """Return the error about timestamps that Spark cannot hold, with each partition's first record."""
         with closing(JavaAdmin(spark, self.options)) as admin:
             found = admin.offsets_since(self.partitions, LATEST_MS + 1)
-        records = [f"{place}/{offset}" for place, offset in found.items() if offset >= 0]
+        records = [f"{partition}/{offset}" for partition, offset in found.items() if offset >= 0]
         return too_late(", ".join(records) or "a record")
 
     def _between(
@@ -184,17 +184,17 @@ def _offsets_json(offsets: Mapping[str, int]) -> str:
 
 def _by_topic(offsets: Mapping[str, int]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
-    for place, offset in offsets.items():
-        topic, _, partition = place.rpartition("/")
-        found.setdefault(topic, {})[partition] = offset
+    for partition, offset in offsets.items():
+        topic, _, number = partition.rpartition("/")
+        found.setdefault(topic, {})[number] = offset
     return found
 
 
 def _check_named(config: Config, partitions: Mapping[str, int]) -> None:
     """Refuse bounds of partitions that do not exist: all would be read. Raises ConfigError."""
     problems = []
-    for key, place in named_bounds(config):
-        topic, _, number = place.rpartition("/")
+    for key, partition in named_bounds(config):
+        topic, _, number = partition.rpartition("/")
         count = partitions.get(topic, 0)
         if int(number) >= count:
             message = f"unknown partition: topic {topic} has {count}, counted from 0"
@@ -223,15 +223,15 @@ def _first(
             found, otherwise = admin.offsets_since(partitions, since_ms), oldest
         case _:
             return dict(oldest)
-    return {place: otherwise[place] if offset < 0 else offset for place, offset in found.items()}
+    return {partition: otherwise[partition] if offset < 0 else offset for partition, offset in found.items()}
 
 
 def behind_ends(first: Mapping[str, int], ends: Mapping[str, int]) -> list[Problem]:
     """Find partitions that begin after their end."""
     return [
-        Problem(f'source.start_offsets."{place}"', f"is {offset}, and the partition ends at {ends[place]}")
-        for place, offset in first.items()
-        if offset > ends[place]
+        Problem(f'source.start_offsets."{name}"', f"is {offset}, and the partition ends at {ends[name]}")
+        for name, offset in first.items()
+        if offset > ends[name]
     ]
 
 
@@ -241,7 +241,7 @@ def named_bounds(config: Config) -> Iterator[tuple[str, str]]:
         "source.start_offsets": config.source.start_offsets,
         "backfill.end_offsets": config.backfill.end_offsets,
     }
-    return ((f'{key}."{place}"', place) for key, given in bounds.items() for place in given)
+    return ((f'{key}."{partition}"', partition) for key, given in bounds.items() for partition in given)
 
 
 def _named(given: Mapping[str, int], oldest: Mapping[str, int], newest: Mapping[str, int]) -> dict[str, int]:
@@ -250,9 +250,9 @@ def _named(given: Mapping[str, int], oldest: Mapping[str, int], newest: Mapping[
     if beyond := behind_ends(first, newest):
         raise ConfigError(beyond)
     gone = [
-        f"{place} begins at {oldest[place]}, not {offset}"
-        for place, offset in first.items()
-        if offset < oldest[place]
+        f"{partition} begins at {oldest[partition]}, not {offset}"
+        for partition, offset in first.items()
+        if offset < oldest[partition]
     ]
     if gone:
         raise RecordsGone(f"records to begin with were deleted by retention: {'; '.join(gone)}")
@@ -263,7 +263,7 @@ def _end(admin: JavaAdmin, config: Config, partitions: Mapping[str, int]) -> dic
     backfill = config.backfill
     if backfill.end is End.TIMESTAMP:
         found = admin.offsets_since(partitions, backfill.end_timestamp_ms or 0)
-        return {place: offset for place, offset in found.items() if offset >= 0}
+        return {partition: offset for partition, offset in found.items() if offset >= 0}
     return dict(backfill.end_offsets)
 
 
@@ -327,9 +327,9 @@ class TargetTopics(NamedTuple):
         if self.config.has_table_topics:
             tasks += produced.sparkSession.sparkContext.defaultParallelism
         placed, order = in_target_order(
-            produced.repartition(tasks, *PLACE), by_time=translator_of(self.config).copies_ddl
+            produced.repartition(tasks, *PARTITION_COLUMNS), by_time=translator_of(self.config).copies_ddl
         )
-        ordered = placed.sortWithinPartitions(*PLACE, *order)
+        ordered = placed.sortWithinPartitions(*PARTITION_COLUMNS, *order)
         rows = ordered.select("topic", "partition", "timestamp_ms", "key", "value", "headers")
         written = rows.mapInArrow(Write(self.config, self.topics), WRITTEN)
         written.write.format("noop").mode("overwrite").save()

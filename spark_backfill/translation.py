@@ -135,7 +135,7 @@ class _Task:
         late = next((record for record in records if record.timestamp_ms > latest_ms), None)
         if late is not None:
             message = "its timestamp is not in milliseconds, or later than Spark can hold"
-            raise Stopped(Malformed("record", "timestamp", message), _place(late))
+            raise Stopped(Malformed("record", "timestamp", message), str(late.position))
         return records
 
     def _check(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> None:
@@ -171,9 +171,9 @@ class _Task:
         refused = self._errors.apply(error, record, self._translator)
         if refused.policy is Policy.STOP:
             hints = FormatHints(self._translator.known_schema)
-            raise Stopped(hints.named(error, record), _place(record)) from error
+            raise Stopped(hints.named(error, record), str(record.position)) from error
         if self._limits is not None and (misfit := self._limits.misfit(refused.dead_letters)):
-            raise Stopped(self._misfit_error(record, misfit), _place(record)) from error
+            raise Stopped(self._misfit_error(record, misfit), str(record.position)) from error
         self._refused = refused
         what = "dead letters" if refused.policy is Policy.DEAD_LETTER else "skipped"
         self._counts.count_failed(what, error.code)
@@ -220,7 +220,3 @@ class _Task:
             self._counts.tables.setdefault(name, Counter())[kind] += count
         context = TaskContext.get()
         self._job.counters.add({context.partitionId() if context else 0: self._counts})
-
-
-def _place(record: ConsumerRecord) -> str:
-    return f"{record.topic}/{record.partition}/{record.offset}"

@@ -147,7 +147,7 @@ class Catalog(msgspec.Struct, frozen=True):
         """Return why a row at this position has no definition."""
         history = history_of(self, id)
         older = next(
-            (place for place, version in enumerate(history) if version.at.precedes(at)), len(history)
+            (index for index, version in enumerate(history) if version.at.precedes(at)), len(history)
         )
         if older < len(history):
             return why_unknown(history[older:])

@@ -57,8 +57,8 @@ class DefinitionReader:
         #: The statements that define each table, with the database of their unqualified names.
         self._made: dict[TableId, list[tuple[str, str]]] = {}
 
-    def take(self, text: str, place: str) -> None:
-        """Process a statement. `place`: its location in the dump, for error texts."""
+    def take(self, text: str, location: str) -> None:
+        """Process a statement. `location`: where the dump has it, for error texts."""
         if found := _used_database(text):
             self.database = found
             return
@@ -66,36 +66,36 @@ class DefinitionReader:
             ddl = read_ddl(text, most_statements=self._limits.ddl_statements)
         except (DdlNotUnderstood, LimitExceeded) as error:
             if _ABOUT_TABLES.match(_BLANKS.sub(" ", _plain(text))):
-                self.problems.append(f"{place}: not understood: {error}")
-            self._learn(text, place)
+                self.problems.append(f"{location}: not understood: {error}")
+            self._learn(text, location)
             return
         unqualified = [name for part in ddl.statements for name in _names_in(part) if name.database is None]
         if unqualified and self.database is None:
             hint = "name its database, by USE"
             if self._database_option:
                 hint += f" or with {self._database_option}"
-            self.problems.append(f"{place}: table {unqualified[0].table} has no database: {hint}")
+            self.problems.append(f"{location}: table {unqualified[0].table} has no database: {hint}")
             return
-        if self._learn(text, place):
+        if self._learn(text, location):
             for part in ddl.statements:
-                self._note(part, (self.database or "", text), place)
+                self._note(part, (self.database or "", text), location)
 
-    def _learn(self, text: str, place: str) -> bool:
+    def _learn(self, text: str, location: str) -> bool:
         """Apply a statement to the catalog. A statement that is not understood makes its tables unknown."""
         try:
             self._catalog = learn_statement(self._catalog, self.database or "", text, self._count)
         except LimitExceeded as error:
-            self.problems.append(f"{place}: {error}")
+            self.problems.append(f"{location}: {error}")
             return False
         self._count += 1
         return True
 
-    def _note(self, part: Statement, own: tuple[str, str], place: str) -> None:
+    def _note(self, part: Statement, own: tuple[str, str], location: str) -> None:
         """Record which tables one part of a statement creates, changes and drops."""
         made = self._made
         match part:
             case CreateTable() | CreateTableLike() | CreateTableAs():
-                self._note_made(part, own, place)
+                self._note_made(part, own, location)
             case DropTables(tables) | OtherStatement(DdlKind.CREATE_VIEW, tables):
                 # A dump creates a placeholder table for a view that does not exist yet.
                 for table in tables:
@@ -112,7 +112,7 @@ class DefinitionReader:
                 self._made = {id: each for id, each in made.items() if id.database != database}
 
     def _note_made(
-        self, part: CreateTable | CreateTableLike | CreateTableAs, own: tuple[str, str], place: str
+        self, part: CreateTable | CreateTableLike | CreateTableAs, own: tuple[str, str], location: str
     ) -> None:
         table = self._id(part.table)
         if part.if_not_exists and table in self._made:
@@ -122,7 +122,7 @@ class DefinitionReader:
             self._made[table] = [*self._made.get(self._id(part.like), ()), own]
         elif isinstance(part, CreateTableAs):
             del self._made[table]
-            self.problems.append(f"{place}: the columns of {table} come from a query")
+            self.problems.append(f"{location}: the columns of {table} come from a query")
 
     def _id(self, name: TableName) -> TableId:
         return name.within(self.database or "")

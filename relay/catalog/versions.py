@@ -115,7 +115,7 @@ def is_cut(history: History) -> bool:
 
 def recovered(history: History) -> TableSchema | None:
     """Return the definition before the newest DROP; the present one if there is none (after TRUNCATE)."""
-    for place, version in enumerate(history):
+    for index, version in enumerate(history):
         if isinstance(version.effect, Drop):
-            return history[place + 1].schema if place + 1 < len(history) else None
+            return history[index + 1].schema if index + 1 < len(history) else None
     return history[0].schema if history else None

@@ -105,13 +105,13 @@ class Writer:
             return
         self._dropped.discard(table.database)
         history = self._history(table)
-        place = 0
-        while place < len(history) and self._at.precedes(history[place].at):
-            place += 1
-        if place == len(history) >= self._before.limit:
+        index = 0
+        while index < len(history) and self._at.precedes(history[index].at):
+            index += 1
+        if index == len(history) >= self._before.limit:
             return
-        version = self._version(table, history[place:], self._at, effect, self._identity)
-        copies = self._redo(table, history[:place], (version, *history[place:]))
+        version = self._version(table, history[index:], self._at, effect, self._identity)
+        copies = self._redo(table, history[:index], (version, *history[index:]))
         done: set[tuple[TableId, Identity]] = set()
         while copies:
             target, identity = copies.pop(0)
@@ -212,9 +212,9 @@ class Writer:
     def _redo_copy(self, target: TableId, identity: Identity) -> list[tuple[TableId, Identity]]:
         """Derive this statement's copy and the versions after it again; return the copies made from them."""
         history = self._history(target)
-        for place, version in enumerate(history):
+        for index, version in enumerate(history):
             if version.identity == identity and isinstance(version.effect, Copy):
-                return self._redo(target, history[: place + 1], history[place + 1 :])
+                return self._redo(target, history[: index + 1], history[index + 1 :])
         return []
 
     def _version(
@@ -244,13 +244,13 @@ class Writer:
     def _copied(self, source: TableId, target: TableId, identity: Identity) -> TableSchema | None:
         """Return the source's definition before the copy; the present one if no copy is recorded yet."""
         history = self._history(source)
-        for place, version in enumerate(history):
+        for index, version in enumerate(history):
             if (
                 version.identity == identity
                 and isinstance(version.effect, CopiedTo)
                 and version.effect.target == target
             ):
-                return history[place + 1].schema if place + 1 < len(history) else None
+                return history[index + 1].schema if index + 1 < len(history) else None
         return self._state(history)[0]
 
 

@@ -207,16 +207,16 @@ def _time(milliseconds: int) -> str:
 def show_dead_letter(request: ShowDeadLettersRequest) -> None:
     """Print one dead letter with key and value. Raises ConfigError, ServiceError."""
     config = _load_config(request.config)
-    topic, position = config.dead_letter_topic, request.position
-    place = RecordPosition.parse(position if position.count("/") > 1 else f"{topic}/{position}")
-    if place is None or place.topic != topic:
+    topic, text = config.dead_letter_topic, request.position
+    position = RecordPosition.parse(text if text.count("/") > 1 else f"{topic}/{text}")
+    if position is None or position.topic != topic:
         hint = f"PARTITION/OFFSET in {topic}, as `list` shows it"
-        raise ConfigError([Problem("POSITION", f"{position!r} is not the position of a dead letter", hint)])
-    index = asyncio.run(_read_index(config, lambda each: each == place, quiet=request.quiet))
-    found = next((each for each in index.dead_letters() if each.position == place), None)
+        raise ConfigError([Problem("POSITION", f"{text!r} is not the position of a dead letter", hint)])
+    index = asyncio.run(_read_index(config, lambda each: each == position, quiet=request.quiet))
+    found = next((each for each in index.dead_letters() if each.position == position), None)
     if found is None:
         hint = "`relay dead-letters list` shows all"
-        raise ConfigError([Problem("POSITION", f"no dead letter at {place}", hint)])
+        raise ConfigError([Problem("POSITION", f"no dead letter at {position}", hint)])
     record = plain_json(format_record(found.original, found.source.offset).rstrip(b"\n"))
     if request.as_json:
         typer.echo(to_json(_object(found) | {"record": orjson.Fragment(record)}))

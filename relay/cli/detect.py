@@ -66,7 +66,7 @@ def _show(source: Input, again: Again, *, as_json: bool) -> int:
 
     def sample() -> Iterator[ConsumerRecord]:
         for record in islice(reader, SAMPLE):
-            read_at.setdefault(record.position, reader.place_of(record))
+            read_at.setdefault(record.position, reader.position_of(record))
             yield record
 
     found = detect(sample(), _schemas(again.registry))
@@ -78,13 +78,13 @@ def _show(source: Input, again: Again, *, as_json: bool) -> int:
     return 0 if any(dialect.protocols for dialect in found.dialects) else _NOTHING_FOUND
 
 
-def _schemas(place: str | None) -> FindSchema | None:
+def _schemas(address: str | None) -> FindSchema | None:
     """Return a function that looks up schemas in a registry; None without a registry."""
-    if place is None:
+    if address is None:
         return None
     from relay.cli.registries import registry_of
 
-    registry = registry_of(place, "source", USUAL.registry)
+    registry = registry_of(address, "source", USUAL.registry)
 
     @functools.cache
     def find_schema(id: int | str) -> RegisteredSchema | None:

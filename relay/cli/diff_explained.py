@@ -124,7 +124,7 @@ class Explainer:
         """Return whether a change of the other side equals this one when read with this side's catalog."""
         if not other.is_inferred or one.is_inferred:
             return False
-        again = self._read([_in_place(other.record, one.record)], one, 1 - side)
+        again = self._read([_with_position(other.record, one.record)], one, 1 - side)
         return again is not None and any(_has(again, each) for each in (one, *there.changes))
 
     def _written(self, change: Change, side: int, *, is_kept: bool = True) -> _Written | None:
@@ -146,7 +146,7 @@ class Explainer:
             return None
         lost = writer.losses - before
         losses = Counter({word: count for word, count in lost.items() if word not in _NOT_COMPARED})
-        found = self._read([_in_place(out, change.record) for out in written], change, 1 - side)
+        found = self._read([_with_position(out, change.record) for out in written], change, 1 - side)
         if found is None:
             return None
         result = _Written(found, losses)
@@ -179,7 +179,7 @@ def _kind(change: Change) -> str:
     return _READ.get(change.kind, change.kind)
 
 
-def _in_place(record: ProducerRecord | ConsumerRecord, original: ConsumerRecord) -> ConsumerRecord:
+def _with_position(record: ProducerRecord | ConsumerRecord, original: ConsumerRecord) -> ConsumerRecord:
     """Return a record with the position of another: its rows see the same definitions."""
     topic, partition, offset = original.position
     return ConsumerRecord(

@@ -17,7 +17,7 @@ _Members = dict[str, msgspec.Raw]
 _members_in = msgspec.json.Decoder(_Members).decode
 
 
-def written_change(record: ConsumerRecord | ProducerRecord, place: ConsumerRecord, protocol: str) -> Change:
+def written_change(record: ConsumerRecord | ProducerRecord, source: ConsumerRecord, protocol: str) -> Change:
     """Return a message as a change. Raises Malformed.
 
     Messages do not name their tables, so rows with the same columns are matched, those of a key in their
@@ -34,7 +34,7 @@ def written_change(record: ConsumerRecord | ProducerRecord, place: ConsumerRecor
         json_columns=frozenset(),
         key_columns=tuple(key),
         is_inferred=False,
-        record=place,
+        record=source,
         catalog=Catalog(),
     )
 

@@ -45,8 +45,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_PADDING = 40
 
 
-def event_lines(event: Event, place: str) -> list[Line]:
-    """Return one event's block, without the empty line after it. `place`: the position of its record."""
+def event_lines(event: Event, position: str) -> list[Line]:
+    """Return one event's block, without the empty line after it. `position`: that of its record."""
     kind = kind_of(event)
     heading: Line = [(f"{kind:8}", _STYLES.get(kind, _OTHER_STYLE))]
     if isinstance(event, RowChange):
@@ -54,7 +54,7 @@ def event_lines(event: Event, place: str) -> list[Line]:
     elif isinstance(event, SchemaChange):
         table = str(event.table) if event.table.table else event.table.database
         heading.append((f"  {printable(table)}", "bold"))
-    heading.append((f"  {printable(place)}", "dim"))
+    heading.append((f"  {printable(position)}", "dim"))
     lines: list[Line] = [heading, *_when(event.source, event.emitted_at_ns)]
     if isinstance(event, RowChange):
         lines += _row_lines(event)

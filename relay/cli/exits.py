@@ -25,7 +25,7 @@ from relay.text.redaction import LONGEST, printable
 BUG = 1
 _ENVIRONMENT = 3
 #: The system's errors for a full disk, which stdout may be redirected to; and for a closed stdout.
-_NO_PLACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF})
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF})
 #: Of `relay diff`: the comparison found differences.
 DIFFERENT = 4
 INTERRUPTED = 130
@@ -96,7 +96,7 @@ def _status(error: BaseException) -> int:
 
 
 def _is_full(error: BaseException) -> bool:
-    return isinstance(error, OSError) and error.errno in _NO_PLACE
+    return isinstance(error, OSError) and error.errno in _NO_SPACE
 
 
 def _report(error: BaseException, *, show_traceback: bool) -> None:

@@ -79,7 +79,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     letter_misfit: str = ""
 
 
-def place_of(request: ExplainRequest, config: Config) -> RecordPosition:
+def position_of(request: ExplainRequest, config: Config) -> RecordPosition:
     """Return the position of the requested record. Raises ConfigError."""
     parts = (request.topic, request.partition, request.offset)
     if request.position is None:
@@ -90,11 +90,11 @@ def place_of(request: ExplainRequest, config: Config) -> RecordPosition:
     text = request.position
     if text.count("/") == 1:
         text = f"{_topic(config, None, 'POSITION')}/{text}"
-    place = RecordPosition.parse(text)
-    if place is None:
+    position = RecordPosition.parse(text)
+    if position is None:
         hint = "write TOPIC/PARTITION/OFFSET, such as orders/3/4711"
         raise ConfigError([Problem("POSITION", f"{quoted(request.position)} is not a position", hint)])
-    return place._replace(topic=_topic(config, place.topic, "POSITION"))
+    return position._replace(topic=_topic(config, position.topic, "POSITION"))
 
 
 def _of_parts(topic: str | None, partition: int | None, offset: int | None, config: Config) -> RecordPosition:
@@ -107,9 +107,9 @@ def _of_parts(topic: str | None, partition: int | None, offset: int | None, conf
 def explain(request: ExplainRequest) -> None:
     """Print the trace of a record. Raises ConfigError if the record does not exist, ServiceError."""
     config = request.config.load()
-    place = place_of(request, config)
+    position = position_of(request, config)
     with quiet_client():
-        explanation = asyncio.run(_explain(config, place))
+        explanation = asyncio.run(_explain(config, position))
     if request.as_json:
         typer.echo(to_json(_object(explanation, config), exact))
     else:
@@ -128,9 +128,9 @@ def _topic(config: Config, given: str | None, path: str) -> str:
     return given
 
 
-async def _explain(config: Config, place: RecordPosition) -> Explanation:
-    record = _record_of(await look_up(Brokers.from_settings(source_cluster(config)), *place), place)
-    learned = await learned_translator(config, place)
+async def _explain(config: Config, position: RecordPosition) -> Explanation:
+    record = _record_of(await look_up(Brokers.from_settings(source_cluster(config)), *position), position)
+    learned = await learned_translator(config, position)
     translator, resolver = learned.translator, resolver_of(config)
     before = translator.state
     produced: Sequence[ProducerRecord] = ()
@@ -177,28 +177,28 @@ async def _letter_misfit(
     return "" if misfit is None else str(misfit_error(record, misfit, config.route.to))
 
 
-def _record_of(found: Lookup, place: RecordPosition) -> ConsumerRecord:
+def _record_of(found: Lookup, position: RecordPosition) -> ConsumerRecord:
     """Return the record at a position. Raises ConfigError that describes the partition's offsets."""
-    if place.partition >= found.partitions:
+    if position.partition >= found.partitions:
         raise ConfigError(
-            [Problem("POSITION", f"{place.topic} has the partitions 0 to {found.partitions - 1}")]
+            [Problem("POSITION", f"{position.topic} has the partitions 0 to {found.partitions - 1}")]
         )
-    if found.record is not None and found.record.offset == place.offset:
+    if found.record is not None and found.record.offset == position.offset:
         return found.record
-    where = f"{place.topic}/{place.partition}"
+    where = f"{position.topic}/{position.partition}"
     held = "it is empty"
     if found.first < found.end:
         held = f"it holds the offsets {found.first} to {found.end - 1}"
-    if place.offset < found.first:
-        problem = f"{where} no longer has offset {place.offset}: {held}"
-    elif place.offset >= found.end:
-        problem = f"{where} does not have offset {place.offset} yet: {held}"
+    if position.offset < found.first:
+        problem = f"{where} no longer has offset {position.offset}: {held}"
+    elif position.offset >= found.end:
+        problem = f"{where} does not have offset {position.offset} yet: {held}"
     else:
         why = "a transaction marker, aborted, or compacted"
         following = "there is none after it"
         if found.record is not None:
             following = f"the next one is {found.record.offset}"
-        problem = f"{where} has no record at {place.offset} ({why}): {following}"
+        problem = f"{where} has no record at {position.offset} ({why}): {following}"
     raise ConfigError([Problem("POSITION", problem)])
 
 

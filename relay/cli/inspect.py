@@ -83,7 +83,7 @@ def _show(
                 if as_json:
                     _print_json(event, record)
                 else:
-                    print_lines([*event_lines(event, reader.place_of(record)), []])
+                    print_lines([*event_lines(event, reader.position_of(record)), []])
         except (CodecError, ClaimCheckMissing, SchemaMissing) as error:
             failed += 1
             status = max(status, error.exit_status)

@@ -141,7 +141,7 @@ class RecordReader:
         """
         return self._read_at() if self.origin.is_value else f"{self._read_at()} ({record.position})"
 
-    def place_of(self, record: ConsumerRecord) -> str:
+    def position_of(self, record: ConsumerRecord) -> str:
         """Return the record's position; for a plain value, its location in the input."""
         return self._read_at() if self.origin.is_value else str(record.position)
 
@@ -207,9 +207,9 @@ class RecordWriter:
 
     def write(self, record: ProducerRecord) -> None:
         """Write a translated record; its offset is the number of those before it in its partition."""
-        place = record.topic, record.partition
-        self._append(format_record(record, self._counted[place]))
-        self._counted[place] += 1
+        partition = record.topic, record.partition
+        self._append(format_record(record, self._counted[partition]))
+        self._counted[partition] += 1
 
     def write_original(self, record: ConsumerRecord, more_headers: Sequence[Header] = ()) -> None:
         """Write a source record unchanged, with its offset and additional headers."""

@@ -25,20 +25,20 @@ def resolver_with(given: dict[str, tuple[str, str | None]], spelling: Spelling =
     registries: dict[str, Registry] = {}
     problems: list[Problem] = []
     flags: dict[str, str] = {}
-    for side, (protocol, place) in given.items():
+    for side, (protocol, address) in given.items():
         flag = spelling.registry if side == "source" else TARGET_REGISTRY
         flags[side] = flag
         try:
             is_used = codec_named(protocol, "from" if side == "source" else "to").uses_registry
         except ConfigError:  # the translator has reported it
             continue
-        if place is None:
+        if address is None:
             if is_used:
                 message = f"is missing: {protocol} has its schemas in a schema registry"
                 problems.append(Problem(flag, message, _HINTS[side]))
             continue
         try:
-            registries[side] = registry_of(place, side, flag)
+            registries[side] = registry_of(address, side, flag)
         except ConfigError as error:
             problems += error.problems
     if problems:
@@ -46,12 +46,12 @@ def resolver_with(given: dict[str, tuple[str, str | None]], spelling: Spelling =
     return Resolver(registries=registries, options=flags)
 
 
-def registry_of(place: str, side: str, option: str) -> Registry:
+def registry_of(address: str, side: str, option: str) -> Registry:
     """Return a registry by its URL, or a file of schemas. Raises ConfigError, about `option`."""
-    if "://" in place:
+    if "://" in address:
         from relay.config.registries import registry_at
 
-        return registry_at(place, side, option, os.environ)
+        return registry_at(address, side, option, os.environ)
     from relay.io.registry import SchemaFile
 
-    return SchemaFile(Path(place), option, is_new=side == "target")
+    return SchemaFile(Path(address), option, is_new=side == "target")

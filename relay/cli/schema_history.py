@@ -149,7 +149,7 @@ def _table(known: list[_Known]) -> list[Line]:
     for each in known:
         columns = each.state if each.schema is None else str(len(each.schema.columns))
         style = "" if each.schema is not None else "dim"
-        texts = (printable(str(each.id)), str(each.versions), columns, printable(_place(each.newest)))
+        texts = (printable(str(each.id)), str(each.versions), columns, printable(_position_text(each.newest)))
         rows.append([(text, style) for text in (*texts, _moment(each.newest))])
     return aligned(rows)
 
@@ -164,9 +164,9 @@ def _definition(known: _Known) -> list[Line]:
 
 def _when(at: Position) -> str:
     if is_imported(at):
-        return f"{_place(at)} {_moment(at)}"
+        return f"{_position_text(at)} {_moment(at)}"
     commit_ts = "" if at.commit_ts is None else f"commit ts {at.commit_ts}, "
-    return f"since {_place(at)} ({commit_ts}{wall_time(at.event_time_ns)})"
+    return f"since {_position_text(at)} ({commit_ts}{wall_time(at.event_time_ns)})"
 
 
 def _position(at: Position) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _moment(at: Position) -> str:
     return wall_time(at.event_time_ns)
 
 
-def _place(at: Position) -> str:
+def _position_text(at: Position) -> str:
     if is_imported(at):
         return "imported"
     return str(RecordPosition(at.topic, at.partition, at.offset))
@@ -294,8 +294,8 @@ def _changing(
 
 
 def _contradiction(reader: RecordReader, record: ConsumerRecord) -> ConfigError:
-    place = printable(str(record.position))
-    problem = f"{reader.name} line {reader.line}: the history has another record of {place}"
+    position = printable(str(record.position))
+    problem = f"{reader.name} line {reader.line}: the history has another record of {position}"
     hint = "its records are from another topic of that name: use --topic to give them a different name"
     return ConfigError([Problem("INPUT", problem, hint)])
 

@@ -80,7 +80,7 @@ def _plugins() -> list[Plugin[Codec]]:
     for plugin in installed("relay.protocols", Codec):
         codec = plugin.found
         if codec is not None and codec.name in names:
-            problem = unusable(plugin.place, f"has the name of another protocol, {codec.name!r}")
+            problem = unusable(plugin.reference, f"has the name of another protocol, {codec.name!r}")
             found.append(plugin._replace(found=None, problem=problem))
             continue
         names |= set() if codec is None else {codec.name}

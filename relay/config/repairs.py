@@ -80,15 +80,15 @@ def _put(tables: MutableMapping[str, Any], location: Location, value: object) ->
 
 def _removed(tables: object, location: Location) -> bool:
     """Remove the value at a location, with the list that it is in. Return whether there was one."""
-    place: tuple[Tables, str] | None = None
+    found: tuple[Tables, str] | None = None
     for part in location:
         if not isinstance(tables, dict):
             break
         if part not in tables:
             return False
-        place = tables, str(part)
+        found = tables, str(part)
         tables = tables[part]
-    if place is None:
+    if found is None:
         return False
-    del place[0][place[1]]
+    del found[0][found[1]]
     return True

@@ -31,11 +31,11 @@ _RECORD_OVERHEAD: Final = 1024
 class _SourceMark(msgspec.Struct, gc=False):
     """The origin of a record.
 
-    place: Topic and partition of the source.
+    partition: Topic and partition of the source.
     number: Index among the records translated from one source record.
     """
 
-    place: bytes
+    partition: bytes
     offset: int
     number: bytes
 
@@ -65,17 +65,17 @@ class Joiner(Generic[Tag]):
 
     def add(self, record: ProducerRecord, tag: Tag) -> list[tuple[ProducerRecord, Tag]]:
         """Add a record from the encoder; return the completed records."""
-        place = record.topic, record.partition
+        partition = record.topic, record.partition
         origin = None if record.blobs else _source_mark(record)
         rows = 0 if origin is None else self._joining.rows_in(record.key or b"", record.value or b"")
         if origin is None or not rows:
-            return [*self._closed(place), (record, tag)]
+            return [*self._closed(partition), (record, tag)]
         size = len(record.key or b"") + len(record.value or b"")
-        message, closed = self._open.get(place), []
+        message, closed = self._open.get(partition), []
         if message is None or not self._fits(message, record, origin, rows, size):
-            closed = self._closed(place)
+            closed = self._closed(partition)
             headers = record.headers[:-1]
-            self._open[place] = _OpenMessage([record], tag, origin, origin.offset, headers, rows, size)
+            self._open[partition] = _OpenMessage([record], tag, origin, origin.offset, headers, rows, size)
         else:
             message.parts.append(record)
             message.last = origin.offset
@@ -85,7 +85,7 @@ class Joiner(Generic[Tag]):
 
     def close(self) -> list[tuple[ProducerRecord, Tag]]:
         """Return the remaining incomplete records. No further record may be added."""
-        return [found for place in list(self._open) for found in self._closed(place)]
+        return [found for partition in list(self._open) for found in self._closed(partition)]
 
     def _fits(
         self, message: _OpenMessage[Tag], record: ProducerRecord, origin: _SourceMark, rows: int, size: int
@@ -93,7 +93,7 @@ class Joiner(Generic[Tag]):
         most, first = self._joining.most_rows, message.first
         return (
             message.rows + rows <= most
-            and first.place == origin.place
+            and first.partition == origin.partition
             and first.offset // most == origin.offset // most
             and message.headers == record.headers[:-1]
             and message.size + size - self._joining.shared_bytes <= self._max_size(record)
@@ -106,8 +106,8 @@ class Joiner(Generic[Tag]):
         headers = sum(len(name) * 4 + len(value or b"") + 20 for name, value in record.headers)
         return min(self._joining.most_bytes, limit - _RECORD_OVERHEAD - headers)
 
-    def _closed(self, place: tuple[str, int]) -> list[tuple[ProducerRecord, Tag]]:
-        message = self._open.pop(place, None)
+    def _closed(self, partition: tuple[str, int]) -> list[tuple[ProducerRecord, Tag]]:
+        message = self._open.pop(partition, None)
         if message is None:
             return []
         parts = message.parts
@@ -116,7 +116,7 @@ class Joiner(Generic[Tag]):
         key, value = self._joining.joined([(each.key or b"", each.value or b"") for each in parts])
         mark = SOURCE_HEADER, _mark(message.first, message.last)
         time_ms = max(each.timestamp_ms for each in parts)
-        return [(ProducerRecord(*place, time_ms, key, value, (*message.headers, mark)), message.tag)]
+        return [(ProducerRecord(*partition, time_ms, key, value, (*message.headers, mark)), message.tag)]
 
 
 def _source_mark(record: ProducerRecord) -> _SourceMark | None:
@@ -124,10 +124,10 @@ def _source_mark(record: ProducerRecord) -> _SourceMark | None:
     name, value = record.headers[-1] if record.headers else ("", None)
     if name != SOURCE_HEADER or value is None:
         return None
-    place, offset, number = value.rsplit(b"/", 2)
-    return _SourceMark(place, int(offset), number)
+    partition, offset, number = value.rsplit(b"/", 2)
+    return _SourceMark(partition, int(offset), number)
 
 
 def _mark(first: _SourceMark, last: int) -> bytes:
     offsets = b"%d" % last if first.offset == last else b"%d-%d" % (first.offset, last)
-    return b"%b/%b/%b" % (first.place, offsets, first.number)
+    return b"%b/%b/%b" % (first.partition, offsets, first.number)

@@ -293,8 +293,8 @@ class Comparison:
         table = change.table
         if table not in self._keys and change.key_columns:
             self._keys[table] = change.key_columns
-            self._place_again(table)
-        self._place(change, side)
+            self._enqueue_again(table)
+        self._enqueue(change, side)
         if self._waiting > self._window:
             self._resolve_oldest()
 
@@ -303,24 +303,24 @@ class Comparison:
         while self._pending:
             self._resolve(next(iter(self._pending)))
 
-    def _place(self, change: Change, side: int) -> None:
-        place = change.table, self._key_of(change)
-        pending = self._pending.setdefault(place, _Pending())
+    def _enqueue(self, change: Change, side: int) -> None:
+        key = change.table, self._key_of(change)
+        pending = self._pending.setdefault(key, _Pending())
         pending.sides[side].append(change)
         self._waiting += 1
         self._match(pending)
         if not any(pending.sides):
-            del self._pending[place]
+            del self._pending[key]
         elif pending.is_stuck and min(map(len, pending.sides)) >= _MUCH:
-            self._resolve(place, is_end=False)
+            self._resolve(key, is_end=False)
 
-    def _place_again(self, table: TableId) -> None:
+    def _enqueue_again(self, table: TableId) -> None:
         """Assign keys to a table's changes that arrived before its key was known."""
         pending = self._pending.pop((table, None), None)
         for side in (0, 1) if pending is not None else ():
             for change in pending.sides[side] if pending is not None else ():
                 self._waiting -= 1
-                self._place(change, side)
+                self._enqueue(change, side)
 
     def _key_of(self, change: Change) -> Key | None:
         names, row = self._keys.get(change.table, ()), change.row
@@ -361,12 +361,12 @@ class Comparison:
         while self._waiting > self._window // 2 and self._pending:
             self._resolve(next(iter(self._pending)))
 
-    def _resolve(self, place: tuple[TableId, Key | None], *, is_end: bool = True) -> None:
+    def _resolve(self, key: tuple[TableId, Key | None], *, is_end: bool = True) -> None:
         """Count the waiting changes of a key, aligned at the points where both sides agree.
 
         Unless `is_end`, changes after the last such point continue to wait.
         """
-        pending = self._pending.pop(place)
+        pending = self._pending.pop(key)
         left, right = map(list, pending.sides)
         self._waiting -= len(left) + len(right)
         common = _common(left, right, self._may_agree)
@@ -380,7 +380,7 @@ class Comparison:
             self._differ(*rest)
         elif any(rest):
             pending.sides, pending.is_stuck = (deque(rest[0]), deque(rest[1])), all(rest)
-            self._pending[place] = pending
+            self._pending[key] = pending
             self._waiting += sum(map(len, rest))
 
     def _may_agree(self, one: Change, other: Change) -> bool:

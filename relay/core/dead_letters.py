@@ -192,10 +192,10 @@ def _read_tables(text: str) -> tuple[TableId, ...]:
         return ()
 
 
-def marker(place: RecordPosition, replayed_ms: int) -> ProducerRecord:
+def marker(position: RecordPosition, replayed_ms: int) -> ProducerRecord:
     """Return the record that marks the dead letter at this position as replayed."""
-    headers = ((REPLAYED_HEADER, str(place).encode()),)
-    return ProducerRecord(place.topic, place.partition, replayed_ms, None, None, headers)
+    headers = ((REPLAYED_HEADER, str(position).encode()),)
+    return ProducerRecord(position.topic, position.partition, replayed_ms, None, None, headers)
 
 
 def read_marker(record: ConsumerRecord) -> RecordPosition | None:
@@ -260,10 +260,10 @@ class DeadLetterIndex:
 
     def dead_letters(self) -> list[DeadLetter]:
         """Return all dead letters, the oldest first: by timestamp, then by position."""
-        replayed_ms = self._replayed_ms
+        replayed = self._replayed_ms
         found = (
-            msgspec.structs.replace(each, replayed_ms=replayed_ms[place]) if place in replayed_ms else each
-            for place, each in self._dead_letters.items()
+            msgspec.structs.replace(each, replayed_ms=replayed[at]) if at in replayed else each
+            for at, each in self._dead_letters.items()
         )
         return sorted(found, key=lambda each: (each.original.timestamp_ms, each.position))
 

@@ -109,13 +109,13 @@ class _RowPath:
         return len(events) == 1 or not self._moves_rows or self._router.has_topics_of_tables_alone
 
     def _by_template(
-        self, record: ConsumerRecord, known: TemplateInfo, place: tuple[str, int], found: Translation
+        self, record: ConsumerRecord, known: TemplateInfo, destination: tuple[str, int], found: Translation
     ) -> list[ProducerRecord] | None:
         """Return the records from an engine's output, for this topic and partition.
 
         None if the template does not apply at the record's position, or if the output may exceed the limit.
         """
-        (topic, partition), (_, key, value, mark) = place, found
+        (topic, partition), (_, key, value, mark) = destination, found
         if known.allows is not None and not known.allows(record.partition, record.offset):
             return None
         if self._seal is not None:
@@ -251,8 +251,8 @@ class FastPath(_RowPath):
             except MemoryError:
                 return self._slow_path(record)
             if not isinstance(found, int):
-                place = self._placed if given or self._moves_rows else self._in_place
-                out = place(record, path, found)
+                write = self._routed if given or self._moves_rows else self._in_partition
+                out = write(record, path, found)
                 return self._slow_path(record) if out is None else out
             fitted = found
         parts = self._parts(record)
@@ -266,31 +266,31 @@ class FastPath(_RowPath):
             self._apply_part(msgspec.structs.replace(record, key=key, value=value))
         return slow
 
-    def _in_place(
+    def _in_partition(
         self, record: ConsumerRecord, path: PartitionPath, found: Sequence[FoundRows]
     ) -> list[ProducerRecord] | None:
         """Return the records of rows that fit templates and stay in their partition.
 
-        They have no header except the source mark; otherwise `_placed` is used.
+        They have no header except the source mark; otherwise `_routed` is used.
         """
         topic, partition = path.target, path.partition
         prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
         out: list[ProducerRecord] = []
         for known, messages in found:
             if known.headers:
-                return self._placed(record, path, found)
+                return self._routed(record, path, found)
             for key, value in messages:
                 number = len(out)
                 digits = _NUMBERS[number] if number < _KNOWN_NUMBERS else b"%d" % number
                 headers = ((SOURCE_HEADER, prefix + digits),)
                 out.append(ProducerRecord(topic, partition, time_ms, key, value, headers))
         if len(out) > self._most_rows:
-            return self._placed(record, path, found)
+            return self._routed(record, path, found)
         for known, messages in found:
             known.uses += _rows(known, messages) if known.more else len(messages)
         return out
 
-    def _placed(
+    def _routed(
         self, record: ConsumerRecord, path: PartitionPath, found: Sequence[FoundRows]
     ) -> list[ProducerRecord] | None:
         """Return the records of rows that fit templates.
@@ -317,12 +317,12 @@ class FastPath(_RowPath):
         self,
         out: list[ProducerRecord],
         record: ConsumerRecord,
-        place: tuple[str, PartitionPath],
+        destination: tuple[str, PartitionPath],
         found: FoundRows,
         numbers: Counter[str] | None,
     ) -> None:
         """Append the records of messages to a topic; `numbers`, if given, counts them by topic."""
-        (topic, path), (known, messages) = place, found
+        (topic, path), (known, messages) = destination, found
         prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
         inherited = self._line.inherited(record.headers) if record.headers else ()
         own_headers = cycle((known.headers, *known.more))

@@ -48,7 +48,7 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "thread_id": "the id of the MySQL thread",
     "query": "the statement that changed the row",
     "transaction": "the transaction of a row",
-    "transaction_order": "a row's place in its transaction",
+    "transaction_order": "a row's position in its transaction",
     "transaction_total": "how many events a transaction has",
     "transaction_marks": "BEGIN and END of transactions",
 }

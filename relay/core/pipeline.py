@@ -61,7 +61,7 @@ class State(NamedTuple):
 class PartitionPath(msgspec.Struct, frozen=True):
     """A source partition: the destination of records that keep it, and the prefix of their source marks.
 
-    `places`: `target` and the partition, as the only destination.
+    `destinations`: `target` and the partition, as the only destination.
     """
 
     topic: str
@@ -458,7 +458,7 @@ def _by_topic(groups: Iterable[Group]) -> list[Group]:
             found.append((destinations, events))
             continue
         by_topic: dict[str, list[tuple[str, int]]] = {}
-        for place in destinations:
-            by_topic.setdefault(place[0], []).append(place)
+        for destination in destinations:
+            by_topic.setdefault(destination[0], []).append(destination)
         found += [(in_topic, events) for in_topic in by_topic.values()]
     return found

@@ -221,9 +221,9 @@ class _Demo:
 
 def _marks_in(mark: str) -> list[str]:
     """Return the marks of all records in a message's mark: `orders/3/4704-4711/0` is of eight."""
-    place, offsets, number = mark.rsplit("/", 2)
+    partition, offsets, number = mark.rsplit("/", 2)
     first, _, last = offsets.partition("-")
-    return [f"{place}/{offset}/{number}" for offset in range(int(first), int(last or first) + 1)]
+    return [f"{partition}/{offset}/{number}" for offset in range(int(first), int(last or first) + 1)]
 
 
 def _mark(record: ConsumerRecord) -> str:

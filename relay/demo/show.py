@@ -56,9 +56,9 @@ def samples(pairs: list[Pair]) -> list[tuple[str, Pair]]:
 def show_pair(out: Console, title: str, pair: Pair) -> None:
     """Print one message before and after, one line per member; differences are marked."""
     source, target = _message(pair.source), _message(pair.target)
-    place = f"{pair.source.topic}/{pair.source.partition} offset {pair.source.offset}"
+    position = f"{pair.source.topic}/{pair.source.partition} offset {pair.source.offset}"
     table = Table(
-        title=f"{escape(title)}  [dim]({place})[/dim]", title_justify="left", expand=True, show_lines=False
+        title=f"{escape(title)}  [dim]({position})[/dim]", title_justify="left", expand=True, show_lines=False
     )
     table.add_column("member", no_wrap=True)
     table.add_column(SOURCE_TITLE, ratio=1, overflow="fold")

@@ -173,7 +173,9 @@ def _installed() -> _Installed:
     for plugin in installed("relay.resolvers", dict):
         fetches, problem = plugin.found or {}, plugin.problem
         if twice := taken & fetches.keys():
-            problem = unusable(plugin.place, "resolves a need that relay or another package already resolves")
+            problem = unusable(
+                plugin.reference, "resolves a need that relay or another package already resolves"
+            )
             found = {need: fetch for need, fetch in found.items() if need not in twice}
         else:
             found |= fetches

@@ -151,8 +151,8 @@ def _parts(uri: str) -> tuple[str, str, str]:
     scheme, mark, rest = uri.partition("://")
     if not mark:
         return "file", uri, ""
-    place, _, query = rest.partition("?")
-    return _SCHEMES.get(scheme.lower(), scheme.lower()), place, query
+    path, _, query = rest.partition("?")
+    return _SCHEMES.get(scheme.lower(), scheme.lower()), path, query
 
 
 def _open(uri: str) -> tuple[AbstractFileSystem, str]:
@@ -160,10 +160,10 @@ def _open(uri: str) -> tuple[AbstractFileSystem, str]:
     from fsspec import available_protocols  # noqa: PLC0415 - most routes need no storage
     from fsspec.core import url_to_fs  # noqa: PLC0415 - see above
 
-    scheme, place, query = _parts(uri)
+    scheme, path, query = _parts(uri)
     if scheme not in available_protocols():
         raise ValueError("no such scheme")
-    files, folder = url_to_fs(f"{scheme}://{place}", **_arguments(scheme, query))
+    files, folder = url_to_fs(f"{scheme}://{path}", **_arguments(scheme, query))
     return files, folder.rstrip("/")
 
 

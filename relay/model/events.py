@@ -304,8 +304,8 @@ class Source(msgspec.Struct, frozen=True, gc=False):
 
     def at(self, record: ConsumerRecord) -> Position:
         """Return the position of an event from this record."""
-        file, place = self.binlog_file, self.binlog_position
-        log = None if file is None or place is None else (len(file), file, place, False)
+        file, offset = self.binlog_file, self.binlog_position
+        log = None if file is None or offset is None else (len(file), file, offset, False)
         return Position(
             self.commit_ts, self.event_time_ns, record.topic, record.partition, record.offset, log
         )

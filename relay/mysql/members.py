@@ -27,12 +27,12 @@ def label_reader(column_type: ColumnType, *, has_escapes: bool = False) -> Calla
     if members is None:
         return None
     # The first of several equal labels is used.
-    places = {label: at for at, label in reversed(list(enumerate(members)))}
+    indexes = {label: at for at, label in reversed(list(enumerate(members)))}
     if column_type.base == "enum":
-        indexes = {label: at + 1 for label, at in places.items()}
-        read_enum = functools.partial(_read_enum, indexes, has_escapes)
+        numbers = {label: at + 1 for label, at in indexes.items()}
+        read_enum = functools.partial(_read_enum, numbers, has_escapes)
         return kernel_name("enum-label", members, int(has_escapes))(read_enum)
-    bits = {label: 1 << at for label, at in places.items()}
+    bits = {label: 1 << at for label, at in indexes.items()}
     if has_escapes:
         bits |= {_escaped(label): bit for label, bit in bits.items() if _escaped(label) not in bits}
     return kernel_name("set-labels", members, int(has_escapes))(functools.partial(_read_set, bits))

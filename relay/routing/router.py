@@ -268,7 +268,7 @@ class Router:
                 out.add_part(part, self._of_ddl(*item, record))
             out.written.append(change)
         elif taken:
-            out.add(change, [place for item in taken.items() for place in self._of_ddl(*item, record)])
+            out.add(change, [each for item in taken.items() for each in self._of_ddl(*item, record)])
         elif found or not self._accepts(self._rest, record):
             out.copies += 1
         else:

@@ -83,15 +83,15 @@ class Engine(Protocol):
         """Remove all templates."""
 
     def translate(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, mark_prefix: bytes
     ) -> Translation | None:
         """Translate the key and value of a record with one row that becomes one message; return None if it
         fits no such template.
 
         After too many failed attempts with messages of the same text at the marker, a message may not be
         tried (`MOST_PAID`), so that it costs hardly more than without templates. `offset` and `time_ms` are
-        the record's own, within 64 bits. The source mark consists of `place`, the offset in digits, and `/0`
-        (`relay.model.records.SOURCE_HEADER`). Raises nothing for any message.
+        the record's own, within 64 bits. The source mark consists of `mark_prefix`, the offset in digits, and
+        `/0` (`relay.model.records.SOURCE_HEADER`). Raises nothing for any message.
         """
 
     def translate_rows(

@@ -192,7 +192,7 @@ def source_ops(
             slots[each] = first_slot + len(slots)
     ops: list[SourceOp] = []
     at = start
-    for begins, ends in sorted(_place(root, path) for path in rows):
+    for begins, ends in sorted(_range(root, path) for path in rows):
         ops += _ops_between(text, at, begins, found)
         ops.append(Repeated(tuple(_ops_between(text, begins, ends, found)), _BETWEEN))
         at = ends
@@ -226,7 +226,7 @@ def _ops_between(
     return ops
 
 
-def _place(root: JsonToken, path: Path) -> tuple[int, int]:
+def _range(root: JsonToken, path: Path) -> tuple[int, int]:
     token = root.at(path)
     if token is None:
         raise NotTemplatable

@@ -607,6 +607,6 @@ class CodecContract:
         has_zone = "timezone" in self.codec.options.__struct_fields__
         wire = self.wire({"timezone": zone} if has_zone else {})
         read = [event for record in self.messages(wire) for event in wire.read(record)]
-        place = [column.name for column in table().columns].index("e")
-        after = [change.after[place] for change in read if isinstance(change, RowChange) and change.after]
-        assert after == [ROWS[1][place], ROWS[2][place], ROWS[1][place], ROWS[1][place]]
+        index = [column.name for column in table().columns].index("e")
+        after = [change.after[index] for change in read if isinstance(change, RowChange) and change.after]
+        assert after == [ROWS[1][index], ROWS[2][index], ROWS[1][index], ROWS[1][index]]

@@ -16,7 +16,7 @@ from typer.testing import Result
 
 from relay.cli.commands import app
 from relay.cli.exits import ProgressReport
-from relay.cli.explain import place_of
+from relay.cli.explain import position_of
 from relay.cli.requests.options import ConfigSource
 from relay.cli.requests.route import ExplainRequest
 from relay.model.errors import ConfigError
@@ -80,7 +80,7 @@ def two(one: ConfigSource) -> ConfigSource:
 
 
 def place_asked(source: ConfigSource, asked: dict[str, Any]) -> RecordPosition:
-    return place_of(ExplainRequest(config=source, **asked), source.load())
+    return position_of(ExplainRequest(config=source, **asked), source.load())
 
 
 @pytest.mark.parametrize(

@@ -230,15 +230,15 @@ class _Counting:
         self.kernel.clear()
 
     def translate(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, position: bytes
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, mark_prefix: bytes
     ) -> Translation | None:
-        found = self.kernel.translate(key, value, offset, time_ms, position)
+        found = self.kernel.translate(key, value, offset, time_ms, mark_prefix)
         if found is not None:
             tally = self.tally
             tally.taken += 1
             tally.last = self
             if tally.taken % _INTERPRETED == 0:
-                self._compare(found, key, value, offset, time_ms, position)
+                self._compare(found, key, value, offset, time_ms, mark_prefix)
         return found
 
     def translate_rows(
@@ -276,14 +276,14 @@ class _Counting:
         value: bytes | None,
         offset: int,
         time_ms: int,
-        position: bytes,
+        mark_prefix: bytes,
     ) -> None:
         lost, number = divmod(found[0], LOSS)
         if number not in self._interpreters:
             interpreter = self._interpreters[number] = Interpreter(self._marker)
             interpreter.add(self._templates[number])
         self.tally.interpreted += 1
-        given = self._interpreters[number].translate(key, value, offset, time_ms, position)
+        given = self._interpreters[number].translate(key, value, offset, time_ms, mark_prefix)
         expected = lost * LOSS, *found[1:]
         if given != expected:  # the only template of its interpreter has the number 0
             self.tally.wrong = f"kernel {expected!r:.400} / interpreter {given!r:.400}"

@@ -51,9 +51,9 @@ def planted(fault: str) -> type[Engine]:  # noqa: C901 - the methods of an engin
             self._engine.clear()
 
         def translate(
-            self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, position: bytes
+            self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, mark_prefix: bytes
         ) -> Translation | None:
-            found = self._engine.translate(key, value, offset, time_ms, position)
+            found = self._engine.translate(key, value, offset, time_ms, mark_prefix)
             if found is None or b"99" not in (value or b""):
                 return found
             if fault == "panic":

@@ -125,9 +125,9 @@ class Interpreter:
     def _free_number(self, text: bytes, template: Template) -> int:
         tried = self._tried.get(text)
         numbers = [] if tried is None else tried.numbers
-        for place, number in enumerate(numbers):
+        for index, number in enumerate(numbers):
             if hash(self._kept[number].template) == hash(template):
-                return numbers.pop(place)
+                return numbers.pop(index)
         if len(numbers) == MOST_TRIED:
             return numbers.pop()
         if self._free:
@@ -151,7 +151,7 @@ class Interpreter:
         self._tried.clear()
 
     def translate(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, mark_prefix: bytes
     ) -> Translation | None:
         """Translate the key and value of a record; None if they fit no template."""
         record = _Record(key, value, {OFFSET: offset, TIME_MS: time_ms})
@@ -169,7 +169,7 @@ class Interpreter:
                 continue
             tried.numbers.insert(0, tried.numbers.pop(rank))
             tried.whole.gain()
-            return number + added, target_key, target_value, b"%b%d/0" % (place, offset)
+            return number + added, target_key, target_value, b"%b%d/0" % (mark_prefix, offset)
         tried.whole.lose(len(tried.numbers))
         return None
 
@@ -237,7 +237,7 @@ class Interpreter:
         """Return what rows become, up to the first that fits no template of this source. Raises _TooMuch."""
         found: list[Run] = []
         for row in rows:
-            for place, number in enumerate(numbers):
+            for index, number in enumerate(numbers):
                 kept = self._kept[number]
                 if kept.source != source:
                     continue
@@ -246,7 +246,7 @@ class Interpreter:
                 except NoMatch:
                     continue
                 found.append((number + added, messages))
-                numbers.insert(0, numbers.pop(place))
+                numbers.insert(0, numbers.pop(index))
                 budget = budget.after(messages)
                 break
             else:

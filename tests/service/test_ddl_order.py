@@ -18,14 +18,14 @@ from relay.config.choices import Wait
 from relay.core.pipeline import State
 from relay.io.kafka.ports import Partition, PollFailed, StartPosition, Undelivered
 from relay.model.records import ConsumerRecord, ProducerRecord
-from relay.service.loop.ddl_order import DdlOrder, DdlPlaces
+from relay.service.loop.ddl_order import DdlOrder, DdlPartitions
 from relay.service.loop.history import Schemas
 
 C = Partition("in", 2)
 WAITING = PLAIN.model_copy(update={"schema": PLAIN.schema.model_copy(update={"wait_for_ddl": Wait.TRUE})})
 LENGTH = 40
 #: Every topic has the DDL of its rows itself.
-OWN = DdlPlaces({})
+OWN = DdlPartitions({})
 #: The topic of a connector's schema changes, and those of its tables.
 DDL = Partition("shop", 0)
 ROWS = [Partition("shop.db.a", 0), Partition("shop.db.a", 1), Partition("shop.db.b", 0)]
@@ -187,7 +187,7 @@ async def test_topics_of_which_partition_0_is_read_elsewhere_wait_for_nothing_he
 
 
 async def test_partitions_0_of_tables_wait_for_the_topic_of_ddl_and_nobody_waits_for_them() -> None:
-    order, waiting = DdlOrder(DdlPlaces(CONNECTOR.ddl_topics)), ROWS[0]
+    order, waiting = DdlOrder(DdlPartitions(CONNECTOR.ddl_topics)), ROWS[0]
     source = LiveSource({DDL: (1, 9), **dict.fromkeys(ROWS, (8,))}, random.Random(1))
     source.now = 9
     order.begin([DDL])

@@ -28,7 +28,7 @@ from spark_backfill.counts import BackfillCounts, Parts
 from spark_backfill.files import as_records, input_problems, read_files
 from spark_backfill.frames import RECORDS, Columns, record_batch
 from spark_backfill.job import empty_catalog, from_files
-from spark_backfill.places import check_apart, check_places
+from spark_backfill.locations import check_apart, check_locations
 from spark_backfill.spark_errors import explained
 from spark_backfill.task_errors import RecordStopped, Stopped
 from spark_backfill.terms import LATEST_MS, Bounds, Terms
@@ -443,4 +443,4 @@ def test_a_pattern_passes_over_hidden_files_and_names_no_place_to_write(spark: A
         (tmp_path / "export" / name).write_bytes(b"")
     assert read_files(spark, f"{tmp_path}/export/*", InputFormat.JSON_LINES).frame.count() == 0
     with pytest.raises(ConfigError, match=r"backfill.output: contains \\*"):
-        check_places(spark, config_for(str(tmp_path), f"{tmp_path}/o*").backfill)
+        check_locations(spark, config_for(str(tmp_path), f"{tmp_path}/o*").backfill)

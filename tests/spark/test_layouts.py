@@ -27,7 +27,7 @@ from spark_backfill.files import OutputFolder
 from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES
 from spark_backfill.job import from_files
 from spark_backfill.layouts import TableFinder
-from spark_backfill.places import check_folder
+from spark_backfill.locations import check_folder
 
 DDL = "ticdc/canal-json.tidb-extension/10_ddl"
 BATCH = "ticdc/open-protocol.lz4/09_dml"

@@ -22,10 +22,10 @@ from relay.model.events import SchemaChange
 from spark_backfill.counts import BackfillCounts, as_document, as_text
 from spark_backfill.job import from_files
 from spark_backfill.ticdc_layout import (
-    RecordPosition,
+    SinkFile,
     in_order,
     newest,
-    place_of,
+    parse_path,
     renames_in_order,
     statement_of,
 )
@@ -214,28 +214,28 @@ def test_a_table_that_was_there_before_has_the_columns_of_its_schema_file(spark:
 
 
 def test_columns_become_a_statement() -> None:
-    place = place_of("d/t/meta/schema_7_0000000001.json")
-    assert place is not None
+    file = parse_path("d/t/meta/schema_7_0000000001.json")
+    assert file is not None
     said = json.dumps({"TableVersion": 7, "Query": "", "TableColumns": COLUMNS}).encode()
     created = (
         "CREATE TABLE IF NOT EXISTS `d`.`t` (`Id` INT UNSIGNED NOT NULL,`price` DECIMAL(12,3) DEFAULT '1.5',"
         "`it's` VARCHAR(30) DEFAULT 'it''s',`at` DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6),PRIMARY KEY (`Id`))"
     )
-    assert statement_of("p", place, said) == (created, False)
+    assert statement_of("p", file, said) == (created, False)
     members = {"ColumnName": "e", "ColumnType": "ENUM", "ColumnElems": ["a", "b'"]}
     (said, without) = (
         json.dumps({"TableColumns": [column]}).encode()
         for column in (members, {**members, "ColumnElems": None})
     )
-    assert statement_of("p", place, said) == (
+    assert statement_of("p", file, said) == (
         "CREATE TABLE IF NOT EXISTS `d`.`t` (`e` ENUM('a','b'''))",
         False,
     )
     # Missing members cannot be reconstructed.
-    assert statement_of("p", place, without) is None
+    assert statement_of("p", file, without) is None
     for damaged in (b"{", b"[]", b'{"TableVersion": 8}', b'{"TableColumns": [{}]}'):
         with pytest.raises(Malformed):
-            statement_of("p", place, damaged)
+            statement_of("p", file, damaged)
 
 
 def test_a_statement_has_the_bytes_that_ticdc_writes() -> None:
@@ -247,8 +247,8 @@ def test_a_statement_has_the_bytes_that_ticdc_writes() -> None:
         ("", "QUERY", "CREATE DATABASE `d`"),
         ("t", "QUERY", 'not "known" \\'),
     ):
-        place = RecordPosition(449000000000000007, False, "d", table, 0, "", "", 0)
-        made = _statement(config_for(), "p", place, json.dumps({"Query": sql}).encode())
+        file = SinkFile(449000000000000007, False, "d", table, 0, "", "", 0)
+        made = _statement(config_for(), "p", file, json.dumps({"Query": sql}).encode())
         assert made is not None
         value = (
             f'{{"id":0,"database":"d","table":"{table}","pkNames":null,"isDdl":true,"type":"{word}",'
@@ -277,8 +277,8 @@ def test_files_come_by_version_and_their_ddl_first() -> None:
         "d/t/.CDC.crc",
     ]
     assert list(in_order([*paths, *others])) == [paths[at] for at in (5, 6, 0, 4, 3, 2, 1, 7)]
-    assert place_of(paths[-1]) == RecordPosition(10, True, "d", "t", 55, "2026-01-01", "ab", 1)
-    assert place_of("d/t/10/2026/CDC000001.json") == RecordPosition(10, True, "d", "t", 0, "2026", "", 1)
+    assert parse_path(paths[-1]) == SinkFile(10, True, "d", "t", 55, "2026-01-01", "ab", 1)
+    assert parse_path("d/t/10/2026/CDC000001.json") == SinkFile(10, True, "d", "t", 0, "2026", "", 1)
 
 
 def test_the_newest_file_of_each_table_says_how_far_a_folder_was_read() -> None:
@@ -338,7 +338,7 @@ def test_what_is_missing_or_not_known_is_refused(tmp_path: Path) -> None:
                 in_order(["d/t/8/CDC000001.json", *(f"{folder}/CDC00000{number}.json" for number in numbers)])
     for path in ("d/t/9/CDC000001.csv", "12/449000000000000000/CDC000001.json", "notes.txt"):
         with pytest.raises(ConfigError, match="is not a file of TiCDC's storage sink"):
-            place_of(path)
+            parse_path(path)
     config = config_for(
         str(tmp_path), str(tmp_path), route={"from": "canal-json"}, source={"topics": ["a", "b"]}
     )

@@ -29,9 +29,9 @@ class Wrong(Interpreter):
         return super().add(template)
 
     def translate(
-        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, place: bytes
+        self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, mark_prefix: bytes
     ) -> Translation | None:
-        found = super().translate(key, value, offset, time_ms, place)
+        found = super().translate(key, value, offset, time_ms, mark_prefix)
         if found is None or self._is_new:
             self._is_new = False
             return found

@@ -144,10 +144,10 @@ def statements_in(text: str, path: str) -> list[PastedStatement]:
         raise ConfigError([Problem(path, str(error))]) from error
     database = ""
     found: list[PastedStatement] = []
-    line = place = 0
+    line = offset = 0
     for group in _groups(tokens):
         start = group[0].start
-        line, place = line + text.count("\n", place, start), start
+        line, offset = line + text.count("\n", offset, start), start
         if group[0].text.upper() == "USE" and len(group) == 2:
             database = group[1].text
             continue

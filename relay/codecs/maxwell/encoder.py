@@ -407,8 +407,8 @@ def _lost_of_end(event: Event) -> list[Loss]:
 
 def _made_id(source_record: ConsumerRecord, number: int) -> bytes:
     """Return a UUID for a message, derived from its source record and its number among the messages."""
-    place = f"{source_record.topic}/{source_record.partition}/{source_record.offset}/{number}"
-    digest = hashlib.blake2b(place.encode(errors="surrogatepass"), digest_size=16).digest()
+    identity = f"{source_record.position}/{number}"
+    digest = hashlib.blake2b(identity.encode(errors="surrogatepass"), digest_size=16).digest()
     return str(uuid.UUID(bytes=digest, version=4)).encode()
 
 

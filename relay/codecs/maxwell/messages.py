@@ -163,7 +163,7 @@ def camel_case(name: str) -> str:
 _MOST_MS: Final = 10**14
 _SECOND_NS: Final = 1_000_000_000
 #: Above any log position.
-END_OF_PLACES: Final = 1 << 63
+POSITION_LIMIT: Final = 1 << 63
 
 
 def row_time_ns(message: MaxwellMessage, record: ConsumerRecord, losses: list[Loss]) -> int:
@@ -218,7 +218,7 @@ def _position(text: str | None) -> tuple[str | None, int | None]:
     if not (colon and file and digits.isascii() and digits.isdigit() and len(digits) < 20):
         return None, None
     position = int(digits)
-    return (file, position) if position < END_OF_PLACES else (None, None)
+    return (file, position) if position < POSITION_LIMIT else (None, None)
 
 
 def emitted_at_ns(message: MaxwellMessage, record: ConsumerRecord, event_time_ns: int) -> int:

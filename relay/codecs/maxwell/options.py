@@ -28,7 +28,7 @@ class MaxwellOptions(Options, frozen=True):
         bool, Meta(description="write `xid`, `xoffset` and `commit` of rows", extra=_TARGET)
     ] = msgspec.field(name="output_commit_info", default=True)
     output_xoffset: Annotated[
-        bool, Meta(description="write `xoffset`: a row's place in its transaction, from 0", extra=_TARGET)
+        bool, Meta(description="write `xoffset`: a row's position in its transaction, from 0", extra=_TARGET)
     ] = msgspec.field(name="output_xoffset", default=True)
     output_binlog_position: Annotated[
         bool, Meta(description="write `position`, as `file:offset`", extra=_TARGET)

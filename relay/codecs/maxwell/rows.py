@@ -306,8 +306,8 @@ class MaxwellRowDecoder:
             index_of = self._column_indexes(fitting)
             ordered = sorted(names, key=index_of.__getitem__)
             indexes = [index_of[name] for name in ordered]
-            by_place = {index_of[name]: values.shown_type(each) for name, each in inferred.items()}
-            schema = _with_inferred_types(fitting, by_place)
+            by_index = {index_of[name]: values.shown_type(each) for name, each in inferred.items()}
+            schema = _with_inferred_types(fitting, by_index)
         types = [
             inferred.get(name, schema.columns[at].type) for name, at in zip(ordered, indexes, strict=True)
         ]

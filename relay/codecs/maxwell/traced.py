@@ -13,7 +13,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.codec import TracedMessage
-from relay.codecs.maxwell.messages import CONNECTOR, END_OF_PLACES, FIELDS
+from relay.codecs.maxwell.messages import CONNECTOR, FIELDS, POSITION_LIMIT
 from relay.codecs.maxwell.rows import MaxwellRowDecoder
 from relay.codecs.shared.rows import TypedRows
 from relay.codecs.shared.traced import TracedReader, TracedRows, conversion, follows_ddl
@@ -65,7 +65,7 @@ _THREAD: Final[Path] = ("thread_id",)
 _GTID: Final[Path] = ("gtid",)
 _PUSHED: Final[Path] = ("push_ts",)
 #: A position's digits, after the file's name in the same text.
-_PLACE: Final[Path] = ("position", "digits")
+_POSITION: Final[Path] = ("position", "digits")
 _DATA, _OLD = "data", "old"
 #: The values of the primary key, which a decoder ignores.
 _KEY_VALUES: Final[Path] = ("primary_key",)
@@ -155,9 +155,9 @@ class _RowMessage:
         """Return the values around the row; one that is missing or null, and a text that is empty, is the
         same in all messages.
         """
-        self._find_place()
+        self._split_position()
         wanted = {
-            **dict.fromkeys((_TS, _XID, _XOFFSET, _THREAD, _PLACE), INTEGER),
+            **dict.fromkeys((_TS, _XID, _XOFFSET, _THREAD, _POSITION), INTEGER),
             _GTID: STRING,
             _PUSHED: Take(("integer", "number")),
         }
@@ -179,9 +179,9 @@ class _RowMessage:
         token = self._root.at(("query",))
         return token is not None and token.kind != "null"
 
-    def _find_place(self) -> None:
+    def _split_position(self) -> None:
         """Make the digits of a position a separate value inside the text."""
-        token = self._root.at(_PLACE[:1])
+        token = self._root.at(_POSITION[:1])
         if token is None:
             return
         text = self._text(token)
@@ -189,9 +189,9 @@ class _RowMessage:
         digits = text[colon + 1 : -1]
         if colon < 2 or not digits.isdigit() or b"\\" in digits:
             return
-        place = JsonToken(token.start + colon + 1, token.start)
-        place.end, place.kind = token.end - 1, "integer"
-        token.members = {"digits": place}
+        digits_token = JsonToken(token.start + colon + 1, token.start)
+        digits_token.end, digits_token.kind = token.end - 1, "integer"
+        token.members = {"digits": digits_token}
 
     def _text(self, token: JsonToken) -> bytes:
         return self._value[token.start : token.end]
@@ -215,11 +215,11 @@ class _RowMessage:
 
     def source(self, source: Source, event_time_ns: Any) -> Source:  # noqa: ANN401 - traced
         """Return the source with traced values."""
-        position: Any = self.number(_PLACE)
+        position: Any = self.number(_POSITION)
         if source.binlog_position is None:
             if position is not None:
                 raise NotTemplatable
-        elif position is None or not position < END_OF_PLACES or not position >= 0:
+        elif position is None or not position < POSITION_LIMIT or not position >= 0:
             raise NotTemplatable
         thread: Any = self.number(_THREAD)
         gtid: Any = self._traced_text(_GTID)
@@ -277,7 +277,7 @@ class _RowMessage:
     def _known_cell(self, at: int, column: Column) -> _Cell:
         """Return the possible values of a column of a known type."""
         layout, base = self.layout, column.type.base
-        has_null = not any(place == at for place, _ in layout.nulls)
+        has_null = not any(index == at for index, _ in layout.nulls)
         if base in _WITHOUT_TOKENS:
             if base == "json" and at not in layout.documents:
                 raise NotTemplatable
@@ -433,7 +433,7 @@ class TracedSeconds(Traced):
         """Return whether all of them are above a number; those beyond 64 bits do not fit."""
         if other < 0:
             return True
-        if other >= END_OF_PLACES - 1:
+        if other >= POSITION_LIMIT - 1:
             return False
         raise NotTemplatable
 

@@ -70,10 +70,10 @@ def frame_of(protocol: str, record: ConsumerRecord, part: Part) -> Frame | None:
         raise UnsupportedMessage(protocol, f"headers apicurio.{part}.…", _APICURIO)
     header = _header(record.headers, ID_HEADERS[part]) if record.headers else None
     if header:
-        place = f"header {ID_HEADERS[part]}"
-        id, rest = _id(protocol, place, header)
+        path = f"header {ID_HEADERS[part]}"
+        id, rest = _id(protocol, path, header)
         if rest:
-            raise Malformed(protocol, place, "more bytes than a schema id has")
+            raise Malformed(protocol, path, "more bytes than a schema id has")
         return Frame(id, data)
     return Frame(*_id(protocol, part, data))
 

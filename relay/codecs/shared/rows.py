@@ -116,8 +116,8 @@ class TypedReader:
         indexes = tuple(indexes)
         wanted = self._cells_of.get(indexes)
         if wanted is None:
-            cell_of = {place: at for at, place in enumerate(self.indexes)}
-            wanted = self._cells_of[indexes] = [cell_of.get(place) for place in indexes]
+            cell_of = {index: at for at, index in enumerate(self.indexes)}
+            wanted = self._cells_of[indexes] = [cell_of.get(index) for index in indexes]
         return [ABSENT if at is None else self._cell(at, cells[at], part) for at in wanted]
 
     def _cell(self, at: int, value: Any, part: str) -> Cell:  # noqa: ANN401 - any wire value

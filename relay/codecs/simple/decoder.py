@@ -205,7 +205,7 @@ class SimpleDecoder:
         change = TableChange(BOOTSTRAP, SCHEMA, table, schema, entry_text(entry), DIALECT)
         event = Bootstrap(schema, source, _emitted_at_ns(message, record), None, change)
         if known is None:
-            catalog = apply_bootstrap(catalog, event, _definition_place(entry.version, source, record))
+            catalog = apply_bootstrap(catalog, event, _definition_position(entry.version, source, record))
         return event, catalog
 
     def _ddl(
@@ -284,7 +284,7 @@ def _is_of_partition(message: SimpleMessage, schema: TableSchema) -> bool:
     return not is_tso(message.schema_version) and message.table_id != named_id(schema.id)
 
 
-def _definition_place(version: int, source: Source, record: ConsumerRecord) -> Position:
+def _definition_position(version: int, source: Source, record: ConsumerRecord) -> Position:
     """Return the position from which a definition is valid: the time in its version, if there is one."""
     if not is_tso(version):
         return source.at(record)

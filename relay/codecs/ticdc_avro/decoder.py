@@ -194,7 +194,7 @@ class TicdcAvroDecoder:
             losses.append(Loss.SCHEMA_INFERRED)
         if self._times is None:
             return
-        columns = [layout.schema.columns[place] for place in layout.reader.indexes]
+        columns = [layout.schema.columns[index] for index in layout.reader.indexes]
         times = [at for at, column in enumerate(columns) if is_local_time(column)]
         rows = [row for row in (images.old, images.new) if row]
         self._times.count([row[at] for row in rows for at in times], losses)

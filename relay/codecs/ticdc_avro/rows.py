@@ -68,16 +68,16 @@ class Layout:
     ) -> None:
         self.schema, self.is_key = schema, is_key
         in_order = sorted(fields, key=itemgetter(1))
-        indexes = [place for _, place in in_order]
-        reads = [read_of(schema.columns[place].type, field.type.present, zone) for field, place in in_order]
+        indexes = [index for _, index in in_order]
+        reads = [read_of(schema.columns[index].type, field.type.present, zone) for field, index in in_order]
         self.reader = TypedReader(NAME, schema, indexes, reads, _PARTS, known=known)
         names = [field.name for field, _ in in_order]
         self._cells: Callable[[Mapping[str, Any]], Cells] = _taken(names)
         self._names = names
         # In the order of the schema, which is that of TiDB's checksums.
-        at_place = {place: at for at, place in enumerate(indexes)}
-        self._order = [at_place[place] for _, place in fields]
-        columns = tuple([schema.columns[place] for _, place in fields])
+        position_of = {index: at for at, index in enumerate(indexes)}
+        self._order = [position_of[index] for _, index in fields]
+        columns = tuple([schema.columns[index] for _, index in fields])
         self._checked = msgspec.structs.replace(schema, columns=columns)
 
     def images(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> TypedRows | PartialRows:
@@ -263,10 +263,10 @@ def _column_indexes(fields: Sequence[AvroField], known: TableSchema) -> list[int
     index_of = _by_name(known)
     indexes = []
     for field in fields:
-        place = index_of.get(field.name)
-        if place is None or not _agrees(known.columns[place], field):
+        index = index_of.get(field.name)
+        if index is None or not _agrees(known.columns[index], field):
             return None
-        indexes.append(place)
+        indexes.append(index)
     return indexes
 
 
@@ -316,9 +316,9 @@ def _type(field: AvroField) -> ColumnType:
 def _column(field: AvroField, known: TableSchema | None) -> Column:
     """Return the column of a field: the catalog's, if that agrees."""
     if known is not None:
-        place = _by_name(known).get(field.name)
-        if place is not None and _agrees(known.columns[place], field):
-            return known.columns[place]
+        index = _by_name(known).get(field.name)
+        if index is not None and _agrees(known.columns[index], field):
+            return known.columns[index]
     type_ = _type(field)
     return Column(field.name, type_, field.type.kind == "union", declared_default(field, type_))
 

@@ -217,16 +217,16 @@ class KafkaSink:
         batches: dict[tuple[str, int], Batch] = {}
         pending = []
         for record in records:
-            place = record.topic, record.partition
-            batch = batches.get(place)
+            partition = record.topic, record.partition
+            batch = batches.get(partition)
             if batch is None or not batch.append(record):
                 if batch is not None:
-                    pending.append(await self.send(Partition(*place), batch))
-                batches[place] = self.batch(record.topic)
-                batches[place].append(record)
+                    pending.append(await self.send(Partition(*partition), batch))
+                batches[partition] = self.batch(record.topic)
+                batches[partition].append(record)
         await self.expect({topic for topic, _ in batches})
-        for place, batch in batches.items():
-            pending.append(await self.send(Partition(*place), batch))
+        for partition, batch in batches.items():
+            pending.append(await self.send(Partition(*partition), batch))
         await self.delivered(pending)
 
     async def delivered(self, pending: Sequence[asyncio.Future[object]]) -> None:

@@ -118,7 +118,7 @@ def _add(cursor: Cursor) -> list[Change]:
     if cursor.accept("("):
         return _several_columns(cursor, tolerant=tolerant)
     definition = column_definition(cursor)
-    return [AddColumn(definition, _place(cursor), tolerant)]
+    return [AddColumn(definition, _column_position(cursor), tolerant)]
 
 
 def _several_columns(cursor: Cursor, *, tolerant: bool) -> list[Change]:
@@ -130,7 +130,7 @@ def _several_columns(cursor: Cursor, *, tolerant: bool) -> list[Change]:
         cursor.expect(",")
 
 
-def _place(cursor: Cursor) -> str | None:
+def _column_position(cursor: Cursor) -> str | None:
     if cursor.accept("FIRST"):
         return ""
     return column_name(cursor) if cursor.accept("AFTER") else None
@@ -190,14 +190,14 @@ def _modify(cursor: Cursor) -> list[Change]:
     cursor.accept("COLUMN")
     tolerant = cursor.accept("IF", "EXISTS")
     definition = column_definition(cursor)
-    return [ModifyColumn(definition.column.name, definition, _place(cursor), tolerant)]
+    return [ModifyColumn(definition.column.name, definition, _column_position(cursor), tolerant)]
 
 
 def _change(cursor: Cursor) -> list[Change]:
     cursor.accept("COLUMN")
     tolerant = cursor.accept("IF", "EXISTS")
     name = column_name(cursor)
-    return [ModifyColumn(name, column_definition(cursor), _place(cursor), tolerant)]
+    return [ModifyColumn(name, column_definition(cursor), _column_position(cursor), tolerant)]
 
 
 def _rename(cursor: Cursor) -> list[Change]:

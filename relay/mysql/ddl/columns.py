@@ -423,14 +423,14 @@ def table_name_parts(cursor: Cursor) -> tuple[str, str | None]:
 
 #: Indexes that do not index ordinary column values.
 NOT_OF_VALUES: Final = frozenset({"FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID"})
-#: PolarDB-X's locations of an index.
-_INDEX_PLACES: Final = ("GLOBAL", "LOCAL", "CLUSTERED")
-INDEX_KINDS: Final = frozenset({*NOT_OF_VALUES, *_INDEX_PLACES, "UNIQUE"})
+#: PolarDB-X's keywords before INDEX.
+_INDEX_SCOPES: Final = ("GLOBAL", "LOCAL", "CLUSTERED")
+INDEX_KINDS: Final = frozenset({*NOT_OF_VALUES, *_INDEX_SCOPES, "UNIQUE"})
 #: Keywords of TiDB, MariaDB and PolarDB-X that may also be column names, and the tokens that follow them as
 #: keywords.
 _FOLLOWERS: Final = {
     **dict.fromkeys(("VECTOR", "COLUMNAR", "HYBRID"), ("INDEX", "KEY", "(")),
-    **dict.fromkeys(_INDEX_PLACES, ("INDEX", "KEY", "UNIQUE", "COLUMNAR")),
+    **dict.fromkeys(_INDEX_SCOPES, ("INDEX", "KEY", "UNIQUE", "COLUMNAR")),
     "PERIOD": ("FOR", "IF"),
     "SYSTEM": ("VERSIONING",),
     "MASKING": ("POLICY",),

@@ -59,13 +59,13 @@ def keywords_of_drops(change: SchemaChange) -> str | None:
 
 
 def _renames(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> list[SchemaChange]:
-    places: defaultdict[TableId, list[int]] = defaultdict(list)
+    indexes: defaultdict[TableId, list[int]] = defaultdict(list)
     for at, pair in enumerate(change.renamed):
-        places[pair.old].append(at)
-        places[pair.new].append(at)
+        indexes[pair.old].append(at)
+        indexes[pair.new].append(at)
     words, members, found = rename_keywords(change.ddl), _Members(change), []
     for group in groups:
-        wanted = sorted({at for table in group for at in places.get(table, ())})
+        wanted = sorted({at for table in group for at in indexes.get(table, ())})
         pairs = [change.renamed[at] for at in wanted]
         texts = [f"{quoted_table(pair.old)} TO {quoted_table(pair.new)}" for pair in pairs]
         named = list(dict.fromkeys([table for pair in pairs for table in (pair.old, pair.new)]))

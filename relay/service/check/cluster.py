@@ -212,11 +212,12 @@ class ClusterInspection:
         key = "transaction.max.timeout.ms"
 
         async def ask() -> Any:
-            place = await self._ask(FindCoordinatorRequest(name, _TRANSACTION))
-            if place.error_code:
-                return place.error_code
-            wanted = [(ConfigResourceType.BROKER, str(place.coordinator_id), [key])]
-            return await self._ask(DescribeConfigsRequest(wanted), Address(place.host, place.port))
+            coordinator = await self._ask(FindCoordinatorRequest(name, _TRANSACTION))
+            if coordinator.error_code:
+                return coordinator.error_code
+            wanted = [(ConfigResourceType.BROKER, str(coordinator.coordinator_id), [key])]
+            address = Address(coordinator.host, coordinator.port)
+            return await self._ask(DescribeConfigsRequest(wanted), address)
 
         answer = await self._patiently(ask)
         if isinstance(answer, int | str):
@@ -260,8 +261,9 @@ class ClusterInspection:
         """
 
         async def ask() -> Any:
-            place = await self._ask(FindCoordinatorRequest(key, kind))
-            return place.error_code or await self._ask(request, Address(place.host, place.port))
+            coordinator = await self._ask(FindCoordinatorRequest(key, kind))
+            address = Address(coordinator.host, coordinator.port)
+            return coordinator.error_code or await self._ask(request, address)
 
         return await self._patiently(ask)
 

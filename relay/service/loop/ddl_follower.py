@@ -33,7 +33,7 @@ from relay.io.kafka.ports import Partition, PollFailed
 from relay.io.resolver import Resolver
 from relay.model.records import ConsumerRecord, size_of
 from relay.service.loop.async_resolver import Translates, learn
-from relay.service.loop.ddl_order import DdlPlaces
+from relay.service.loop.ddl_order import DdlPartitions
 
 _POLL_MS = 50
 #: Longest stretch of learning before heartbeats get their turn.
@@ -57,7 +57,7 @@ class DdlFollower:
     ) -> None:
         self._resolver = resolver or Resolver()
         self._source, self._translator, self._heartbeat = config.source, translator, heartbeat
-        self._places = DdlPlaces(config.ddl_topics)
+        self._ddl_partitions = DdlPartitions(config.ddl_topics)
         self._signature = codec_named(config.route.from_, "from").non_ddl_marker
         self._brokers = brokers or Brokers.from_settings(source_cluster(config))
         # Records learned before their turn, by position; None where the translator is never set back before
@@ -129,19 +129,19 @@ class DdlFollower:
         if not self.bytes_kept:
             return
         self.bytes_kept = 0
-        for place in list(self._ahead):
-            topic, partition, offset = place
+        for position in list(self._ahead):
+            topic, partition, offset = position
             if offset < positions.get(Partition(topic, partition), 0):
-                del self._ahead[place]
+                del self._ahead[position]
             else:
-                self._ahead[place] = None
+                self._ahead[position] = None
 
     async def wait_for(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
         """Read the DDL of these records past their time, or to its present end. Raises PollFailed."""
         followed = {Partition(*pair) for pair in self._followed}
         newest: dict[str, int] = {}
         for partition, records in polled.items():
-            first = self._places.first(partition)
+            first = self._ddl_partitions.first(partition)
             if first is not None and first in followed and records:
                 time_ms = max([record.timestamp_ms for record in records])
                 newest[first.topic] = max(time_ms, newest.get(first.topic, time_ms))

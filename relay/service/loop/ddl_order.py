@@ -14,8 +14,8 @@ from relay.io.kafka.ports import Partition, RecordSource
 from relay.model.records import ConsumerRecord
 
 
-class DdlPlaces:
-    """The location of each row's DDL. `ddl_topics`: the DDL topic of each topic that has a separate one."""
+class DdlPartitions:
+    """The partition with each row's DDL. `ddl_topics`: the DDL topic of a topic that has a separate one."""
 
     def __init__(self, ddl_topics: Mapping[str, str]) -> None:
         self._ddl_topics = ddl_topics
@@ -37,8 +37,8 @@ class DdlOrder:
     `look` begins a turn; the other methods are about partitions passed to it.
     """
 
-    def __init__(self, places: DdlPlaces) -> None:
-        self._places = places
+    def __init__(self, ddl_partitions: DdlPartitions) -> None:
+        self._ddl_partitions = ddl_partitions
         # The newest Kafka timestamp that was taken from each partition with DDL for which rows wait; -1
         # before that.
         self._reached: dict[Partition, int] = {}
@@ -98,7 +98,7 @@ class DdlOrder:
         return self._waited_for(partition) is not None
 
     def _waited_for(self, partition: Partition) -> Partition | None:
-        first = self._places.first(partition) if self._reached else None
+        first = self._ddl_partitions.first(partition) if self._reached else None
         return first if first in self._reached else None
 
     def taken(

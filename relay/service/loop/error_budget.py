@@ -58,7 +58,7 @@ class ErrorBudget:
         self._newest = ""
 
     def spend(
-        self, error: RelayError, place: RecordPosition, named: Callable[[], Exception] | None = None
+        self, error: RelayError, position: RecordPosition, named: Callable[[], Exception] | None = None
     ) -> TooManyFailures | None:
         """Count a failing record whose policy lets relay go on; return the error if relay must end before it.
 
@@ -67,7 +67,7 @@ class ErrorBudget:
         self._failed += 1
         self._newest = error.code
         if self._first is not None and not self._translated:
-            return self._spend_first(self._first, error, place, named)
+            return self._spend_first(self._first, error, position, named)
         self._first = None
         if self._is_ratio_exceeded and self._wanted.on_max_failure_ratio is OverBudget.STOP:
             newest = named() if named else error
@@ -100,12 +100,12 @@ class ErrorBudget:
         self,
         first: set[RecordPosition],
         error: RelayError,
-        place: RecordPosition,
+        position: RecordPosition,
         named: Callable[[], Exception] | None,
     ) -> TooManyFailures | None:
         most = self._wanted.max_initial_failures
         if len(first) <= most or not first:
-            first.add(place)
+            first.add(position)
         self._tell_first(first)
         if not most or len(first) <= most or self._wanted.on_max_initial_failures is not OverBudget.STOP:
             return None

@@ -30,7 +30,7 @@ from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, Header, ProducerRecord, size_of
 from relay.service.loop.async_resolver import Translates, learn
 from relay.service.loop.ddl_follower import DdlFollower
-from relay.service.loop.ddl_order import DdlOrder, DdlPlaces
+from relay.service.loop.ddl_order import DdlOrder, DdlPartitions
 from relay.service.observe.status import Status
 
 _SHARED: Final = (
@@ -112,7 +112,7 @@ def entries_of(records: Iterable[ConsumerRecord]) -> Entries:
         try:
             found.records.append(parse_record(kept.value or b""))
         except ValueError as error:
-            found.unreadable.append(Unreadable(kept, str(error), not _is_place(kept.key)))
+            found.unreadable.append(Unreadable(kept, str(error), not _is_position(kept.key)))
     return found
 
 
@@ -124,7 +124,7 @@ def source_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
     return entries_of(records).checked().records
 
 
-def _is_place(key: bytes | None) -> bool:
+def _is_position(key: bytes | None) -> bool:
     """Return whether a key is a source position, as relay's are."""
     _, *numbers = (key or b"").rsplit(b"/", 2)
     return len(numbers) == 2 and all(number.isdigit() for number in numbers)
@@ -186,8 +186,8 @@ class Schemas:
             if config.waits_for_ddl
             else None
         )
-        self._ddl_places = DdlPlaces(config.ddl_topics)
-        self.ddl_order = DdlOrder(self._ddl_places)
+        self._ddl_partitions = DdlPartitions(config.ddl_topics)
+        self.ddl_order = DdlOrder(self._ddl_partitions)
         # Read, but not learned yet, because reading was interrupted.
         self._unlearned: list[ConsumerRecord] = []
         # Records learned from the history, by source position, since everything was safe.
@@ -258,7 +258,7 @@ class Schemas:
         """
         if self._follower is None:
             return
-        firsts = self._ddl_places.firsts(positions)
+        firsts = self._ddl_partitions.firsts(positions)
         self.ddl_order.begin(first for first in firsts if first in positions)
         others = await source.look([first for first in firsts if first not in positions], {})
         if others:

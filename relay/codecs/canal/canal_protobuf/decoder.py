@@ -183,7 +183,7 @@ class _PacketDecoder:
         header = entry.header
         if not -TIME_END_MS <= header.time_ms < TIME_END_MS:
             raise Malformed(NAME, "entry.header.executeTime", "not a time in milliseconds")
-        has_place = bool(header.file) and header.position >= 0
+        has_position = bool(header.file) and header.position >= 0
         losses: list[Loss] = []
         time_ns = event_time_ns(header.time_ms * MS_NS, None, self._record, losses)
         self._losses += losses * rows
@@ -191,8 +191,8 @@ class _PacketDecoder:
             "canal",
             time_ns,
             gtid=header.gtid or None,
-            binlog_file=header.file if has_place else None,
-            binlog_position=header.position if has_place else None,
+            binlog_file=header.file if has_position else None,
+            binlog_position=header.position if has_position else None,
             server_id=header.server_id or None,
             thread_id=self._open.thread_id,
             unknown_fields=entry.unknown or None,

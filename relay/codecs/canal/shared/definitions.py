@@ -17,7 +17,7 @@ from relay.mysql.types import FRACTIONAL, INTEGER_BITS
 class Resolved(NamedTuple):
     """The definition that rows are read with: the catalog's, or one inferred from a message.
 
-    `place_of`: column indexes by column name in messages. `hidden`: virtual generated columns. `texts`:
+    `index_of`: column indexes by column name in messages. `hidden`: virtual generated columns. `texts`:
     binary columns that messages have as text, by name in messages.
     """
 

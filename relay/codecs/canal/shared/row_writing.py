@@ -109,8 +109,8 @@ class TextWriter:
     def cells(self, row: Row) -> dict[str, Any]:
         """Return the canonical row as text cells in column order. Columns that are ABSENT are left out."""
         cells: dict[str, Any] = {}
-        for name, place, write in self._writes:
-            value = row[place]
+        for name, index, write in self._writes:
+            value = row[index]
             if value is not ABSENT:
                 cells[name] = value if value is None or write is None else write(value)
         return cells
@@ -118,8 +118,8 @@ class TextWriter:
     def unfit(self, protocol: str, *rows: Row | None) -> NotRepresentable:
         """Return the error about the first column whose value has no text; it does not quote the value."""
         for row in filter(None, rows):
-            for name, place, write in self._writes:
-                value = row[place]
+            for name, index, write in self._writes:
+                value = row[index]
                 if value is None or value is ABSENT or write is None:
                     continue
                 try:
@@ -159,9 +159,9 @@ class TextPlan:
             self._loses_parameters = dialect.loses_parameters(reader.wire.types())
         self._differing: list[tuple[str, Callable[[str], Any]]] = []
         styles = column_styles(reader.schema, dialect.style)
-        for name, place in zip(reader.wire.names, reader.indexes, strict=True):
-            column_type = reader.schema.columns[place].type
-            convert = reader.custom.get(name) or converter(column_type, reader.style, styles[place])
+        for name, index in zip(reader.wire.names, reader.indexes, strict=True):
+            column_type = reader.schema.columns[index].type
+            convert = reader.custom.get(name) or converter(column_type, reader.style, styles[index])
             if convert is not None:
                 self._differing.append((name, reader.step(convert)))
 

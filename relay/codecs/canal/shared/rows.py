@@ -105,10 +105,10 @@ class TextReader:
         Raises Malformed for a text that its type does not allow.
         """
         row: list[Cell] = [ABSENT] * len(self.schema.columns)
-        for name, place, read in self._reads:
+        for name, index, read in self._reads:
             text = cells.get(name, ABSENT)
             try:
-                row[place] = text if read is None or not isinstance(text, str) else read(text)
+                row[index] = text if read is None or not isinstance(text, str) else read(text)
             except (ValueError, ArithmeticError) as error:
                 raise Malformed(self.protocol, f"{part}.{name}", str(error)) from None
         return tuple(row)
@@ -141,11 +141,11 @@ class TextReader:
 
     def names_in_table_order(self) -> list[str]:
         """Return the message's columns in table order, by their names in messages."""
-        return [name for name, _, _ in sorted(self._reads, key=_place)]
+        return [name for name, _, _ in sorted(self._reads, key=_index)]
 
     def in_table_order(self) -> TypedReader:
         """Return a reader of the same cells in table order."""
-        ordered = sorted(self._reads, key=_place)
+        ordered = sorted(self._reads, key=_index)
         typed = TypedReader(
             self.protocol,
             self.schema,
@@ -173,7 +173,7 @@ class TextReader:
 _PARTS: Final = PartNames("data", "old", "data")
 
 
-def _place(read: tuple[str, int, Read | None]) -> int:
+def _index(read: tuple[str, int, Read | None]) -> int:
     return read[1]
 
 

@@ -77,7 +77,7 @@ class TicdcCanalEncoder:
         pool = CachePool(answers.limits.cache_bytes)
         self._writers = TextWriters(NAME, text_dialect(options), pool)
         self._lost = self._writers.lost
-        self._key_places: ByteCache[TableSchema, frozenset[int]] = pool.cache()
+        self._key_indexes: ByteCache[TableSchema, frozenset[int]] = pool.cache()
         self._count_lost = source_losses(carries(options))
         self._limit = SizeLimit(NAME, options)
         self._free_bytes = self._limit.free_bytes
@@ -184,10 +184,10 @@ class TicdcCanalEncoder:
 
     def _only_key(self, text: TextChange, schema: TableSchema) -> TextChange:
         """Return the row with the handle key's columns only; with all if the table has no such key."""
-        key = self._key_places.get(schema)
+        key = self._key_indexes.get(schema)
         if key is None:
             key = frozenset(handle_key_indexes(schema))
-            self._key_places.keep(schema, key, _KEY_BYTES * (len(key) + 1))
+            self._key_indexes.keep(schema, key, _KEY_BYTES * (len(key) + 1))
         writer = self._writers.writer_for(schema, tuple(at for at in text.writer.indexes if at in key))
         names = [schema.columns[at].name for at in writer.indexes]
         cells = {name: text.cells[name] for name in names if name in text.cells}

@@ -114,7 +114,7 @@ class _Envelope(msgspec.Struct, gc=False):
 class NativeRowPlan(msgspec.Struct, frozen=True, eq=False):
     """The common parts of all rows of a table version.
 
-    `columns`: as written; `shown`: their names; `place_of`: their indexes. `key`: the columns of the key, in
+    `columns`: as written; `shown`: their names; `index_of`: their indexes. `key`: the columns of the key, in
     its order, with their types; `chosen`: the columns of a key chosen by a rule, () without one. `key_value`:
     a one-column key's value, of a row that is a struct. `streamed`: the members of `source` from `snapshot`
     to `sequence` of a row outside a snapshot; `table`: its name. `head`: the text before the payload of a

@@ -206,10 +206,10 @@ def _time_ns(part: NativeOrigin | NativeRowBody) -> int | None:
 
 def transaction_of(body: NativeRowBody) -> Transaction | None:
     """Return a row's transaction and its order there, None if the message has none."""
-    place = body.transaction
-    if place is None:
+    transaction = body.transaction
+    if transaction is None:
         return None
-    return Transaction(place.id, place.total_order, place.data_collection_order)
+    return Transaction(transaction.id, transaction.total_order, transaction.data_collection_order)
 
 
 # ---------------------------------------------------------------- keys

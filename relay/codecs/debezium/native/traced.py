@@ -124,8 +124,8 @@ def _log_follows(source: Source, traced: dict[str, Any], at: Position) -> AfterD
     file, position = source.binlog_file, traced.get("binlog_position")
     if at.log is None or file is None or position is None:
         raise NotTemplatable
-    place = len(file), file
-    if place < at.log[:2] or (place == at.log[:2] and not position > at.log[2]):
+    log_file = len(file), file
+    if log_file < at.log[:2] or (log_file == at.log[:2] and not position > at.log[2]):
         raise NotTemplatable
     return AfterDdl(at, is_alone=False)
 

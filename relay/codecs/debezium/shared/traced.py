@@ -188,8 +188,8 @@ class RowMessage:
             refused += tokens
         if text in refused:
             raise NotTemplatable
-        for place, doubt, _ in layout.doubts:
-            if place == at and doubt is not ABSENT:
+        for index, doubt, _ in layout.doubts:
+            if index == at and doubt is not ABSENT:
                 kinds, tokens = _tokens_of(doubt, kinds)
                 if text in tokens:
                     return _Cell(path, kinds, tokens, is_one=True)

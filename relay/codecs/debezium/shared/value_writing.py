@@ -375,7 +375,7 @@ def present_names(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns that any of the rows has, and of those the ones that some rows lack.
 
-    Each row has its own columns in table order; `place_of` returns their indexes.
+    Each row has its own columns in table order; `index_of` has their indexes.
     """
     if len(rows) == 1 or tuple(rows[0]) == tuple(rows[-1]):
         return tuple(rows[0]), ()

@@ -94,7 +94,7 @@ class WritingSettings(msgspec.Struct, frozen=True):
 class TicdcRowPlan(msgspec.Struct, frozen=True, eq=False):
     """The common parts of all rows of a table version.
 
-    `shown`: the columns of a whole row; `place_of`: their indexes in the table. `key`: those of the key, in
+    `shown`: the columns of a whole row; `index_of`: their indexes in the table. `key`: those of the key, in
     table order. `lacks_key`: the key has others, too, so that no row has a key. `key_value`: a one-column
     key's value, of a row that is a struct. `snapshot`: the members of `source` between `ts_ms` and the commit
     ts. `key_start`: the text before a key's only value. `key_end`, `end`: the text after the key's and the

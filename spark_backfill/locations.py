@@ -31,7 +31,7 @@ PACKAGE_HINT: Final = (
 )
 
 
-def check_places(spark: SparkSession, backfill: Backfill) -> None:
+def check_locations(spark: SparkSession, backfill: Backfill) -> None:
     """Refuse file systems that Spark does not know, and a checkpoint and an output that overlap.
 
     Raises ConfigError.
