@@ -25,7 +25,7 @@ from rich.console import Console
 from benchmarks.kafka import RunFailed
 from benchmarks.peers_check import WrongOutput
 from benchmarks.peers_load import Size, Topic, fill, load, stored_bytes
-from benchmarks.peers_programs import Contest, RecordPosition, contests
+from benchmarks.peers_programs import Contest, Environment, contests
 from benchmarks.peers_report import Result, Source, remarks, result, table
 from benchmarks.peers_runs import PeerRun, run
 from relay.demo.kafka import BENCHMARK_JAVA_OPTIONS, Cluster, NodeOptions
@@ -112,7 +112,7 @@ def _runs(contest: Contest, rounds: int, servers: str, folder: Path, progress: P
         for at, program in enumerate(contest.programs):
             progress(f"{contest.route}: {program.name}, round {number + 1} of {rounds}")
             target = f"{contest.route.target}-{at}-{number}"
-            found.append(run(contest, program, RecordPosition(servers, target, folder)))
+            found.append(run(contest, program, Environment(servers, target, folder)))
     return found
 
 

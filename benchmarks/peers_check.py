@@ -14,7 +14,7 @@ import orjson
 
 Json = dict[str, Any]
 _OPS: Final = {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}
-#: Canal's number of a message, which follows its place.
+#: Canal's number of a message, which follows its position.
 _OWN: Final = frozenset({"id"})
 _IMAGES: Final = frozenset({"data", "old", "before", "after", "type", "op"})
 

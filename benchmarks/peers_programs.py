@@ -50,8 +50,8 @@ _PRODUCER: Final = {"compression.type": "zstd", "batch.size": "900000", "linger.
 Json = dict[str, Any]
 
 
-class RecordPosition(NamedTuple):
-    """Where a run happens: the brokers, the topic to write, and a folder for its files."""
+class Environment(NamedTuple):
+    """The environment of a run: brokers, target topic, and a folder for its files."""
 
     servers: str
     target: str
@@ -66,7 +66,7 @@ class Program(NamedTuple):
     #: How many messages it writes for a DDL message, and for each of the topic's different rows.
     outputs_of_ddl: int
     outputs_of_rows: Sequence[int]
-    command: Callable[[RecordPosition], Sequence[str]]
+    command: Callable[[Environment], Sequence[str]]
 
     @property
     def outputs(self) -> int:
@@ -103,17 +103,25 @@ def contests(load: Load) -> list[Contest]:
 
 
 def _relay(route: Route, source: Topic) -> Program:
-    def command(place: RecordPosition) -> list[str]:
-        config = place.folder / f"{place.target}.toml"
-        config.write_text(relay_config(route, place.servers, source.name, place.target))
+    def command(env: Environment) -> list[str]:
+        config = env.folder / f"{env.target}.toml"
+        config.write_text(relay_config(route, env.servers, source.name, env.target))
         return [sys.executable, "-m", "relay", "run", "--config", str(config)]
 
     return Program(RELAY, source, 1, _one_each(source), command)
 
 
 def _loop(kind: str, source: Topic) -> Program:
-    def command(place: RecordPosition) -> list[str]:
-        return [sys.executable, "-m", "benchmarks.peers_loop", kind, place.servers, source.name, place.target]
+    def command(env: Environment) -> list[str]:
+        return [
+            sys.executable,
+            "-m",
+            "benchmarks.peers_loop",
+            kind,
+            env.servers,
+            source.name,
+            env.target,
+        ]
 
     return Program(f"loop for one table, {kind}", source, 1, _one_each(source), command)
 
@@ -126,11 +134,11 @@ def _flink(name: str, source: Topic, messages: Sequence[Json], types: Mapping[st
     found = [each for message in messages if (each := change(message))]
     format_name = "canal-json" if "data" in messages[0] else "debezium-json"
 
-    def command(place: RecordPosition) -> list[str]:
-        sql = place.folder / f"{place.target}.sql"
-        sql.write_text(flink_sql(format_name, types, source.name, place))
+    def command(env: Environment) -> list[str]:
+        sql = env.folder / f"{env.target}.sql"
+        sql.write_text(flink_sql(format_name, types, source.name, env))
         settings = [f"{name}={value}" for name, value in _FLINK_SETTINGS.items()]
-        return [*_java("FlinkJob", "flink-job", _FLINK_JAVA, place), "FlinkJob", str(sql), *settings]
+        return [*_java("FlinkJob", "flink-job", _FLINK_JAVA, env), "FlinkJob", str(sql), *settings]
 
     outputs = [2 if each.op == "UPDATE" else 1 for each in found]
     return Program(name, source, 0, outputs, command)
@@ -165,19 +173,19 @@ def as_they_are(messages: Sequence[Json]) -> dict[str, str]:
     return {name: kinds[type(value)] for name, value in row.items()}
 
 
-def flink_sql(format_name: str, types: Mapping[str, str], source: str, place: RecordPosition) -> str:
+def flink_sql(format_name: str, types: Mapping[str, str], source: str, env: Environment) -> str:
     """The job: a table on each topic, and an INSERT that copies."""
     listed = ",\n".join(f"  `{name}` {kind}" for name, kind in types.items())
     reads = {
         "topic": source,
-        "properties.bootstrap.servers": place.servers,
-        "properties.group.id": place.target,
+        "properties.bootstrap.servers": env.servers,
+        "properties.group.id": env.target,
         "scan.startup.mode": "earliest-offset",
     }
     if format_name == "debezium-json":
         # The rows are in a payload, with or without a schema beside it.
         reads["debezium-json.schema-include"] = "true"
-    writes = {"topic": place.target, "properties.bootstrap.servers": place.servers}
+    writes = {"topic": env.target, "properties.bootstrap.servers": env.servers}
     writes |= {f"properties.{name}": value for name, value in _PRODUCER.items()}
     return (
         f"CREATE TABLE source (\n{listed}\n) WITH (\n{_with(format_name, reads)}\n);\n"
@@ -192,35 +200,35 @@ def _with(format_name: str, options: Mapping[str, str]) -> str:
 
 
 def _connect(source: Topic, transform: Mapping[str, str]) -> Program:
-    def command(place: RecordPosition) -> list[str]:
-        files = [place.folder / f"{place.target}.{name}.properties" for name in ("worker", "sink")]
-        for file, settings in zip(files, connect_settings(source.name, transform, place), strict=True):
+    def command(env: Environment) -> list[str]:
+        files = [env.folder / f"{env.target}.{name}.properties" for name in ("worker", "sink")]
+        for file, settings in zip(files, connect_settings(source.name, transform, env), strict=True):
             file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         program = "org.apache.kafka.connect.cli.ConnectStandalone"
-        return [*_java("TopicSink", "connect-worker", _CONNECT_JAVA, place), program, *map(str, files)]
+        return [*_java("TopicSink", "connect-worker", _CONNECT_JAVA, env), program, *map(str, files)]
 
     return Program("Kafka Connect", source, 1, _one_each(source), command)
 
 
 def connect_settings(
-    source: str, transform: Mapping[str, str], place: RecordPosition
+    source: str, transform: Mapping[str, str], env: Environment
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The worker's and the connector's settings."""
     worker = {
-        "bootstrap.servers": place.servers,
+        "bootstrap.servers": env.servers,
         "listeners": "http://127.0.0.1:0",
-        "offset.storage.file.filename": str(place.folder / f"{place.target}.offsets"),
+        "offset.storage.file.filename": str(env.folder / f"{env.target}.offsets"),
     }
     for side in ("key", "value"):
         worker[f"{side}.converter"] = "org.apache.kafka.connect.json.JsonConverter"
         worker[f"{side}.converter.schemas.enable"] = "false"
     sink = {
-        "name": place.target,
+        "name": env.target,
         "connector.class": "TopicSink",
         "tasks.max": "1",
         "topics": source,
-        "target.topic": place.target,
-        "target.bootstrap.servers": place.servers,
+        "target.topic": env.target,
+        "target.bootstrap.servers": env.servers,
         **{f"target.{name}": value for name, value in _PRODUCER.items()},
     }
     if transform:
@@ -229,10 +237,10 @@ def connect_settings(
     return worker, sink
 
 
-def _java(program: str, part: str, options: Sequence[str], place: RecordPosition) -> list[str]:
+def _java(program: str, part: str, options: Sequence[str], env: Environment) -> list[str]:
     """The beginning of a command: a part's jars and our own class beside them; temporary files go to the
     run's folder.
     """
     own = classes(program, part, [_SOURCES / f"{program}.java"])
     classpath = ":".join(map(str, [own, *jars(part)]))
-    return [str(java_binary()), *options, _LOGS, f"-Djava.io.tmpdir={place.folder}", "-cp", classpath]
+    return [str(java_binary()), *options, _LOGS, f"-Djava.io.tmpdir={env.folder}", "-cp", classpath]

@@ -15,7 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from benchmarks.kafka import RunFailed, cpu_seconds, peak_mb
 from benchmarks.peers_check import WrongOutput, faults
 from benchmarks.peers_load import PARTITIONS, prepare
-from benchmarks.peers_programs import Contest, Program, RecordPosition
+from benchmarks.peers_programs import Contest, Environment, Program
 
 _POLL_SECONDS: Final = 0.05
 _SETTLE_SECONDS: Final = 1.0
@@ -44,36 +44,36 @@ class _Moment(NamedTuple):
     cpu: float
 
 
-def run(contest: Contest, program: Program, place: RecordPosition) -> PeerRun:
+def run(contest: Contest, program: Program, env: Environment) -> PeerRun:
     """Let a program copy its source, once; the target topic is made and removed. Raises RunFailed."""
-    asyncio.run(prepare(place.servers, place.target))
-    command = program.command(place)
-    log = place.folder / f"{place.target}.log"
+    asyncio.run(prepare(env.servers, env.target))
+    command = program.command(env)
+    log = env.folder / f"{env.target}.log"
     began = time.perf_counter()
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
-        return asyncio.run(_followed(contest, program, place, process, began))
+        return asyncio.run(_followed(contest, program, env, process, began))
     except (RunFailed, WrongOutput) as error:
         error.add_note(log.read_text(errors="replace")[-2000:])
         raise
     finally:
         process.kill()
         process.wait()
-        asyncio.run(_delete(place))
+        asyncio.run(_delete(env))
 
 
 async def _followed(
     contest: Contest,
     program: Program,
-    place: RecordPosition,
+    env: Environment,
     process: subprocess.Popen[bytes],
     began: float,
 ) -> PeerRun:
     expected, source = program.outputs, program.source
     warm_at = expected * source.warm_up // source.messages
-    partitions = [TopicPartition(place.target, number) for number in range(PARTITIONS)]
-    async with AIOKafkaConsumer(bootstrap_servers=place.servers, enable_auto_commit=False) as consumer:
+    partitions = [TopicPartition(env.target, number) for number in range(PARTITIONS)]
+    async with AIOKafkaConsumer(bootstrap_servers=env.servers, enable_auto_commit=False) as consumer:
         first, warm, last = await _watched(consumer, partitions, process, warm_at, expected)
         peak = peak_mb(process.pid)
         await asyncio.sleep(_SETTLE_SECONDS)
@@ -139,11 +139,11 @@ async def _records(
     return found
 
 
-async def _delete(place: RecordPosition) -> None:
+async def _delete(env: Environment) -> None:
     """Remove the target topic, so that later runs have the disk as earlier ones had it."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=place.servers)
+    admin = AIOKafkaAdminClient(bootstrap_servers=env.servers)
     await admin.start()
     try:
-        await admin.delete_topics([place.target])
+        await admin.delete_topics([env.target])
     finally:
         await admin.close()

@@ -376,19 +376,19 @@ class Case:
         """What the reader finds. `may_meet`: rows and statements may meet in another order than the source's."""
         found: list[Found] = []
         for out in produced:
-            place = out.topic, out.partition
+            partition = out.topic, out.partition
             for blob in out.blobs:
                 self._objects[blob.name] = blob.data
             record = ConsumerRecord(
                 out.topic,
                 out.partition,
-                self._offsets[place],
+                self._offsets[partition],
                 out.timestamp_ms,
                 out.key,
                 out.value,
                 out.headers,
             )
-            self._offsets[place] += 1
+            self._offsets[partition] += 1
             skipped = self.reader.losses[Loss.EMPTY_ROW]
             found += self._inspected(record, may_meet=may_meet)
             found += [Skipped()] * (self.reader.losses[Loss.EMPTY_ROW] - skipped)

@@ -50,7 +50,7 @@ def translator(
     return made
 
 
-def places(written: list[ProducerRecord]) -> list[int]:
+def target_partitions(written: list[ProducerRecord]) -> list[int]:
     return sorted(out.partition for out in written)
 
 
@@ -62,7 +62,7 @@ def test_a_statement_goes_where_the_target_has_it(source: str, target: str, part
     written = translated_records(made, statement(source))
 
     every = range(SOURCE_PARTITIONS if partitions is None else partitions)
-    assert places(written) == (list(every) if target in EVERYWHERE else [0])
+    assert target_partitions(written) == (list(every) if target in EVERYWHERE else [0])
     assert len({(out.key, out.value) for out in written}) == 1
     marks = [dict(out.headers)[SOURCE_HEADER] for out in written]
     assert len(set(marks)) == len(marks)
@@ -94,18 +94,18 @@ def test_a_copy_teaches_the_catalog() -> None:
 def test_a_statement_stays_in_its_partition_where_both_have_it_once(source: str) -> None:
     (one,) = statement(source)
     elsewhere = ConsumerRecord("t", 2, 7, one.timestamp_ms, one.key, one.value)
-    assert places(translator(source, CKAFKA).translate(elsewhere)) == [2]
-    assert places(translator(source, OPEN).translate(elsewhere)) == [0, 1, 2]
-    assert places(translator(source, OPEN, 2).translate(elsewhere)) == [0, 1]
+    assert target_partitions(translator(source, CKAFKA).translate(elsewhere)) == [2]
+    assert target_partitions(translator(source, OPEN).translate(elsewhere)) == [0, 1, 2]
+    assert target_partitions(translator(source, OPEN, 2).translate(elsewhere)) == [0, 1]
 
 
 def test_topics_that_become_one_count_together() -> None:
     made = Translator(TICDC, OPEN, topic="all")
     made.expect_partitions([("t", 0), ("t", 1), *(("u", number) for number in range(4))])
-    assert places(translated_records(made, statement(TICDC, topic="t"))) == [0, 1, 2, 3]
+    assert target_partitions(translated_records(made, statement(TICDC, topic="t"))) == [0, 1, 2, 3]
     apart = Translator(TICDC, OPEN)
     apart.expect_partitions([("t", 0), ("t", 1), *(("u", number) for number in range(4))])
-    assert places(translated_records(apart, statement(TICDC, topic="t"))) == [0, 1]
+    assert target_partitions(translated_records(apart, statement(TICDC, topic="t"))) == [0, 1]
 
 
 def test_every_topic_has_a_partition_0_that_counts() -> None:
@@ -117,20 +117,22 @@ def test_every_topic_has_a_partition_0_that_counts() -> None:
 def test_without_partition_counts_the_partition_is_that_of_the_record() -> None:
     (one,) = statement(TICDC)
     made = Translator(TICDC, OPEN)
-    assert places(made.translate(one)) == [0]
+    assert target_partitions(made.translate(one)) == [0]
     # Whatever its number, and whatever was seen before: a restart would not know it.
-    assert places(made.translate(ConsumerRecord("t", 2**31 - 1, 7, 0, one.key, one.value))) == [2**31 - 1]
-    assert places(made.translate(one)) == [0]
+    assert target_partitions(made.translate(ConsumerRecord("t", 2**31 - 1, 7, 0, one.key, one.value))) == [
+        2**31 - 1
+    ]
+    assert target_partitions(made.translate(one)) == [0]
 
 
 def test_partitions_that_are_added_count_from_then_on() -> None:
     made = translator(TICDC, OPEN, known=2)
-    assert places(translated_records(made, statement(TICDC))) == [0, 1]
+    assert target_partitions(translated_records(made, statement(TICDC))) == [0, 1]
     state = made.state
     made.expect_partitions([("t", number) for number in range(4)])
-    assert places(translated_records(made, statement(TICDC))) == [0, 1, 2, 3]
+    assert target_partitions(translated_records(made, statement(TICDC))) == [0, 1, 2, 3]
     made.restore(state)
-    assert places(translated_records(made, statement(TICDC))) == [0, 1, 2, 3]
+    assert target_partitions(translated_records(made, statement(TICDC))) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("workload", ["09_dml", "10_ddl"])
@@ -196,6 +198,6 @@ def test_a_definition_goes_where_statements_go(
     source: str, target: str, partitions: int | None, expected: list[int]
 ) -> None:
     made = translator(source, target, partitions)
-    assert places(translated_records(made, definitions(source))) == expected
+    assert target_partitions(translated_records(made, definitions(source))) == expected
     left_out = len(definitions(source)) - 1 if source == SIMPLE and (partitions or target != SIMPLE) else 0
     assert made.losses[Loss.DDL_COPIES] == left_out

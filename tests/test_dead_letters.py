@@ -317,10 +317,10 @@ def test_the_format_on_disk_is_the_golden_one() -> None:
 
 
 def test_a_marker_tells_which_dead_letter_was_replayed() -> None:
-    place = RecordPosition("dead", 2, 5)
-    found = marker(place, 99)
+    position = RecordPosition("dead", 2, 5)
+    found = marker(position, 99)
     assert (found.topic, found.partition, found.key, found.value) == ("dead", 2, None, None)
-    assert read_marker(as_read(found, 8)) == place
+    assert read_marker(as_read(found, 8)) == position
     assert read_dead_letter(as_read(found, 8)) is None
 
 
@@ -333,7 +333,7 @@ def test_a_dead_letter_of_a_marker_is_a_dead_letter() -> None:
 
 
 def test_dead_letters_are_gathered_with_what_was_replayed() -> None:
-    index = DeadLetterIndex(lambda place: place.offset == 1)
+    index = DeadLetterIndex(lambda position: position.offset == 1)
     for offset in range(3):
         index.add(
             as_read(dead_letter(original(offset, timestamp_ms=100 - offset), MALFORMED, "dead"), offset)
@@ -350,7 +350,7 @@ def test_dead_letters_are_gathered_with_what_was_replayed() -> None:
 
 
 def test_dead_letters_of_one_original_come_together_in_the_order_of_the_source() -> None:
-    given_letters = [letter_of(original(offset), place) for place, offset in enumerate((9, 2, 9, 4))]
+    given_letters = [letter_of(original(offset), at) for at, offset in enumerate((9, 2, 9, 4))]
     found = [[letter.position.offset for letter in same] for same in by_original(given_letters)]
     assert found == [[1], [3], [0, 2]]
 
@@ -363,8 +363,8 @@ def test_dead_letters_come_together_only_if_route_and_bytes_are_the_same() -> No
         msgspec.structs.replace(same, key=None),
         msgspec.structs.replace(same, headers=(("h", b"1"),)),
     ]
-    given_letters = [letter_of(each, place) for place, each in enumerate((same, *others, same))]
-    given_letters += [letter_of(same, place, route=ROUTE) for place in (5, 6)]
+    given_letters = [letter_of(each, offset) for offset, each in enumerate((same, *others, same))]
+    given_letters += [letter_of(same, offset, route=ROUTE) for offset in (5, 6)]
     found = [[letter.position.offset for letter in alike] for alike in by_original(given_letters)]
     assert found == [[0, 4], [1], [2], [3], [5, 6]]
 

@@ -219,10 +219,10 @@ def test_a_captured_topic_has_the_same_events_in_order() -> None:
     alone = Translator(TICDC, OPEN)
     singles = [out for record in records for out in alone.translate(record)]
     found = joined(records, {"max-batch-size": "16"}, TICDC)
-    places = {(out.topic, out.partition) for out in singles}
-    for place in places:
+    partitions = {(out.topic, out.partition) for out in singles}
+    for partition in partitions:
         pairs = [
-            [pair for out in each if (out.topic, out.partition) == place for pair in unframed(out)]
+            [pair for out in each if (out.topic, out.partition) == partition for pair in unframed(out)]
             for each in (singles, found)
         ]
         assert pairs[0] == pairs[1]

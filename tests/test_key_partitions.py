@@ -85,7 +85,7 @@ def of_source(source: str, options: dict[str, str], given: list[ConsumerRecord])
     ]
 
 
-def places(made: Translator, records: list[ConsumerRecord]) -> list[int]:
+def target_partitions(made: Translator, records: list[ConsumerRecord]) -> list[int]:
     """Where the rows go."""
     return [out.partition for one in records for out in made.translate(one)]
 
@@ -96,10 +96,10 @@ def test_a_key_of_any_type_hashes_alike_with_and_without_ddl(
     source: str, options: dict[str, str], sql_type: str
 ) -> None:
     ddl, *rows = of_source(source, options, messages(sql_type, KEYS[sql_type]))
-    unknown = places(Translator(source, OPEN, partitions=PARTITIONS), rows)
+    unknown = target_partitions(Translator(source, OPEN, partitions=PARTITIONS), rows)
     made = Translator(source, OPEN, partitions=PARTITIONS)
     made.learn(ddl)
-    known = places(made, rows)
+    known = target_partitions(made, rows)
     assert unknown == known
     assert [len(set(known[at : at + 3])) for at in range(0, len(known), 3)] == [1] * len(KEYS[sql_type])
     assert len(set(known)) == (1 if source == CKAFKA else len(KEYS[sql_type]))
@@ -118,8 +118,8 @@ def test_rows_that_lack_columns_stay_with_the_others(missing: tuple[str, str], s
         message = json.loads(one.value or b"")
         (message["payload"][missing[0]] or {}).pop(missing[1], None)
         cut.append(ConsumerRecord("t", 0, one.offset, 0, one.key, json.dumps(message).encode()))
-    unknown = places(Translator(DEBEZIUM, OPEN, partitions=PARTITIONS), cut)
-    assert unknown == places(made, cut) == places(made, rows)
+    unknown = target_partitions(Translator(DEBEZIUM, OPEN, partitions=PARTITIONS), cut)
+    assert unknown == target_partitions(made, cut) == target_partitions(made, rows)
 
 
 @pytest.mark.parametrize("target", [TICDC, OPEN, CANAL])
@@ -141,8 +141,8 @@ def test_both_halves_of_an_update_of_the_key_go_where_their_rows_are(target: str
             made = Translator(DEBEZIUM, target, partitions=PARTITIONS)
             if knows:
                 made.learn(ddl)
-            homes = [places(made, [rows[at]])[0] for at in (0, 3)]
-            found.append((homes, places(made, [one])))
+            homes = [target_partitions(made, [rows[at]])[0] for at in (0, 3)]
+            found.append((homes, target_partitions(made, [one])))
         assert found[0] == found[1]
         homes, went = found[0]
         assert went == (homes if len(went) == 2 else homes[1:])

@@ -64,11 +64,11 @@ def test_every_name_is_there() -> None:
 def test_every_type_that_a_public_one_names_is_public() -> None:
     classes = [name for name in relay.__all__ if isinstance(getattr(relay, name), type)]
     hidden = {
-        (place, kind.__name__)
+        (path, kind.__name__)
         for name in classes
         if name not in OPAQUE
-        for place, declared_type in declared(name)
-        if not place.split(".")[-1].startswith("_")
+        for path, declared_type in declared(name)
+        if not path.split(".")[-1].startswith("_")
         for kind in own_types(declared_type)
         if kind.__name__ not in relay.__all__
     }

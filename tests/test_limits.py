@@ -759,7 +759,7 @@ NUMBERS: dict[str, Callable[[int], str]] = {
     "negative-exponent": lambda n: "1e-" + "0" * n + "1",
 }
 #: Where a number can be.
-PLACES: dict[str, tuple[str, Callable[[str], ConsumerRecord]]] = {
+MESSAGES_WITH_NUMBERS: dict[str, tuple[str, Callable[[str], ConsumerRecord]]] = {
     "debezium-row": (DEBEZIUM, lambda number: debezium(f'{{"a":{number}}}')),
     "debezium-decimal": (
         DEBEZIUM,
@@ -784,11 +784,13 @@ PLACES: dict[str, tuple[str, Callable[[str], ConsumerRecord]]] = {
 
 
 @pytest.mark.parametrize("number", NUMBERS.values(), ids=NUMBERS)
-@pytest.mark.parametrize(("protocol", "place"), PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize(
+    ("protocol", "message_with"), MESSAGES_WITH_NUMBERS.values(), ids=MESSAGES_WITH_NUMBERS
+)
 def test_a_long_number_costs_linear_time(
-    protocol: str, place: Callable[[str], ConsumerRecord], number: Callable[[int], str]
+    protocol: str, message_with: Callable[[str], ConsumerRecord], number: Callable[[int], str]
 ) -> None:
-    records = {factor: place(number(50_000 * factor)) for factor in (1, FACTOR)}
+    records = {factor: message_with(number(50_000 * factor)) for factor in (1, FACTOR)}
     assert_linear(lambda factor: attempt(protocol, Limits(), records[factor]))
 
 

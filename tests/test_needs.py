@@ -301,7 +301,7 @@ def test_a_protocol_has_a_name_of_its_own(other_packages: Callable[..., None]) -
 
 
 @pytest.mark.parametrize(
-    ("place", "why"),
+    ("reference", "why"),
     [
         ("no_such_module:CODEC", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
         ("json:nothing", "cannot be loaded: AttributeError: module 'json' has no attribute 'nothing'"),
@@ -309,16 +309,16 @@ def test_a_protocol_has_a_name_of_its_own(other_packages: Callable[..., None]) -
     ],
 )
 def test_an_entry_point_that_is_wrong_is_named(
-    place: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reference: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "broken-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_text(f"[relay.tests]\nx = {place}\n")
+    (folder / "entry_points.txt").write_text(f"[relay.tests]\nx = {reference}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     (plugin,) = installed("relay.tests", Codec)
     assert (plugin.name, plugin.found) == ("x", None)
-    assert str(plugin.problem).startswith(f"entry point {place}: {why}")
+    assert str(plugin.problem).startswith(f"entry point {reference}: {why}")
 
 
 def test_answers_in_a_folder_take_the_bytes_that_they_may(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from benchmarks.peers_check import WrongOutput, faults
 from benchmarks.peers_load import CANAL, DEBEZIUM, PARTITIONS, Load, Size, load
 from benchmarks.peers_loop import to_canal
-from benchmarks.peers_programs import RELAY, Contest, RecordPosition, contests, declared
+from benchmarks.peers_programs import RELAY, Contest, Environment, contests, declared
 from benchmarks.peers_report import Source, remarks, result, table
 from benchmarks.peers_runs import PeerRun
 from relay.core.translator import Translator
@@ -67,9 +67,9 @@ def test_the_flink_job_and_the_worker_read_and_write_the_given_topics(
     made: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("benchmarks.peers_programs._java", lambda *_: ["java"])
-    place = RecordPosition("127.0.0.1:9", "written", tmp_path)
+    environment = Environment("127.0.0.1:9", "written", tmp_path)
     flink, connect = contests(made)[1].programs[1:]
-    flink.command(place)
+    flink.command(environment)
     types = declared(made.as_canal)
     assert [types[f"wide_12_{at}"] for at in range(1, 4)] == ["INT", "STRING", "DECIMAL(14,2)"]
     assert [types["wide_12_4"], types["wide_12_6"], types["wide_12_7"]] == [
@@ -81,7 +81,7 @@ def test_the_flink_job_and_the_worker_read_and_write_the_given_topics(
     assert "`wide_12_1` BIGINT,\n  `wide_12_2` STRING,\n  `wide_12_3` DOUBLE" in sql
     assert "'topic' = 'debezium-70'" in sql
     assert "'topic' = 'written'" in sql
-    connect.command(place)
+    connect.command(environment)
     sink = (tmp_path / "written.sink.properties").read_text()
     assert "topics=debezium-70\ntarget.topic=written\n" in sink
 

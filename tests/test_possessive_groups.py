@@ -28,9 +28,9 @@ def _fails_late(sequence: Iterable[Any]) -> bool:
     its first item, or within that.
     """
     moved = False
-    for place, (op, value) in enumerate(sequence):
+    for index, (op, value) in enumerate(sequence):
         is_single = op in SINGLE
-        if (moved or (not is_single and place > 0)) and _may_fail(op, value):
+        if (moved or (not is_single and index > 0)) and _may_fail(op, value):
             return True
         if op in {opcodes.BRANCH, opcodes.SUBPATTERN} and any(map(_fails_late, inside(op, value))):
             return True

@@ -163,7 +163,7 @@ def _ddl(sql: str) -> dict[str, Any]:
     return {"database": "d", "table": "t", "isDdl": True, "type": "CREATE", "es": 1, "ts": 1, "sql": sql}
 
 
-def _places(translator: Translator, *messages: dict[str, Any]) -> list[int]:
+def _target_partitions(translator: Translator, *messages: dict[str, Any]) -> list[int]:
     """Where the rows of these messages go."""
     return [
         out.partition
@@ -203,9 +203,9 @@ def test_no_row_changes_its_partition_when_its_ddl_is_learned(
 
     translator = Translator(source, target, partitions=7)
     rows = [message(a) for a in range(12)]
-    before = _places(translator, *rows)
-    after = _places(translator, _ddl(ddl), *rows)
-    updates = _places(translator, *(message(a, "UPDATE", v="2") for a in range(12)))
+    before = _target_partitions(translator, *rows)
+    after = _target_partitions(translator, _ddl(ddl), *rows)
+    updates = _target_partitions(translator, *(message(a, "UPDATE", v="2") for a in range(12)))
     assert before == after == updates
     assert len(set(before)) == (1 if source == "ckafka-json" or not more["pkNames"] else len(set(before)))
     if more.get("pkNames"):
@@ -217,14 +217,14 @@ def test_both_parts_of_a_split_update_stay_with_their_table() -> None:
     cells = {"a": "1", "k": "x", "v": "1"}
     update = row_message(_TYPES, cells, op="UPDATE", old=[{"a": "2"}], pkNames=[])
     rows = [row_message(_TYPES, cells | {"a": str(a)}, pkNames=[]) for a in range(9)]
-    assert len(set(_places(translator, *rows, _ddl(UNIQUE), update, *rows))) == 1
+    assert len(set(_target_partitions(translator, *rows, _ddl(UNIQUE), update, *rows))) == 1
 
 
 def test_the_order_of_columns_does_not_matter() -> None:
     """The classic TiCDC sends them by name, DDL has them as the table has them."""
     cells = {"k": "x", "v": "1", "a": "1"}
     both = [
-        _places(
+        _target_partitions(
             Translator(TICDC_JSON, "canal-json", partitions=101),
             row_message(_TYPES, given, pkNames=["a", "k"]),
         )

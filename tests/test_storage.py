@@ -214,8 +214,8 @@ def test_ticdcs_parameters_are_understood(
 ) -> None:
     asked = []
 
-    def url_to_fs(place: str, **options: Any) -> tuple[Any, str]:
-        asked.append((place, options))
+    def url_to_fs(url: str, **options: Any) -> tuple[Any, str]:
+        asked.append((url, options))
         return fsspec.filesystem("memory"), "folder"
 
     monkeypatch.setattr("fsspec.core.url_to_fs", url_to_fs)

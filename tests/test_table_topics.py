@@ -37,7 +37,7 @@ def watermark(commit_ts: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def places(
+def destinations(
     translator: Translator, *messages: dict[str, Any], partition: int = 0
 ) -> list[list[tuple[str, int]]]:
     """Where what each message becomes goes."""
@@ -51,7 +51,9 @@ def by_table(target: str = TICDC, **settings: Any) -> Translator:
 
 
 def test_rows_and_ddl_of_a_table_have_one_topic() -> None:
-    found = places(by_table(), ddl("CREATE TABLE t (id INT PRIMARY KEY)"), row("t"), row("u"), partition=3)
+    found = destinations(
+        by_table(), ddl("CREATE TABLE t (id INT PRIMARY KEY)"), row("t"), row("u"), partition=3
+    )
     assert found == [[("topic.d.t", 3)], [("topic.d.t", 3)], [("topic.d.u", 3)]]
 
 
@@ -59,7 +61,7 @@ def test_a_statement_about_several_tables_goes_to_each() -> None:
     translator = Translator(CANAL, CANAL, topic=BY_TABLE)
     renamed = ddl("RENAME TABLE a TO b, c TO e.f", table="a")
     dropped = ddl("DROP TABLE b, e.f", table="b")
-    assert places(translator, renamed, dropped) == [
+    assert destinations(translator, renamed, dropped) == [
         [("topic.d.b", 0), ("topic.e.f", 0), ("topic.d.a", 0), ("topic.d.c", 0)],
         [("topic.d.b", 0), ("topic.e.f", 0)],
     ]
@@ -67,7 +69,7 @@ def test_a_statement_about_several_tables_goes_to_each() -> None:
 
 def test_watermarks_go_to_every_topic_in_use() -> None:
     translator = by_table()
-    first, *others = places(
+    first, *others = destinations(
         translator,
         watermark(5),
         ddl("CREATE TABLE t (id INT PRIMARY KEY)"),
@@ -101,7 +103,7 @@ def test_watermarks_of_one_source_topic_do_not_go_to_tables_of_another() -> None
 
 def test_statements_of_a_database_go_to_the_topics_of_its_tables() -> None:
     translator = Translator(CANAL, CANAL, topic=BY_TABLE)
-    found = places(
+    found = destinations(
         translator,
         ddl("CREATE DATABASE d", table=""),
         ddl("CREATE TABLE d.t (id INT PRIMARY KEY)"),
@@ -110,7 +112,9 @@ def test_statements_of_a_database_go_to_the_topics_of_its_tables() -> None:
     )
     assert [found[0], found[3]] == [[], [("topic.d.t", 0)]]
     assert translator.losses[Loss.NO_TOPIC] == 1
-    assert places(Translator(CANAL, CANAL, topic="all"), ddl("CREATE DATABASE d", table="")) == [[("all", 0)]]
+    assert destinations(Translator(CANAL, CANAL, topic="all"), ddl("CREATE DATABASE d", table="")) == [
+        [("all", 0)]
+    ]
 
 
 @pytest.mark.parametrize("target", [CANAL, TICDC, OPEN, "ticdc-debezium"])
@@ -150,7 +154,7 @@ class TestCollisions:
     def test_two_known_tables_with_one_name_are_refused_and_named(self) -> None:
         translator = Translator(CANAL, CANAL, topic="{database}_{table}")
         create = ddl("CREATE TABLE a_b.c (id INT PRIMARY KEY)", "c", "a_b")
-        assert places(translator, create) == [[("a_b_c", 0)]]
+        assert destinations(translator, create) == [[("a_b_c", 0)]]
         with pytest.raises(
             UnusableTopicName, match=r"that of table a\.b_c would be a_b_c, .* that of table a_b\.c"
         ):
@@ -186,7 +190,7 @@ class TestCollisions:
     def test_a_name_given_by_hand_is_not_also_made_of_another_tables(self) -> None:
         rules = [TopicRule("shop.orders", "orders")]
         translator = Translator(CANAL, CANAL, topic="{table}", rules=rules)
-        assert places(translator, row("orders", database="shop")) == [[("orders", 0)]]
+        assert destinations(translator, row("orders", database="shop")) == [[("orders", 0)]]
         with pytest.raises(
             UnusableTopicName, match=r"table x\.orders would be orders, .* table shop\.orders"
         ):
@@ -194,7 +198,10 @@ class TestCollisions:
 
     def test_tables_of_several_databases_may_share_a_topic_that_names_no_database(self) -> None:
         translator = Translator(CANAL, CANAL, topic="{table}")
-        assert places(translator, row("t", database="a"), row("t", database="b")) == [[("t", 0)], [("t", 0)]]
+        assert destinations(translator, row("t", database="a"), row("t", database="b")) == [
+            [("t", 0)],
+            [("t", 0)],
+        ]
 
 
 class TestRules:
@@ -213,7 +220,7 @@ class TestRules:
             ("x", "audit_10"),
             ("Shop", "orders"),
         ]
-        found = places(translator, *(row(table, database=database) for database, table in rows))
+        found = destinations(translator, *(row(table, database=database) for database, table in rows))
         assert [topics[0][0] for topics in found] == [
             "hot",
             "shop.audit_1",
@@ -225,10 +232,10 @@ class TestRules:
     def test_watermarks_wait_where_rows_are_spread_and_pass_elsewhere(self) -> None:
         translator = by_table(topic="{topic}.rest", rules=self.RULES)
         translator.expect_partitions([("topic", 0), ("topic", 1)])
-        places(translator, row("orders", database="shop"), row("t", database="shop"))
+        destinations(translator, row("orders", database="shop"), row("t", database="shop"))
         kept = [("topic.rest", 0), ("shop.t", 0)]
-        assert places(translator, watermark(30)) == [kept]
-        (both,) = places(translator, watermark(40), partition=1)
+        assert destinations(translator, watermark(30)) == [kept]
+        (both,) = destinations(translator, watermark(40), partition=1)
         assert both == [("topic.rest", 1), ("shop.t", 1), *(("hot", at) for at in range(4))]
 
     def test_ddl_goes_where_the_targets_readers_look(self) -> None:
@@ -237,8 +244,8 @@ class TestRules:
         once = Translator(TICDC, CANAL, rules=self.RULES)
         everywhere = Translator(TICDC, OPEN, rules=self.RULES)
         everywhere.expect_partitions([("topic", 0), ("topic", 1)])
-        assert places(once, create, other) == [[("hot", 0)], [("topic", 0)]]
-        assert places(everywhere, create, other) == [
+        assert destinations(once, create, other) == [[("hot", 0)], [("topic", 0)]]
+        assert destinations(everywhere, create, other) == [
             [("hot", at) for at in range(4)],
             [("topic", 0), ("topic", 1)],
         ]
@@ -251,9 +258,9 @@ class TestRules:
         databases = ("b", "a") if more_first else ("a", "b")
         for target in (TICDC, OPEN):
             translator = by_table(target, topic="rest", rules=rules)
-            places(translator, *(row("t", database=each) for each in databases))
+            destinations(translator, *(row("t", database=each) for each in databases))
             every = [("t", at) for at in range(8)]
-            marked, stated = places(
+            marked, stated = destinations(
                 translator, watermark(30), ddl("ALTER TABLE t ADD c INT", "t", "a", commit_ts=40)
             )
             assert marked == [("rest", 0), *every]
@@ -273,10 +280,10 @@ class TestRules:
             *(row(table, 2, database, 50) for database, table in reversed(tables)),
         ]
         settings: dict[str, Any] = {"topic": BY_TABLE, "partitions": partitions, "rules": rules}
-        expected = places(Translator(TICDC, OPEN, **settings), *messages)
+        expected = destinations(Translator(TICDC, OPEN, **settings), *messages)
         monkeypatch.setattr(router, "_MOST_PATHS", 2)
         translator = Translator(TICDC, OPEN, **settings)
-        assert places(translator, *messages) == expected
+        assert destinations(translator, *messages) == expected
         wide = {"shop.a": 4, "shop.b": 4, "topic.log.a": 8, "topic.log.b": 8}
         topics = {topic for found in expected for topic, _ in found}
         assert {topic: translator.partitions_of(topic) for topic in topics} == dict.fromkeys(
@@ -300,7 +307,7 @@ class TestRules:
 
     def test_a_topic_of_its_own_may_be_spread_otherwise(self) -> None:
         rules = [TopicRule("d.hot", partitions=4)]
-        assert places(by_table(rules=rules), row("hot"), row("t"), partition=9)[1] == [("topic.d.t", 9)]
+        assert destinations(by_table(rules=rules), row("hot"), row("t"), partition=9)[1] == [("topic.d.t", 9)]
 
     @pytest.mark.parametrize(
         ("rule", "problem"),
@@ -326,7 +333,7 @@ class TestRules:
 class TestPartitions:
     def test_by_table_every_row_of_it_is_in_one(self) -> None:
         translator = by_table(topic="all", partitions=7, partition_by=Partitioning.TABLE)
-        found = places(translator, *(row(f"t{at % 5}", id_=at) for at in range(50)))
+        found = destinations(translator, *(row(f"t{at % 5}", id_=at) for at in range(50)))
         assert found[:5] * 10 == found
         assert len({topics[0] for topics in found}) > 1
 
@@ -389,10 +396,10 @@ def test_a_repeat_has_its_relay_source_whatever_tables_came_before() -> None:
 def test_a_state_that_is_restored_knows_no_later_table() -> None:
     translator = by_table()
     before = translator.state
-    first = places(translator, row("t"), watermark(30))
+    first = destinations(translator, row("t"), watermark(30))
     translator.restore(before)
-    assert places(translator, watermark(30)) == [[]]
-    assert places(translator, row("t"), watermark(30)) == first
+    assert destinations(translator, watermark(30)) == [[]]
+    assert destinations(translator, row("t"), watermark(30)) == first
 
 
 @pytest.mark.parametrize("target", ["ticdc-debezium", "debezium-json", "ticdc-canal-json", "canal-json"])
@@ -422,5 +429,5 @@ def test_a_rename_of_several_tables_is_said_where_their_rows_were_and_will_be() 
 
 def test_a_name_that_is_too_long_is_not_repeated_whole_in_the_error() -> None:
     with pytest.raises(UnusableTopicName) as raised:
-        places(by_table(), row("t" * 20_000))
+        destinations(by_table(), row("t" * 20_000))
     assert len(str(raised.value)) < 3_000

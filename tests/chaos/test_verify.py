@@ -57,8 +57,8 @@ def with_again(
     """A record once more: behind all others, or right before another one."""
     (again,) = filter(which, topics.target)
     target = list(topics.target)
-    place = next(index for index, seen in enumerate(target) if before(seen)) if before else len(target)
-    target.insert(place, again._replace(offset=100))
+    at = next(index for index, seen in enumerate(target) if before(seen)) if before else len(target)
+    target.insert(at, again._replace(offset=100))
     return dataclasses.replace(topics, target=target)
 
 
@@ -175,7 +175,7 @@ def doubled() -> Topics:
         for o, content in enumerate(contents)
         if content is not None
     ]
-    target = [Seen(p, place, f"s/{p}/{o}/0", content) for place, (p, o, content) in enumerate(contents)]
+    target = [Seen(p, offset, f"s/{p}/{o}/0", content) for offset, (p, o, content) in enumerate(contents)]
     ends = {0: 9, 1: 3}
     return Topics("s", DOUBLED, target, committed=ends, ends=ends)
 

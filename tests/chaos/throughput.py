@@ -171,9 +171,9 @@ class _Probe:
                 reader.cancel()
         warm = int(RATE * _WARM_SECONDS) // PARTITIONS
         taken = [
-            (found[self._target][place] - began) * 1000
-            for place, began in found[self._source].items()
-            if place[1] >= warm
+            (found[self._target][position] - began) * 1000
+            for position, began in found[self._source].items()
+            if position[1] >= warm
         ]
         return statistics.quantiles(taken, n=100)[98]
 

@@ -133,18 +133,18 @@ def _is_known(seen: Seen, marks: Mapping[str, Content], findings: Findings) -> b
     if expected is None or expected != seen.content:
         findings.add(
             Defect.FOREIGN,
-            f"{_place(seen)} has mark {seen.mark!r} and {_words(seen.content)}, not {_words(expected)}",
+            f"{_position(seen)} has mark {seen.mark!r} and {_words(seen.content)}, not {_words(expected)}",
         )
         return False
     if seen.origin[0] != seen.partition:
-        findings.add(Defect.DISORDER, f"{_place(seen)} comes from {seen.mark}")
+        findings.add(Defect.DISORDER, f"{_position(seen)} comes from {seen.mark}")
     return True
 
 
 def _check_bytes(known: Sequence[Seen], expected: Mapping[str, bytes] | None, findings: Findings) -> None:
     for seen in known:
         if expected is not None and seen.value != expected.get(seen.mark):
-            findings.add(Defect.CHANGED, f"{_place(seen)}, {seen.mark}")
+            findings.add(Defect.CHANGED, f"{_position(seen)}, {seen.mark}")
 
 
 def _check_complete(known: Sequence[Seen], marks: Mapping[str, Content], findings: Findings) -> None:
@@ -159,7 +159,7 @@ def _check_once(known: Sequence[Seen], findings: Findings) -> None:
     for seen in known:
         before = first.setdefault(seen.mark, seen)
         if before is not seen:
-            findings.add(Defect.DUPLICATE, f"{seen.mark} at {_place(before)} and {_place(seen)}")
+            findings.add(Defect.DUPLICATE, f"{seen.mark} at {_position(before)} and {_position(seen)}")
 
 
 def _check_fates(topics: Topics, findings: Findings) -> None:
@@ -167,7 +167,7 @@ def _check_fates(topics: Topics, findings: Findings) -> None:
     for seen in topics.target:
         fate = topics.fates.get((seen.partition, seen.offset), Fate.PLAIN)
         if fate in {Fate.ABORTED, Fate.OPEN}:
-            findings.add(Defect.ABORTED, f"{_place(seen)} is {fate}")
+            findings.add(Defect.ABORTED, f"{_position(seen)} is {fate}")
     for partition, count in topics.hidden.items():
         if count:
             findings.add(Defect.HIDDEN, f"partition {partition}", count)
@@ -186,7 +186,7 @@ def _check_order(known: Sequence[Seen], findings: Findings) -> None:
         partition, offset = seen.origin
         if offset <= newest.get(partition, -1):
             findings.add(
-                Defect.DISORDER, f"{seen.mark} at {_place(seen)} is behind offset {newest[partition]}"
+                Defect.DISORDER, f"{seen.mark} at {_position(seen)} is behind offset {newest[partition]}"
             )
         newest[partition] = max(offset, newest.get(partition, -1))
 
@@ -207,7 +207,7 @@ def _check_last(known: Sequence[Seen], findings: Findings) -> None:
         if seen.origin[1] < newest[key]:
             findings.add(
                 Defect.STALE,
-                f"{_words(seen.content)} of {seen.mark} at {_place(seen)} is behind offset {newest[key]}",
+                f"{_words(seen.content)} of {seen.mark} at {_position(seen)} is behind offset {newest[key]}",
             )
 
 
@@ -218,7 +218,7 @@ def _check_offsets(topics: Topics, findings: Findings) -> None:
             findings.add(Defect.UNCOMMITTED, f"partition {partition} ends at {end}, committed is {committed}")
 
 
-def _place(seen: Seen) -> str:
+def _position(seen: Seen) -> str:
     return f"target {seen.partition}/{seen.offset}"
 
 

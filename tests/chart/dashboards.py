@@ -368,7 +368,7 @@ def _placed(panels: Sequence[Panel]) -> Iterator[dict[str, Any]]:
         x += panel.width
 
 
-def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
+def _panel(number: int, panel: Panel, grid_position: dict[str, int]) -> dict[str, Any]:
     source = {"type": "prometheus", "uid": "${datasource}"}
     return {
         "id": number,
@@ -376,7 +376,7 @@ def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
         "title": panel.title,
         "description": panel.text,
         "datasource": source,
-        "gridPos": place,
+        "gridPos": grid_position,
         "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
         "options": _options(panel),
         "targets": [

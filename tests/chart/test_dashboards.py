@@ -82,10 +82,10 @@ def test_panels_stand_side_by_side(name: str) -> None:
     model = models()[name]
     taken: set[tuple[int, int]] = set()
     for panel in model["panels"]:
-        place = panel["gridPos"]
-        cells = {(x, place["y"]) for x in range(place["x"], place["x"] + place["w"])}
+        position = panel["gridPos"]
+        cells = {(x, position["y"]) for x in range(position["x"], position["x"] + position["w"])}
         assert not cells & taken
-        assert place["x"] + place["w"] <= 24
+        assert position["x"] + position["w"] <= 24
         taken |= cells
         assert panel["title"]
         assert panel["description"]

@@ -28,7 +28,7 @@ DDL = DATA / "ticdc" / "canal-json.3-partitions" / "10_ddl.jsonl"
 ROUTE = ("translate", "--from", "ticdc-canal-json", "--to", "ticdc-open-protocol")
 
 
-def places(written: str) -> Counter[int]:
+def partitions(written: str) -> Counter[int]:
     """How many statements each partition has."""
     lines = [json.loads(line) for line in written.splitlines()]
     return Counter(line["partition"] for line in lines if '"t":2' in str(line["key"]))
@@ -41,7 +41,7 @@ def statements() -> int:
 def test_a_file_is_looked_through_first(relay: Run) -> None:
     result = relay(*ROUTE, DDL)
     assert result.exit_code == 0
-    assert places(result.stdout) == dict.fromkeys(range(3), statements())
+    assert partitions(result.stdout) == dict.fromkeys(range(3), statements())
 
 
 def piped(data: bytes) -> subprocess.CompletedProcess[bytes]:
@@ -69,7 +69,7 @@ def test_the_same_number_of_partitions_from_a_redirected_file() -> None:
         done = subprocess.run(
             [sys.executable, "-m", "relay", *ROUTE], stdin=stdin, capture_output=True, text=True, check=True
         )
-    assert places(done.stdout) == dict.fromkeys(range(3), statements())
+    assert partitions(done.stdout) == dict.fromkeys(range(3), statements())
 
 
 def test_values_of_a_pipe_come_out_at_once() -> None:
@@ -120,10 +120,10 @@ def test_other_routes_read_once(relay: Run, monkeypatch: pytest.MonkeyPatch, tmp
         assert relay(*ROUTE, *more, DDL, "--output", tmp_path / "out").exit_code == 0
 
 
-def copies(*places: tuple[str, int]) -> bytes:
+def copies(*positions: tuple[str, int]) -> bytes:
     """A statement as Open Protocol has it, in these topics and partitions."""
     given = [
-        framed(ddl("alter table t add x int"), topic=topic, partition=number) for topic, number in places
+        framed(ddl("alter table t add x int"), topic=topic, partition=number) for topic, number in positions
     ]
     return b"".join(json.dumps(line_of(record)).encode() + b"\n" for record in given)
 
@@ -135,7 +135,7 @@ def line_of(record: ConsumerRecord) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("places", "topics"),
+    ("positions", "topics"),
     [
         ([("a", 2)], ["a"]),
         ([("a", 1), ("a", 2), ("b", 0), ("b", 1)], ["a"]),
@@ -145,10 +145,10 @@ def line_of(record: ConsumerRecord) -> dict[str, Any]:
     ],
 )
 def test_ddl_without_its_copy_in_partition_0_is_warned_of(
-    relay: Run, places: list[tuple[str, int]], topics: list[str]
+    relay: Run, positions: list[tuple[str, int]], topics: list[str]
 ) -> None:
     route = ("translate", "--from", "ticdc-open-protocol", "--to", "canal-json")
-    summary = relay(*route, input=copies(*places)).stderr
+    summary = relay(*route, input=copies(*positions)).stderr
     assert ("Warning: DDL was left out" in summary) is bool(topics)
     warned = summary.partition("of partition 0 was read from:\n")[2].splitlines()
     assert [line.strip() for line in warned[: len(topics)]] == topics

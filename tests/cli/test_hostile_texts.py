@@ -75,11 +75,11 @@ def check(result: Result, *, errors: int = 1) -> None:
 
 
 @pytest.mark.parametrize("command", ["translate", "inspect", "inspect --json"])
-@pytest.mark.parametrize("place", ["column", "table", "topic"])
+@pytest.mark.parametrize("kind", ["column", "table", "topic"])
 @pytest.mark.parametrize("name", [HOSTILE, HOSTILE + "x" * 3_000_000, "\ud800\udfff\udc80"])
-def test_names_in_errors(relay: Run, command: str, place: str, name: str) -> None:
-    names = {"column": "c", "table": "t", "topic": "t"} | {place: name}
-    if place == "topic":
+def test_names_in_errors(relay: Run, command: str, kind: str, name: str) -> None:
+    names = {"column": "c", "table": "t", "topic": "t"} | {kind: name}
+    if kind == "topic":
         names["topic"] = name.encode(errors="replace").decode()
     data = record(row(names["column"], "no number", names["table"]), names["topic"])
     words = command.split()

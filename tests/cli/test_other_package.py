@@ -34,8 +34,8 @@ def registry(folder: Path) -> Path:
 
 
 def lines(path: Path, *values: str) -> Path:
-    place = {"topic": "t", "partition": 0, "timestamp": 5, "headers": [], "key": None}
-    records = [place | {"offset": offset, "value": value} for offset, value in enumerate(values)]
+    common = {"topic": "t", "partition": 0, "timestamp": 5, "headers": [], "key": None}
+    records = [common | {"offset": offset, "value": value} for offset, value in enumerate(values)]
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     return path
 

@@ -79,7 +79,7 @@ def two(one: ConfigSource) -> ConfigSource:
     return msgspec.structs.replace(one, settings=("source.topics=orders,items",))
 
 
-def place_asked(source: ConfigSource, asked: dict[str, Any]) -> RecordPosition:
+def position_asked(source: ConfigSource, asked: dict[str, Any]) -> RecordPosition:
     return position_of(ExplainRequest(config=source, **asked), source.load())
 
 
@@ -93,7 +93,7 @@ def place_asked(source: ConfigSource, asked: dict[str, Any]) -> RecordPosition:
     ],
 )
 def test_positions(one: ConfigSource, asked: dict[str, Any]) -> None:
-    assert place_asked(one, asked) == RecordPosition("orders", 1, 7)
+    assert position_asked(one, asked) == RecordPosition("orders", 1, 7)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_positions(one: ConfigSource, asked: dict[str, Any]) -> None:
 )
 def test_positions_that_are_wrong(two: ConfigSource, asked: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        place_asked(two, asked)
+        position_asked(two, asked)
     assert str(raised.value).startswith(problem)
 
 

@@ -41,7 +41,9 @@ class Wire:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_ids_move_from_before_the_avro_into_headers(target: str) -> None:
-    usual, moved = (Wire(target, TARGETS[target] | {"schema-id": place}) for place in ("prefix", "header"))
+    usual, moved = (
+        Wire(target, TARGETS[target] | {"schema-id": location}) for location in ("prefix", "header")
+    )
     before, behind = usual.written(), moved.written()
     framed = 0
     for one, other in zip(before, behind, strict=True):
@@ -72,9 +74,9 @@ def test_a_row_that_looks_like_a_watermark_is_a_row() -> None:
     assert change.after == ("a", -(2**33))
 
 
-@pytest.mark.parametrize("place", ["prefix", "header"])
-def test_an_id_in_a_header_of_another_protocol_is_not_passed_on(place: str) -> None:
-    wire = Wire("ticdc-avro", CONTROL | {"schema-id": place})
+@pytest.mark.parametrize("location", ["prefix", "header"])
+def test_an_id_in_a_header_of_another_protocol_is_not_passed_on(location: str) -> None:
+    wire = Wire("ticdc-avro", CONTROL | {"schema-id": location})
     create = row_message({}, isDdl=True, type="CREATE", sql="CREATE TABLE t (id INT PRIMARY KEY)", data=None)
     row = row_message({"id": "int"}, {"id": "1"}, pkNames=["id"])
     stray = (ID_HEADERS["value"], b"\0\0\0\0\x63"), ("trace", b"1")

@@ -270,17 +270,17 @@ def test_tables_are_distinguished_by_both_names(source: str, target: str) -> Non
 @pytest.mark.parametrize("partitions", [None, 3])
 def test_records_of_other_topics_and_partitions_keep_their_own(partitions: int | None) -> None:
     message = row_message({"id": "int"}, {"id": "1"}, pkNames=["id"])
-    places = [("a", 0), ("a", 1), ("b", 1), ("b", 0), ("a", 0), ("b", 0)]
+    sources = [("a", 0), ("a", 1), ("b", 1), ("b", 0), ("a", 0), ("b", 0)]
     value = json.dumps(message).encode()
     rows = [
-        ConsumerRecord(topic, partition, at, 1, None, value) for at, (topic, partition) in enumerate(places)
+        ConsumerRecord(topic, partition, at, 1, None, value) for at, (topic, partition) in enumerate(sources)
     ]
     translator = Translator("canal-json", "canal-json", topic="to-{topic}", partitions=partitions)
     made = [translator.translate(row)[0] for row in rows]
-    assert [each.topic for each in made] == [f"to-{topic}" for topic, _ in places]
+    assert [each.topic for each in made] == [f"to-{topic}" for topic, _ in sources]
     assert [each.headers for each in made] == [
         (("relay.source", f"{topic}/{partition}/{at}/0".encode()),)
-        for at, (topic, partition) in enumerate(places)
+        for at, (topic, partition) in enumerate(sources)
     ]
     if partitions is None:
-        assert [each.partition for each in made] == [partition for _, partition in places]
+        assert [each.partition for each in made] == [partition for _, partition in sources]

@@ -33,17 +33,17 @@ TARGETS = [
 ROWS = frozenset({"data", "old", "before", "after"})
 
 
-def places(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def paths(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Where the cells of rows are."""
     if isinstance(document, dict):
         if path and ROWS.intersection(map(str, path)):
             yield from ((*path, name) for name in document)
             return
         for name, inner in document.items():
-            yield from places(inner, (*path, name))
+            yield from paths(inner, (*path, name))
     elif isinstance(document, list):
         for at, inner in enumerate(document):
-            yield from places(inner, (*path, at))
+            yield from paths(inner, (*path, at))
 
 
 def changed(value: bytes, path: tuple[Any, ...], cell: Any) -> bytes:
@@ -76,7 +76,7 @@ def test_no_error_or_its_causes_show_a_value(source: str, target: str) -> None:
     state = translator.state
     for record in records:
         value = record.value or b""
-        found = list(places(json.loads(value))) if value.startswith(b"{") else []
+        found = list(paths(json.loads(value))) if value.startswith(b"{") else []
         for number, path in enumerate(found):
             cell = BAD[(number + len(target)) % len(BAD)]
             bad = ConsumerRecord(

@@ -47,13 +47,13 @@ def test_every_test_that_is_named_exists() -> None:
 
 
 def test_every_place_that_is_named_exists() -> None:
-    places = {name for name in _QUOTED.findall(TEXT) if name.partition(".")[0] in PACKAGES}
-    assert len(places) > 15
-    for place in places:
+    names = {name for name in _QUOTED.findall(TEXT) if name.partition(".")[0] in PACKAGES}
+    assert len(names) > 15
+    for path in names:
         # `kafka.sink.KafkaSink.stop`: modules first, then names in them.
-        module = "relay.io" if place.startswith("kafka.") else "relay"
+        module = "relay.io" if path.startswith("kafka.") else "relay"
         found: object = importlib.import_module(module)
-        for name in place.split("."):
+        for name in path.split("."):
             if isinstance(found, ModuleType):
                 module = f"{module}.{name}"
                 with contextlib.suppress(ModuleNotFoundError):

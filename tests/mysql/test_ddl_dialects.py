@@ -309,8 +309,8 @@ def test_a_word_more_never_hides_a_change(clause: str, word: str) -> None:
     tokens = re.findall(r"'[^']*'|\w+|[^\w\s]", clause)
     expected = after(f"ALTER TABLE t {clause}")
     assert expected is not None
-    for place in range(len(tokens) + 1):
-        text = " ".join([*tokens[:place], word, *tokens[place:]])
+    for index in range(len(tokens) + 1):
+        text = " ".join([*tokens[:index], word, *tokens[index:]])
         found = after(f"ALTER TABLE t {text}")
         types = None if found is None else {column.name: column.type for column in found.columns}
         wanted = {column.name: column.type for column in expected.columns}
@@ -321,8 +321,8 @@ def test_a_word_more_never_hides_a_change(clause: str, word: str) -> None:
 @pytest.mark.parametrize("clause", SHAPING)
 def test_a_word_less_never_leaves_the_table_as_it_was(clause: str) -> None:
     tokens = re.findall(r"'[^']*'|\w+|[^\w\s]", clause)
-    for place in range(len(tokens)):
-        text = " ".join([*tokens[:place], *tokens[place + 1 :]])
+    for index in range(len(tokens)):
+        text = " ".join([*tokens[:index], *tokens[index + 1 :]])
         if re.search(r"ADD|DROP|MODIFY|CHANGE|RENAME|CONVERT", text):
             assert columns(after(f"ALTER TABLE t {text}")) != COLUMNS or "KEY" in text, text
 

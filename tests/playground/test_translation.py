@@ -1,4 +1,4 @@
-"""The playground's answers: events, records, losses, and errors with their place."""
+"""The playground's answers: events, records, losses, and errors with their position."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_statements_before_tell_the_definition(source: str, before: str, expecte
 
 
 def test_statements_are_about_the_database_of_the_rows_whatever_orders_them() -> None:
-    """Sources with commit ts, with places in the log, and with neither."""
+    """Sources with commit ts, with positions in the log, and with neither."""
     for source in (TICDC, "canal-json", "maxwell-json", "ckafka-json", "debezium-json"):
         more = "ALTER TABLE accounts ADD extra INT"
         found = asked(

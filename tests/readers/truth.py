@@ -102,11 +102,11 @@ class Table(NamedTuple):
     def without(self, names: set[str]) -> Table:
         """The table for a reader that has not declared these columns."""
         assert names <= self.columns.keys(), names - self.columns.keys()
-        places = [at for at, name in enumerate(self.columns) if name not in names]
+        indexes = [at for at, name in enumerate(self.columns) if name not in names]
         columns = {name: kind for name, kind in self.columns.items() if name not in names}
 
         def left(row: Row | None) -> Row | None:
-            return None if row is None else tuple(row[at] for at in places)
+            return None if row is None else tuple(row[at] for at in indexes)
 
         changes = [Change(at, left(before), left(after)) for at, before, after in self.changes]
         return self._replace(columns=columns, changes=changes) if names else self

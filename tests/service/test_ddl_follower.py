@@ -497,11 +497,11 @@ async def test_what_was_read_ahead_is_not_read_again_when_partitions_are_handed_
         learn(record)
 
     translator.learn = listening
-    for place in (2, 3):
-        await ahead.begin({first: place})
+    for offset in (2, 3):
+        await ahead.begin({first: offset})
         await ahead.wait_for(first_row(records))
         assert read == []
-    # An older place, as after a reset of the group's offsets: everything from there on.
+    # An older position, as after a reset of the group's offsets: everything from there on.
     await ahead.begin({first: 1})
     await ahead.wait_for(first_row(records))
     first_ddl = next(one.offset for one in records if one.partition == 0 and kind(one) != "TIDB_WATERMARK")
@@ -533,8 +533,8 @@ async def test_what_was_learned_ahead_is_learned_again_after_a_way_back(follower
     before = translator.state
     await ahead.begin({Partition(topic, 0): 0})
     await ahead.wait_for(first_row(records))
-    learned, places = translator.catalog, set(ahead.ahead)
-    assert places
+    learned, positions = translator.catalog, set(ahead.ahead)
+    assert positions
     # Partition 0 is somebody else's: nobody but the follower tells its DDL.
     translator.restore(before)
     await ahead.rewound({Partition(topic, 1): 0})
@@ -544,7 +544,7 @@ async def test_what_was_learned_ahead_is_learned_again_after_a_way_back(follower
     await ahead.rewound({Partition(topic, 0): 0, Partition(topic, 1): 0})
     await ahead.wait_for(first_row(records))
     assert translator.catalog == learned
-    assert set(ahead.ahead) == places
+    assert set(ahead.ahead) == positions
 
 
 async def test_ddl_that_the_loop_has_learned_first_is_not_ahead(follower: Any) -> None:

@@ -98,7 +98,7 @@ async def test_dead_letters_are_listed_and_replayed(kafka: Any, tmp_path: Path) 
     assert len(await kafka.read("orders-out")) == 16
     # Those of the older version, and one for each dead letter that could be replayed.
     found = [read_marker(each) for each in await kafka.read("orders-dead")]
-    assert len({place for place in found if place}) == 7 + 15
+    assert len({position for position in found if position}) == 7 + 15
     # Statements that were replayed are in the history, too.
     assert len(await kafka.read("orders-history")) == 3 + 5
     left = [json.loads(line)["code"] for line in (await run("list", "--json")).splitlines()]

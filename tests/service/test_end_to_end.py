@@ -44,8 +44,8 @@ def spread(records: Iterable[ConsumerRecord], topic: str) -> list[ConsumerRecord
         else:
             partitions = [sum(message["table"].encode()) % PARTITIONS]
         for partition in partitions:
-            place = {"topic": topic, "partition": partition, "offset": offsets[partition]}
-            found.append(msgspec.structs.replace(record, **place))
+            position = {"topic": topic, "partition": partition, "offset": offsets[partition]}
+            found.append(msgspec.structs.replace(record, **position))
             offsets[partition] += 1
     return found
 

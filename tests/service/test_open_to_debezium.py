@@ -92,8 +92,10 @@ async def test_partitions_changed(kafka: Any, make_config: Any, tmp_path: Path) 
     for record in written:
         payload = json.loads(record.value or b"")["payload"]
         if payload.get("op") in {"c", "u", "d"}:
-            place = payload["source"]
-            keys[record.key, f"{place['db']}.{place['table']}"].append((record.partition, place["commit_ts"]))
+            source = payload["source"]
+            keys[record.key, f"{source['db']}.{source['table']}"].append(
+                (record.partition, source["commit_ts"])
+            )
     given = sum(
         payload.count(b'"t":1}') + payload.count(b'"t":1,"ptn"')
         for payload in (record.key or b"" for record in records)

@@ -46,10 +46,10 @@ class Picky(Echo):
 def given() -> list[ConsumerRecord]:
     """Good records, and between them each kind that is refused, in both partitions."""
     found = numbered(100)
-    for place, value in enumerate(CODES):
+    for index, value in enumerate(CODES):
         for partition in (0, 1):
             bad = ConsumerRecord("", partition, 0, NOW + 5, b"key", value, (("h", b"1"), ("h", None)))
-            found.insert(20 * place + 5, bad)
+            found.insert(20 * index + 5, bad)
     return found
 
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.kafka
 
 OPEN = "ticdc-open-protocol"
 KEPT = {"retention.ms": "-1"}
-Places = dict[tuple[str, int], list[tuple[Any, ...]]]
+ByPartition = dict[tuple[str, int], list[tuple[Any, ...]]]
 
 
 def as_source(records: Iterable[ConsumerRecord], topic: str) -> list[ConsumerRecord]:
@@ -55,9 +55,9 @@ def rows(*tables: str, **cells: str) -> list[ConsumerRecord]:
     ]
 
 
-def expected(config: Config, records: Iterable[ConsumerRecord]) -> Places:
-    """What the translator makes of the records, by place."""
-    found: Places = defaultdict(list)
+def expected(config: Config, records: Iterable[ConsumerRecord]) -> ByPartition:
+    """What the translator makes of the records, by target partition."""
+    found: ByPartition = defaultdict(list)
     translator = translator_of(config)
     made = [out for each in records for out in translator.translate(each)]
     if translator.route.joining is not None:
@@ -69,8 +69,8 @@ def expected(config: Config, records: Iterable[ConsumerRecord]) -> Places:
     return found
 
 
-async def written(kafka: Any, topics: Iterable[str], *, committed: bool = False) -> Places:
-    found: Places = defaultdict(list)
+async def written(kafka: Any, topics: Iterable[str], *, committed: bool = False) -> ByPartition:
+    found: ByPartition = defaultdict(list)
     for topic in set(topics):
         for each in await kafka.read(topic, committed=committed):
             found[each.topic, each.partition].append((each.key, each.value, each.headers))

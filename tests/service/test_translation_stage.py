@@ -29,18 +29,20 @@ from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.offset_tracker import InFlightBatch, Owned
 from relay.service.loop.translation_stage import TOGETHER, TranslationStage
 
-PLACES = [("out", 0), ("out", 1), ("other", 0)]
+PARTITIONS = [("out", 0), ("out", 1), ("other", 0)]
 
 
 class Scripted(PlainTranslator):
-    """Writes a record to each of the places that the script has for its offset."""
+    """Writes a record to each of the partitions that the script has for its offset."""
 
     def __init__(self, script: list[list[tuple[str, int]]]) -> None:
         super().__init__()
         self._script = script
 
     def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
-        return [ProducerRecord(*place, 0, None, record.value) for place in self._script[record.offset]]
+        return [
+            ProducerRecord(*partition, 0, None, record.value) for partition in self._script[record.offset]
+        ]
 
 
 @pytest.mark.parametrize("may_refer_to_objects", [False, True])
@@ -55,7 +57,7 @@ async def test_every_record_is_sent_once_in_its_place_and_order(
 ) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr(MemoryBatch, "most", 2 + seed % 5)
-    script = [rng.choices(PLACES, k=rng.choice((0, 1, 1, 1, 1, 1, 1, 2))) for _ in range(300)]
+    script = [rng.choices(PARTITIONS, k=rng.choice((0, 1, 1, 1, 1, 1, 1, 2))) for _ in range(300)]
     records = [ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(len(script))]
     translator, target = Scripted(script), Target()
     sink, current = target.sink(), InFlightBatch(0, translator.state)
@@ -68,14 +70,17 @@ async def test_every_record_is_sent_once_in_its_place_and_order(
     assert await builder.take(records, owned) == owned.next == len(records)
     await builder.send_rest()
     await sink.delivered(current.pending)
-    for topic, partition in PLACES:
+    for topic, partition in PARTITIONS:
         written = [
             record.value
             for record in target.records
             if (record.topic, record.partition) == (topic, partition)
         ]
         assert written == [
-            b"%d" % at for at, places in enumerate(script) for place in places if place == (topic, partition)
+            b"%d" % at
+            for at, targets in enumerate(script)
+            for target in targets
+            if target == (topic, partition)
         ]
 
 
@@ -124,22 +129,22 @@ class Needing(Scripted):
 
     def __init__(self, script: list[list[tuple[str, int]]], needs_at: int) -> None:
         super().__init__(script)
-        self._needs_at, self.places = needs_at, 0
+        self._needs_at, self.offset = needs_at, 0
 
     def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
         if record.offset == self._needs_at:
             raise ClaimCheck("", "name")
-        self.places += 1
+        self.offset += 1
         return super().translate(record)
 
     @property
     def state(self) -> State:
-        places: Any = self.places
-        return State(Catalog(), None, places)
+        offset: Any = self.offset
+        return State(Catalog(), None, offset)
 
     def restore(self, state: State, /) -> None:
-        places: Any = state.seen
-        self.places = places
+        offset: Any = state.seen
+        self.offset = offset
 
 
 @pytest.mark.parametrize(("needs_at", "done"), [(3, 3), (5, 5), (6, 5), (8, 5)])
@@ -155,7 +160,7 @@ async def test_a_stop_drops_the_records_that_wait_for_topics_and_no_others(
     topics: Any = targets
     stage = TranslationStage(translator, Stopped(list_log), list_log, plain_status(), targets=topics)
     builder = stage.builder(current, sink, lambda: True)
-    assert await builder.take(records, owned) == owned.next == translator.places == done
+    assert await builder.take(records, owned) == owned.next == translator.offset == done
     assert not targets.asked
     await builder.send_rest()
     await sink.delivered(current.pending)
@@ -188,7 +193,7 @@ async def test_the_translator_has_learned_from_no_record_that_is_not_stored(
     builder = TranslationStage(translator, resolver, list_log, plain_status(), targets=given).builder(
         current, Target().sink(), lambda: True
     )
-    assert await builder.take(records, owned) == owned.next == translator.places == stopped_at
+    assert await builder.take(records, owned) == owned.next == translator.offset == stopped_at
 
 
 class Tables(PlainTranslator):
@@ -245,7 +250,7 @@ async def test_ten_thousand_tables_take_a_batch_each_and_little_beside_their_rec
 
 @pytest.mark.parametrize("targets", [None, AskedTopics("out")])
 async def test_a_round_ends_when_its_time_is_up(targets: Any, list_log: Any) -> None:
-    translator = Slow([PLACES[:1]] * 250)
+    translator = Slow([PARTITIONS[:1]] * 250)
     records = [ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(250)]
     target, current = Target(), InFlightBatch(0, translator.state)
     current.pause_at = time.monotonic()

@@ -32,8 +32,8 @@ def lines_in(folder: Path) -> dict[str, list[bytes]]:
     paths = [path for path in folder.rglob("part-*") if not path.name.endswith(".crc")]
     for path in sorted(paths, key=_order):
         names = dict(part.split("=", 1) for part in path.relative_to(folder).parts[:-1])
-        place = f"{names['topic']}/{names['partition']}"
-        found.setdefault(place, []).extend(path.read_bytes().splitlines())
+        partition = f"{names['topic']}/{names['partition']}"
+        found.setdefault(partition, []).extend(path.read_bytes().splitlines())
     return found
 
 

@@ -209,8 +209,8 @@ def translated(spark: Any, chosen: Sequence[Route], tasks: int, folder: Path) ->
     OutputFolder(str(folder), FileFormat.JSON_LINES).write(frame.mapInArrow(ByRoute(workers), PRODUCED), {})
     frame.unpersist()
     written: dict[int, Outputs] = {route.number: {} for route in chosen}
-    for place, lines in lines_in(folder).items():
-        written[int(place.partition(".")[0])][place] = lines
+    for path, lines in lines_in(folder).items():
+        written[int(path.partition(".")[0])][path] = lines
     return written
 
 
@@ -223,11 +223,11 @@ def relayed(route: Route) -> Outputs:
         position = record.topic, record.partition, record.offset, number
         found.setdefault(f"{out.topic}/{out.partition}", []).append((position, out))
     return {
-        place: [
+        partition: [
             format_record(out, at).rstrip(b"\n")
             for at, (_, out) in enumerate(sorted(made, key=lambda each: each[0]))
         ]
-        for place, made in found.items()
+        for partition, made in found.items()
     }
 
 
@@ -247,13 +247,13 @@ def _relayed(route: Route) -> Iterator[tuple[ConsumerRecord, int, ProducerRecord
 
 
 def differences(expected: Outputs, found: Outputs) -> Counter[str]:
-    """How many records differ, by target place."""
+    """How many records differ, by target partition."""
     wrong: Counter[str] = Counter()
-    for place in expected.keys() | found.keys():
-        ours, theirs = expected.get(place, []), found.get(place, [])
+    for partition in expected.keys() | found.keys():
+        ours, theirs = expected.get(partition, []), found.get(partition, [])
         count = sum(one != other for one, other in zip(ours, theirs, strict=False)) + abs(
             len(ours) - len(theirs)
         )
         if count:
-            wrong[place] = count
+            wrong[partition] = count
     return wrong

@@ -116,6 +116,6 @@ def once(found: Iterable[Written]) -> list[Written]:
     """
     kept: dict[bytes | None, Written] = {}
     for each in found:
-        place = source_mark(each[3])
-        assert kept.setdefault(place, each) == each, f"{place!r} was written twice, and differs"
+        mark = source_mark(each[3])
+        assert kept.setdefault(mark, each) == each, f"{mark!r} was written twice, and differs"
     return list(kept.values())

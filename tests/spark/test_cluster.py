@@ -91,12 +91,12 @@ def cluster(spark_settings: dict[str, str], tmp_path_factory: pytest.TempPathFac
     commands = [
         [f"{_DEPLOY}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web[0])]
     ]
-    for number, place in enumerate(web[1:]):
+    for number, web_port in enumerate(web[1:]):
         own = [
             "--host",
             "127.0.0.1",
             "--webui-port",
-            str(place),
+            str(web_port),
             "--cores",
             "1",
             "--memory",

@@ -23,11 +23,11 @@ from spark_backfill.job import from_files
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "places"),
+    ("source", "target", "partitions"),
     [(TICDC, OPEN, {0, 1, 2}), (OPEN, CANAL, {0}), (OPEN, "ticdc-debezium", {0, 1, 2})],
 )
 def test_statements_are_the_relays(
-    source: str, target: str, places: set[int], spark: Any, tmp_path: Path
+    source: str, target: str, partitions: set[int], spark: Any, tmp_path: Path
 ) -> None:
     file = f"ticdc/{source.removeprefix('ticdc-')}.3-partitions/10_ddl"
     config = config_for(
@@ -37,11 +37,11 @@ def test_statements_are_the_relays(
     expected = relayed(config, captured(file))
     written = lines_in(tmp_path / "out")
 
-    assert {place: _unordered(lines) for place, lines in written.items()} == {
-        place: _unordered(lines) for place, lines in expected.items()
+    assert {name: _unordered(lines) for name, lines in written.items()} == {
+        name: _unordered(lines) for name, lines in expected.items()
     }
-    found = {place: _statements(target, lines) for place, lines in written.items()}
-    assert {int(place.rpartition("/")[2]) for place, at in found.items() if at} == places
+    found = {name: _statements(target, lines) for name, lines in written.items()}
+    assert {int(name.rpartition("/")[2]) for name, at in found.items() if at} == partitions
     if target == CANAL:
         assert counts.lost["ddl-copies"] == 2 * sum(map(len, found.values()))
         assert f"  notes    ddl-copies {counts.lost['ddl-copies']}" in as_text(counts, 0)
@@ -97,8 +97,8 @@ def test_statements_that_remove_rows_and_are_not_written_are_named(spark: Any, t
 def test_ddl_without_its_copy_in_partition_0_is_warned_of_as_by_translate(
     options: dict[str, str], spark: Any, tmp_path: Path
 ) -> None:
-    places = ("b", 1), ("a", 0), ("a", 1), ("c", 2)
-    given = [framed(ddl("alter table t add x int"), topic=topic, partition=at) for topic, at in places]
+    partitions = ("b", 1), ("a", 0), ("a", 1), ("c", 2)
+    given = [framed(ddl("alter table t add x int"), topic=topic, partition=at) for topic, at in partitions]
     file, out = tmp_path / "copies.jsonl", tmp_path / "out"
     file.write_bytes(b"".join(format_record(record, 0) for record in given))
     options |= {"enable-tidb-extension": "true"}

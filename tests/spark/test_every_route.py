@@ -28,7 +28,7 @@ def test_every_captured_set_and_every_route(spark: Any, tmp_path: Path) -> None:
     for route in chosen:
         expected = relayed(route)
         written += sum(map(len, expected.values()))
-        letters[route.variant] += sum(len(made) for place, made in expected.items() if ".letters/" in place)
+        letters[route.variant] += sum(len(made) for name, made in expected.items() if ".letters/" in name)
         if counts := differences(expected, found[route.number]):
             wrong[f"{route.variant} to {route.config.route.to} {route.config.route.to_options}"] = counts
     assert wrong == {}

@@ -113,7 +113,7 @@ def test_every_byte_is_the_relays(route: Route, spark: Any, tmp_path: Path) -> N
     assert expected
     assert lines_in(tmp_path / "out") == expected
     assert counts.read == len(records)
-    assert counts.written == Counter({place: len(lines) for place, lines in expected.items()})
+    assert counts.written == Counter({partition: len(lines) for partition, lines in expected.items()})
     translator = translator_of(config)
     for each in records:
         translator.translate(each)
@@ -177,8 +177,8 @@ def test_one_partition_is_split_over_many_tasks(spark: Any, tmp_path: Path) -> N
             record.value,
             record.headers,
         )
-        for place in sorted(expected)
-        for record in map(_parsed, expected[place])
+        for partition in sorted(expected)
+        for record in map(_parsed, expected[partition])
     ]
     assert lines_in(tmp_path / "back") == relayed(again, back)
     assert isinstance(counts, BackfillCounts)

@@ -1,4 +1,4 @@
-"""What must hold of the files of a run: places, times, lines; what is left out is counted; what it reads is
+"""What must hold of the files of a run: positions, times, lines; what is left out is counted; what it reads is
 not deleted.
 """
 
@@ -264,7 +264,7 @@ def test_what_is_read_is_not_written(spark: Any, tmp_path: Path) -> None:
 
 
 def test_captures_that_overlap_are_read_whole(spark: Any, tmp_path: Path) -> None:
-    """Repeats are counted and written, at the places of their offsets; also where two tasks begin with the
+    """Repeats are counted and written, at their offsets; also where two tasks begin with the
     same record.
     """
     records = captured(DDL)
@@ -277,12 +277,12 @@ def test_captures_that_overlap_are_read_whole(spark: Any, tmp_path: Path) -> Non
     config = config_for(str(tmp_path / "in"), str(tmp_path / "out"), route={"to": "ticdc-debezium"})
     counts = from_files(spark, config)
     read = sorted([*records, *records[:-5]], key=lambda each: each.offset)
-    place = f"{records[0].topic}/0"
-    assert counts.ranges == {place: (records[0].offset, records[-1].offset, len(read))}
+    partition = f"{records[0].topic}/0"
+    assert counts.ranges == {partition: (records[0].offset, records[-1].offset, len(read))}
     assert counts.read == len(read)
     expected = relayed(config, read)
     assert lines_in(tmp_path / "out") == expected
-    assert counts.written == {place: len(expected[place])}
+    assert counts.written == {partition: len(expected[partition])}
 
 
 def test_files_have_no_latest(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_every_byte_is_that_of_one_pass(
     expected = joined(config, records)
     assert lines_in(tmp_path / "out") == expected
     assert sum(map(len, expected.values())) < len(apart(config, records))
-    assert counts.written == Counter({place: len(lines) for place, lines in expected.items()})
+    assert counts.written == Counter({partition: len(lines) for partition, lines in expected.items()})
     assert counts.read == len(records)
 
 

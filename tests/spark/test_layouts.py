@@ -51,11 +51,13 @@ def written(folder: Path, records: list[ConsumerRecord]) -> Path:
 
 def as_written(found: dict[str, list[bytes]]) -> dict[str, list[bytes]]:
     """The same lines by topic and partition, put in the order of their offsets."""
-    by_place: dict[str, list[tuple[int, bytes]]] = {}
+    by_partition: dict[str, list[tuple[int, bytes]]] = {}
     for line in (line for lines in found.values() for line in lines):
         record = json.loads(line)
-        by_place.setdefault(f"{record['topic']}/{record['partition']}", []).append((record["offset"], line))
-    return {place: [line for _, line in sorted(lines)] for place, lines in by_place.items()}
+        by_partition.setdefault(f"{record['topic']}/{record['partition']}", []).append(
+            (record["offset"], line)
+        )
+    return {partition: [line for _, line in sorted(lines)] for partition, lines in by_partition.items()}
 
 
 def ordered(lines: list[bytes]) -> Iterator[tuple[str, int, int]]:
@@ -121,7 +123,9 @@ def test_a_table_has_its_rows_and_its_ddl(spark: Any, tmp_path: Path) -> None:
                 assert (database, table) == (message["database"], message["table"] or NONE)
     assert all(seen.values()), seen
     translated = relayed(config, [record for offset, record in enumerate(records) if offset != 7])
-    assert {place: lines for place, lines in as_written(found).items() if place != "letters/0"} == translated
+    assert {
+        partition: lines for partition, lines in as_written(found).items() if partition != "letters/0"
+    } == translated
 
 
 def test_a_message_with_rows_of_several_tables_becomes_messages_of_one_each(

@@ -98,8 +98,8 @@ async def test_a_second_run_needs_nothing_that_retention_has_deleted(
     assert b'"isDdl":true' in b"".join(record.value or b"" for record in records[:start])
     middle = start + 10
     await kafka.produce(source, records[:middle])
-    place = {"start": "offsets", "start_offsets": {f"{source}/0": start}}
-    source_table = {"bootstrap_servers": kafka.bootstrap_servers, "topics": [source], **place}
+    bounds = {"start": "offsets", "start_offsets": {f"{source}/0": start}}
+    source_table = {"bootstrap_servers": kafka.bootstrap_servers, "topics": [source], **bounds}
     config = topics_config(kafka, source, target, tmp_path, source=source_table)
     assert TopicsRun(spark, config).run().read == middle - start
     await kafka.produce(source, records[middle:])

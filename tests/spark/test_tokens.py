@@ -87,7 +87,7 @@ class Issuer:
         return Handler
 
 
-class RecordPosition(NamedTuple):
+class TokenBroker(NamedTuple):
     plain: str
     bearer: str
     endpoint: str
@@ -95,7 +95,7 @@ class RecordPosition(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordPosition]:
+def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenBroker]:
     """A broker that takes tokens which are signed, and who signs them."""
     folder = tmp_path_factory.mktemp("bearer")
     issuer = Issuer(folder)
@@ -112,7 +112,7 @@ def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordPosition]
     node.start()
     try:
         node.wait_ready()
-        yield RecordPosition(
+        yield TokenBroker(
             f"127.0.0.1:{plain}",
             f"127.0.0.1:{port}",
             f"http://127.0.0.1:{server.server_address[1]}/token",
@@ -125,18 +125,18 @@ def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordPosition]
         server.server_close()
 
 
-def endpoint_security(place: RecordPosition) -> dict[str, Any]:
+def endpoint_security(broker: TokenBroker) -> dict[str, Any]:
     credentials = {"client_id": "relay", "client_secret": 'se"cret\\', "scope": "kafka"}
     return {
         "protocol": "SASL_PLAINTEXT",
         "mechanism": "OAUTHBEARER",
-        "token_endpoint": place.endpoint,
+        "token_endpoint": broker.endpoint,
         **credentials,
     }
 
 
 async def test_topics_are_read_and_written_with_tokens_of_an_endpoint(
-    spark: Any, bearer: RecordPosition, kafka_at: Any, tmp_path: Path
+    spark: Any, bearer: TokenBroker, kafka_at: Any, tmp_path: Path
 ) -> None:
     async with kafka_at(bearer.plain) as kafka:
         source, target = await kafka.topic(), await kafka.topic()
@@ -170,7 +170,7 @@ def _plain(given: str) -> str:
     return base64.b64decode(given.split()[1]).decode()
 
 
-def test_a_token_of_a_file_is_taken(spark: Any, bearer: RecordPosition, tmp_path: Path) -> None:
+def test_a_token_of_a_file_is_taken(spark: Any, bearer: TokenBroker, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(bearer.issuer.token())
     security = SecurityConfig.model_validate(

@@ -295,10 +295,10 @@ class TestOfDebezium:
 
     def test_rows_in_transactions(self, engine: type[Engine]) -> None:
         both = Both(engine, NATIVE, "v TEXT", NATIVE, {"provide.transaction.metadata": "true"})
-        place = {"id": "x:1", "total_order": 1, "data_collection_order": 1}
-        assert both.learns(of_debezium(FIRST, transaction=place))
-        assert both.fits(of_debezium(FIRST, transaction=place | {"id": "x:2", "total_order": 7}))
-        assert not both.fits(of_debezium(FIRST, transaction=place | {"id": ""}))
+        transaction = {"id": "x:1", "total_order": 1, "data_collection_order": 1}
+        assert both.learns(of_debezium(FIRST, transaction=transaction))
+        assert both.fits(of_debezium(FIRST, transaction=transaction | {"id": "x:2", "total_order": 7}))
+        assert not both.fits(of_debezium(FIRST, transaction=transaction | {"id": ""}))
         assert not both.fits(of_debezium(FIRST))
 
     def test_rows_of_a_snapshot(self, engine: type[Engine]) -> None:

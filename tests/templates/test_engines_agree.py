@@ -115,17 +115,17 @@ def test_members_that_are_found_too_slowly_have_no_template() -> None:
         native.add(unordered(b"a:%d" % number for number in range(4000)))
 
 
-def first_place(name: bytes, places: int) -> int:
+def first_slot(name: bytes, slots: int) -> int:
     """Where the kernel looks for a name of up to 6 bytes at first, in its first table (`names.rs`)."""
     product = int.from_bytes(b'"%s"' % name, "little") * 0x9E3779B97F4A7C15
-    return (product ^ product >> 64) % places
+    return (product ^ product >> 64) % slots
 
 
 @needs_kernel
 def test_names_chosen_for_the_same_place_are_found() -> None:
     _, native = engines()
     numbers = (b"%d" % number for number in range(100_000))
-    names = [name for name in numbers if first_place(name, 128) == 7][:60]
+    names = [name for name in numbers if first_slot(name, 128) == 7][:60]
     assert len(names) == 60
     native.add(unordered(names))
     Random(4).shuffle(names)

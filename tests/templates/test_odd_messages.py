@@ -125,10 +125,10 @@ def test_a_refused_statement_is_not_counted_as_a_copy() -> None:
 
 
 @pytest.mark.parametrize("blanks", [b" ", b"\n\t "])
-@pytest.mark.parametrize("place", ["before", "inside", "behind"])
-def test_time_for_blanks_grows_with_their_number(place: str, blanks: bytes) -> None:
+@pytest.mark.parametrize("where", ["before", "inside", "behind"])
+def test_time_for_blanks_grows_with_their_number(where: str, blanks: bytes) -> None:
     before, inside, behind = (
-        blanks * 10_000 if each == place else b"" for each in ("before", "inside", "behind")
+        blanks * 10_000 if each == where else b"" for each in ("before", "inside", "behind")
     )
 
     def scan(times: int) -> None:

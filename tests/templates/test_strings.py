@@ -54,8 +54,8 @@ def test_each_place_in_a_string(make: type[Engine]) -> None:
     """What is special is found wherever it stands among other characters."""
     engine = engine_of(make, Put((0,)))
     for length in range(20):
-        for place in range(length + 1):
-            before, behind = b"a" * place, b"a" * (length - place)
+        for index in range(length + 1):
+            before, behind = b"a" * index, b"a" * (length - index)
             for special in (rb"\"", rb"\\", rb"\n", "é".encode(), b"\x7f", b" ", b"!", b"#", b"[", b"]"):
                 text = b'"' + before + special + behind + b'"'
                 assert filled(engine, text) == text

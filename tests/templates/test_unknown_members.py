@@ -62,10 +62,10 @@ def at(record: ConsumerRecord, offset: int) -> ConsumerRecord:
 def test_templates_count_unknown_members_and_write_the_same(protocol: str, engine: type[Engine]) -> None:
     made, used = primed(protocol, engine), 0
     for record, columns in rows(protocol, primed(protocol, engine)):
-        places = [*with_unknown_members(protocol, record, columns)]
+        changed = [*with_unknown_members(protocol, record, columns)]
         others = [*with_unknown_members(protocol, record, columns, Member(b"7", is_first=True))]
-        assert len(places) == len(others) > 0
-        for (same, _), (other, _) in zip(places, others, strict=True):
+        assert len(changed) == len(others) > 0
+        for (same, _), (other, _) in zip(changed, others, strict=True):
             before, counted = made.paths["fast"], made.losses[Loss.UNKNOWN_FIELDS]
             for offset, each in enumerate((same, same, same, other, other, same)):
                 Resolver().translate(made, at(each, offset))

@@ -171,8 +171,8 @@ class Decoder:
 
 
 def _position(source: Source, record: ConsumerRecord) -> Position:
-    place = record.topic, record.partition, record.offset
-    return Position(source.commit_ts, source.event_time_ns, *place)
+    position = record.topic, record.partition, record.offset
+    return Position(source.commit_ts, source.event_time_ns, *position)
 
 
 def _row(schema: TableSchema, cells: dict[str, Any] | None, part: str) -> Row | None:

@@ -15,7 +15,7 @@ def row(id: int, partition: int = 0, table: str = "x", database: str = "a") -> C
     return record(msgspec.json.encode(row_of(table, id, database=database)), offset=id, partition=partition)
 
 
-def place(both: Both, one: ConsumerRecord) -> tuple[str, int]:
+def destination(both: Both, one: ConsumerRecord) -> tuple[str, int]:
     """Where a record that fits a template goes."""
     assert both.fits(one)
     (out,) = both.templated.translate(one)
@@ -25,7 +25,9 @@ def place(both: Both, one: ConsumerRecord) -> tuple[str, int]:
 
 def test_in_the_partition_of_the_source() -> None:
     both = Both(TICDC, topic="{database}.{table}").learn(row(1), row(2))
-    assert [place(both, row(at, at % 3)) for at in range(3, 9)] == [("a.x", at % 3) for at in range(3, 9)]
+    assert [destination(both, row(at, at % 3)) for at in range(3, 9)] == [
+        ("a.x", at % 3) for at in range(3, 9)
+    ]
 
 
 def test_in_no_topic_that_another_table_has() -> None:
@@ -33,9 +35,9 @@ def test_in_no_topic_that_another_table_has() -> None:
     both = Both(TICDC, topic="{table}", rules=[TopicRule("a.*", "of_{table}")])
     before = both.plain.state, both.templated.state
     both.learn(row(1), row(2))
-    assert place(both, row(3)) == ("of_x", 0)
+    assert destination(both, row(3)) == ("of_x", 0)
     assert not both.fits(row(4, table="of_x", database="b")), "refused"
-    assert place(both, row(5)) == ("of_x", 0)
+    assert destination(both, row(5)) == ("of_x", 0)
     both.plain.restore(before[0])
     both.templated.restore(before[1])
     both.learn(row(6, table="of_x", database="b"))
@@ -47,7 +49,7 @@ def test_a_topic_is_asked_for_again_when_the_translator_has_gone_back() -> None:
     both = Both(TICDC, topic="{table}", rules=[TopicRule("a.*", "of_{table}")])
     before = both.plain.state, both.templated.state
     both.learn(row(1), row(2))
-    assert place(both, row(3)) == ("of_x", 0)
+    assert destination(both, row(3)) == ("of_x", 0)
     both.plain.restore(before[0])
     both.templated.restore(before[1])
     assert not both.fits(row(4)), "the pipeline says where it goes, and remembers it"
