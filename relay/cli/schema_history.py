@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -38,6 +37,7 @@ from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, ProducerRecord, RecordPosition
 from relay.service.commands.history_admin import ensure_topic, members, read_kept, write
 from relay.service.loop.history import Unreadable, apply_records, entries_of, history_record, source_records
+from relay.text.hints import hint_for
 from relay.text.redaction import printable, to_json
 
 FAILED = 2
@@ -123,8 +123,7 @@ def _named(name: str, known: list[_Known]) -> list[_Known]:
     for each in known:
         by_name.setdefault(str(each.id), []).append(each)
     if name not in by_name:
-        near = difflib.get_close_matches(name, list(by_name), n=3, cutoff=0.5)
-        hint = "did you mean " + " or ".join(near) + "?" if near else "`relay schema-history show` lists all"
+        hint = hint_for(name, list(by_name), "`relay schema-history show` lists all")
         raise ConfigError([Problem("--table", f"the history has no table {name!r}", hint)])
     return by_name[name]
 

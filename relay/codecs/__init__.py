@@ -5,7 +5,6 @@ A codec may also come from another package, as an entry point of the group `rela
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -17,6 +16,7 @@ from relay.codecs.plugins import Plugin, installed, unusable
 from relay.codecs.shared.large_messages import Handling, LargeMessageOptions, object_location
 from relay.codecs.shared.shaped import encoder_of
 from relay.model.errors import ConfigError, Problem
+from relay.text.hints import hint_for
 from relay.text.redaction import quoted
 
 #: relay's own protocols, each with the module of this package whose `CODEC` it is.
@@ -117,8 +117,7 @@ def codec_named(name: str, key_path: str) -> Codec:
         raise ConfigError([Problem(key_path, f"{name} can only be {can}, not {cannot}", hint)])
     if broken := [each.problem for each in _plugins() if each.name == name and each.problem is not None]:
         raise ConfigError(broken)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    hint = "did you mean " + " or ".join(near) + "?" if near else "protocols: " + ", ".join(names)
+    hint = hint_for(name, names, "protocols: " + ", ".join(names), cutoff=0.4)
     problems = [Problem(key_path, f"unknown protocol {quoted(name)}", hint)]
     raise ConfigError([*problems, *plugin_problems()])
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -14,6 +13,7 @@ from relay.codecs.codec import Codec, Options, Side, side_of, types_of_options
 from relay.codecs.losses import Loss, strict_problems
 from relay.codecs.row_keys import key_problems
 from relay.model.errors import ConfigError, Problem
+from relay.text.hints import hint_for
 from relay.text.redaction import quoted, shown_name
 
 #: The option that sets a group of others (`Codec.profiles`).
@@ -134,25 +134,18 @@ def _with_profile(
     found = codec.profiles.get(given[PROFILE])
     if found is None:
         message = f"{codec.name} has no profile {quoted(given[PROFILE])}"
-        hint = _near(given[PROFILE], codec.profiles, "profiles") if codec.profiles else "it has none"
+        profiles = sorted(codec.profiles)
+        otherwise = "profiles: " + ", ".join(profiles) if profiles else "it has none"
+        hint = hint_for(given[PROFILE], profiles, otherwise)
         problems.append(Problem(path, message, hint))
         return rest
     return {**found, **rest}
 
 
 def _unknown_option(codec: Codec, name: str, names: Sequence[str], key_path: str) -> Problem:
-    shown = shown_name(name)
-    message = f"{codec.name} has no option {shown!r}"
-    renamed = RENAMED_OPTIONS.get(name)
-    hint = f"it was renamed to {renamed}" if renamed in names else _near(name, names, "options")
-    return Problem(f"{key_path}.{shown}", message, hint)
-
-
-def _near(name: str, names: Iterable[str], kind: str) -> str:
-    """Return a hint: the names similar to a wrong one, or else all."""
-    every = sorted(names)
-    near = difflib.get_close_matches(name, every, n=3, cutoff=0.5)
-    return "did you mean " + " or ".join(near) + "?" if near else f"{kind}: " + ", ".join(every)
+    shown, known = shown_name(name), sorted(names)
+    hint = hint_for(name, known, "options: " + ", ".join(known), new_name=RENAMED_OPTIONS.get(name))
+    return Problem(f"{key_path}.{shown}", f"{codec.name} has no option {shown!r}", hint)
 
 
 def _wrong_side(path: str, only: Side | None, side: Side) -> Problem:

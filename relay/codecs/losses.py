@@ -8,7 +8,6 @@ refuses nothing, `true` or `all` every kind that is a loss; `commit-ts` adds one
 
 from __future__ import annotations
 
-import difflib
 import enum
 import json
 import re
@@ -29,6 +28,7 @@ from relay.model.events import (
     TransactionMark,
     Watermark,
 )
+from relay.text.hints import hint_for
 from relay.text.redaction import quoted
 
 
@@ -156,9 +156,9 @@ _RENAMED: Final[Mapping[str, Loss]] = {
     "table-left-out": Loss.TABLES_FILTERED,
 }
 #: The name of a kind in a text of `strict`, without the sign before it.
-_WORD: Final = re.compile(r"[a-z][a-z-]*")
+_KIND_NAME: Final = re.compile(r"[a-z][a-z-]*")
 _KINDS: Final[dict[str, Loss]] = {kind.value: kind for kind in Loss}
-_NEAR: Final = 3
+_LISTED_BY: Final = "`relay formats --from … --to …` names those of a route, docs/protocols.md lists all"
 
 
 def refused_losses(text: str) -> frozenset[Loss]:
@@ -186,7 +186,7 @@ def strict_without(refused: frozenset[Loss], lost: frozenset[Loss]) -> str:
 
 def with_present_names(text: str) -> str:
     """Return a text of `strict` with the present names of kinds that were renamed."""
-    return _WORD.sub(lambda found: _RENAMED.get(found[0], found[0]), text)
+    return _KIND_NAME.sub(lambda found: _RENAMED.get(found[0], found[0]), text)
 
 
 def strict_problems(text: str) -> list[Problem]:
@@ -204,7 +204,8 @@ def _faults(names: list[str]) -> Iterator[tuple[str, str]]:
         elif name in _ALL or name in _NONE:
             continue
         elif kind not in _KINDS:
-            yield f"unknown kind of loss {quoted(kind)}", _near(kind)
+            hint = hint_for(kind, [*_KINDS, "all"], _LISTED_BY, new_name=_RENAMED.get(kind))
+            yield f"unknown kind of loss {quoted(kind)}", hint
         elif _KINDS[kind] in _ON_REQUEST:
             yield f"{kind} is left out on request, which is never refused", "leave it out"
         elif kind != name and not takes_all:
@@ -224,15 +225,6 @@ def _names(text: str) -> list[str]:
     if not isinstance(names, list):
         names = text.split(",")
     return [str(name).strip().lower() for name in names] or [""]
-
-
-def _near(kind: str) -> str:
-    if kind in _RENAMED:
-        return f"it was renamed to {_RENAMED[kind]}"
-    found = difflib.get_close_matches(kind, [*_KINDS, "all"], n=_NEAR, cutoff=0.5)
-    if found:
-        return "did you mean " + " or ".join(found) + "?"
-    return "`relay formats --from … --to …` names those of a route, docs/protocols.md lists all"
 
 
 #: Losses of events for which the target has no message.

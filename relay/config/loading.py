@@ -30,7 +30,14 @@ from relay.config.keys import is_table, keys_of, new_name, type_at
 from relay.config.repairs import Repairs
 from relay.config.secrets import secrets_in, without_secrets
 from relay.config.tables import RouteConfig
-from relay.config.variables import BETWEEN, PREFIX, ignored_variables, near, stray_variables, variable_of
+from relay.config.variables import (
+    BETWEEN,
+    PREFIX,
+    hint_for_key,
+    ignored_variables,
+    stray_variables,
+    variable_of,
+)
 from relay.io.files import read_small
 from relay.io.log_text import LogFormat
 from relay.model.errors import ConfigError, Problem
@@ -204,9 +211,7 @@ def _is_like_a_choice(details: ErrorDetails) -> bool:
 
 
 def _unknown(path: tuple[str, ...]) -> Problem:
-    renamed = new_name(path)
-    hint = f"it was renamed to {renamed}" if renamed else near(path[-1], _keys(path[:-1]))
-    return Problem(_shown_path(path), "unknown key", hint)
+    return Problem(_shown_path(path), "unknown key", hint_for_key(path[-1], _keys(path[:-1]), new_name(path)))
 
 
 def _shown_path(path: Sequence[str | int]) -> str:

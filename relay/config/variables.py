@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from relay.config.keys import leaves
 from relay.model.errors import Problem
+from relay.text.hints import hint_for
 
 PREFIX: Final = "RELAY_"
 BETWEEN: Final = "__"
@@ -39,7 +40,7 @@ def stray_variables(environment: Mapping[str, str], model: type[BaseModel]) -> l
         if BETWEEN in name:
             table, known = name.removeprefix(PREFIX).partition(BETWEEN)[0].lower(), list(model.model_fields)
             if table not in known:
-                problems.append(Problem(name, f"unknown table {table!r}", near(table, known)))
+                problems.append(Problem(name, f"unknown table {table!r}", hint_for_key(table, known)))
         else:
             problems.append(_too_few_underscores(name, model))
     return problems
@@ -55,10 +56,9 @@ def variable_of(environment: Mapping[str, str], path: Sequence[str | int]) -> st
     return ""
 
 
-def near(word: str, known: list[str]) -> str:
-    """Return a hint: the known words that resemble this one, or else all of them."""
-    found = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
-    return "did you mean " + " or ".join(found) + "?" if found else "known: " + ", ".join(sorted(known))
+def hint_for_key(name: str, known: Sequence[str], new_name: str | None = None) -> str:
+    """Return a hint for an unknown table or key."""
+    return hint_for(name, known, "known: " + ", ".join(sorted(known)), new_name=new_name)
 
 
 def _is_service_link(name: str, value: str) -> bool:

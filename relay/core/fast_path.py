@@ -251,7 +251,7 @@ class FastPath(_RowPath):
             except MemoryError:
                 return self._slow_path(record)
             if not isinstance(found, int):
-                write = self._routed if given or self._moves_rows else self._in_partition
+                write = self._route_rows if given or self._moves_rows else self._keep_in_partition
                 out = write(record, path, found)
                 return self._slow_path(record) if out is None else out
             fitted = found
@@ -266,31 +266,31 @@ class FastPath(_RowPath):
             self._apply_part(msgspec.structs.replace(record, key=key, value=value))
         return slow
 
-    def _in_partition(
+    def _keep_in_partition(
         self, record: ConsumerRecord, path: PartitionPath, found: Sequence[FoundRows]
     ) -> list[ProducerRecord] | None:
         """Return the records of rows that fit templates and stay in their partition.
 
-        They have no header except the source mark; otherwise `_routed` is used.
+        They have no header except the source mark; otherwise `_route_rows` is used.
         """
         topic, partition = path.target, path.partition
         prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
         out: list[ProducerRecord] = []
         for known, messages in found:
             if known.headers:
-                return self._routed(record, path, found)
+                return self._route_rows(record, path, found)
             for key, value in messages:
                 number = len(out)
                 digits = _NUMBERS[number] if number < _KNOWN_NUMBERS else b"%d" % number
                 headers = ((SOURCE_HEADER, prefix + digits),)
                 out.append(ProducerRecord(topic, partition, time_ms, key, value, headers))
         if len(out) > self._most_rows:
-            return self._routed(record, path, found)
+            return self._route_rows(record, path, found)
         for known, messages in found:
             known.uses += _rows(known, messages) if known.more else len(messages)
         return out
 
-    def _routed(
+    def _route_rows(
         self, record: ConsumerRecord, path: PartitionPath, found: Sequence[FoundRows]
     ) -> list[ProducerRecord] | None:
         """Return the records of rows that fit templates.
