@@ -122,7 +122,7 @@ class Checkpoint:
         self._spark = spark
         self._path, self._system = hadoop_path(spark, f"{folder.rstrip('/')}/relay/configuration.json")
         self._draft = self._path.suffix(".draft")
-        self._kept = self._found()
+        self._kept = self._read_description()
         progress, _ = hadoop_path(spark, f"{folder.rstrip('/')}/spark")
         if self._kept is None and self._system.exists(progress):
             message = f"{self._path} is missing: it holds the settings of the progress in {progress}"
@@ -173,7 +173,7 @@ class Checkpoint:
         if not self._system.rename(self._draft, self._path):
             raise ServiceError(f"cannot rename {self._draft} to {self._path}")
 
-    def _found(self) -> dict[str, Any] | None:
+    def _read_description(self) -> dict[str, Any] | None:
         if self._system.exists(self._path):
             if (known := self._read(self._path)) is not None:
                 return known

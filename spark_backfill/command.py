@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _tell_definitions(config)
         if not is_started_by_java():
             log = SparkLog.opened(given.spark_log)
-        work = _Work(config, continuous=given.continuous, log=log)
+        work = _BackfillRun(config, continuous=given.continuous, log=log)
         return work.status_of(until_signal(work.do, work.stop, work.tell_signal))
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _report(explained(error, folders), log)
 
 
-class _Work:
+class _BackfillRun:
     """The work of the command, which another thread can end."""
 
     def __init__(self, config: Config, *, continuous: bool, log: SparkLog | None) -> None:

@@ -100,7 +100,7 @@ class Lease:
     def __enter__(self) -> Self:
         """Take the lease."""
         if not self._create():
-            found = self._found()
+            found = self._read_holder()
             if found is not None and not found.is_gone:
                 self._watch(found)
             self._write()
@@ -117,11 +117,11 @@ class Lease:
 
     def is_held(self) -> bool:
         """Return whether the lease is still this run's."""
-        return self._is_own(self._found())
+        return self._is_own(self._read_holder())
 
     def check(self) -> None:
         """Raise ServiceError unless the lease is still this run's."""
-        found = self._found()
+        found = self._read_holder()
         if not self._is_own(found):
             raise self._refused(found)
 
@@ -136,7 +136,7 @@ class Lease:
         end = time.monotonic() + self._watch_seconds
         while time.monotonic() < end:
             time.sleep(min(1.0, self._watch_seconds / 10))
-            now = self._found()
+            now = self._read_holder()
             if now is None:  # it has just ended
                 return
             if now != found:
@@ -172,7 +172,7 @@ class Lease:
         stream.write(bytearray(json.dumps(self._holder._asdict()).encode()))
         stream.close()
 
-    def _found(self) -> Holder | None:
+    def _read_holder(self) -> Holder | None:
         """Return the holder of the lease, None without one. One that is being written is read again."""
         for _ in range(_READS):
             try:

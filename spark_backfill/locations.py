@@ -38,20 +38,20 @@ def check_locations(spark: SparkSession, backfill: Backfill) -> None:
     """
     for key in _LISTS:
         for path in paths_of(getattr(backfill, key)):
-            _found(spark, key, path)
+            _qualified(spark, key, path)
     for key in ("checkpoint", "output"):
         if strange := _PATTERN.search(getattr(backfill, key)):
             message = f"contains {strange[0]}, which is a wildcard in paths"
             hint = "name a folder without * ? [ ] { } and backslashes"
             raise ConfigError([Problem(f"backfill.{key}", message, hint)])
-    checkpoint, output = (_found(spark, key, getattr(backfill, key)) for key in ("checkpoint", "output"))
+    checkpoint, output = (_qualified(spark, key, getattr(backfill, key)) for key in ("checkpoint", "output"))
     if checkpoint and output and _overlap(checkpoint, output):
         folders = f"{backfill.checkpoint} and the output ({backfill.output})"
         message = f"{folders} are the same folder, or one contains the other"
         raise ConfigError([Problem("backfill.checkpoint", message, "name a separate folder for each")])
 
 
-def _found(spark: SparkSession, key: str, path: str) -> str:
+def _qualified(spark: SparkSession, key: str, path: str) -> str:
     """Return the whole path, with a slash at its end; "" for none."""
     try:
         return f"{qualified(*hadoop_path(spark, path)).rstrip('/')}/" if path else ""
@@ -64,7 +64,7 @@ def _found(spark: SparkSession, key: str, path: str) -> str:
 
 def check_apart(spark: SparkSession, backfill: Backfill) -> None:
     """Refuse an output that overlaps with an input: an output is deleted first. Raises ConfigError."""
-    output = _found(spark, "output", backfill.output)
+    output = _qualified(spark, "output", backfill.output)
     for key in _LISTS:
         for pattern in paths_of(getattr(backfill, key)):
             named, system = hadoop_path(spark, pattern)

@@ -44,10 +44,10 @@ def sides_of(config: Config) -> list[str]:
 
 def task_resolver(config: Config, known: RegistryAnswers) -> Resolver:
     """Return the resolver for the needs of a task."""
-    return Resolver(registries={side: _Answered(side, known) for side in sides_of(config)})
+    return Resolver(registries={side: _KnownAnswers(side, known) for side in sides_of(config)})
 
 
-class _Answered:
+class _KnownAnswers:
     """A registry with the answers that the driver has received."""
 
     def __init__(self, side: str, known: RegistryAnswers) -> None:
@@ -77,7 +77,7 @@ def _given(found: RegisteredSchema | int | SchemaMissing) -> Any:
     return found
 
 
-class _Asking:
+class _AskingRegistry:
     """A registry that sends each request only once."""
 
     def __init__(self, side: str, ask: Callable[[Need[Any]], Any]) -> None:
@@ -94,7 +94,7 @@ class _Asking:
         return found
 
 
-class _Noting(_Answered):
+class _NotingRegistry(_KnownAnswers):
     """The target's registry for rows that are not written: any schema has an id, and is noted."""
 
     def __init__(self, known: RegistryAnswers) -> None:
@@ -148,10 +148,10 @@ class FindWritten:
         translator = translator_of(config, config.backfill.end_commit_ts or None)
         translator.catalog = self.catalog.value
         translator.expect_partitions(self.terms.sources)
-        noting = _Noting(self.known)
+        noting = _NotingRegistry(self.known)
         registries: dict[str, Registry] = {TARGET: noting}
         if SOURCE in sides_of(config):
-            registries[SOURCE] = _Answered(SOURCE, self.known)
+            registries[SOURCE] = _KnownAnswers(SOURCE, self.known)
         resolver = Resolver(registries=registries)
         for batch in batches:
             for record in read_records(self.reader, batch):
@@ -177,7 +177,7 @@ class RegistrySchemas:
         self._config, self._sides, self._asks = config, sides_of(config), resolver_of(config)
         self.known: dict[Need[Any], RegisteredSchema | int | SchemaMissing] = {}
         #: For the driver, which reads records of earlier runs, too.
-        self.resolver = Resolver(registries={side: _Asking(side, self.ask) for side in self._sides})
+        self.resolver = Resolver(registries={side: _AskingRegistry(side, self.ask) for side in self._sides})
 
     def find_named(self, captured: Captured, name: str = "input") -> None:
         """Ask for the schemas that records name. Raises RegistryUnavailable, SchemaRefused."""

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from relay.catalog import Catalog
 from relay.catalog.definitions import is_definition
-from relay.codecs.codec import RowSignature
+from relay.codecs.codec import NonDdlMarker
 from relay.config import Config
 from relay.config.wiring import translator_of
 from relay.core.translator import Translator
@@ -175,13 +175,13 @@ def learn_ddl(
     return translator.catalog
 
 
-def _matches(signature: RowSignature) -> Column:
-    """Return `RowSignature.matches` as an expression of Spark."""
+def _matches(signature: NonDdlMarker) -> Column:
+    """Return `NonDdlMarker.matches` as an expression of Spark."""
     part = F.coalesce(F.col(signature.part), F.lit(b""))
     return _has_marks(part, signature, lambda mark: F.lit(bytearray(mark)))
 
 
-def _matches_in_line(signature: RowSignature) -> Column:
+def _matches_in_line(signature: NonDdlMarker) -> Column:
     """Return the same for a line of a record file as relay writes it, the value last; no other line matches.
 
     Inside the value's text every quote is escaped, so plain quotes around a comma begin another member.
@@ -192,7 +192,7 @@ def _matches_in_line(signature: RowSignature) -> Column:
     return is_last & _has_marks(value, signature, lambda mark: F.lit(json.dumps(mark.decode())[1:-1]))
 
 
-def _has_marks(text: Column, signature: RowSignature, literal: Callable[[bytes], Column]) -> Column:
+def _has_marks(text: Column, signature: NonDdlMarker, literal: Callable[[bytes], Column]) -> Column:
     every = F.lit(True)
     for group in signature.groups:
         one = F.lit(False)

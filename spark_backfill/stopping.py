@@ -30,16 +30,16 @@ def until_signal(work: Callable[[], None], stop: Callable[[], None], tell: Calla
     """
     failure: list[BaseException] = []
     worker = threading.Thread(target=_caught, args=(work, failure), daemon=True)
-    with _heard() as heard:
+    with _received_signals() as received:
         worker.start()
-        while worker.is_alive() and not heard:
+        while worker.is_alive() and not received:
             worker.join(_LOOK_SECONDS)
-        if heard:
-            tell(heard[0].name)
+        if received:
+            tell(received[0].name)
             # `stop` may itself wait for the work.
             threading.Thread(target=_stop, args=(worker, stop), daemon=True).start()
             worker.join(_LONGEST_SECONDS)
-            return STATUS[heard[0]]
+            return STATUS[received[0]]
     if failure:
         raise failure[0]
     return 0
@@ -61,20 +61,20 @@ def _stop(worker: threading.Thread, stop: Callable[[], None]) -> None:
 
 
 @contextlib.contextmanager
-def _heard() -> Iterator[list[signal.Signals]]:
+def _received_signals() -> Iterator[list[signal.Signals]]:
     """Collect the signals that come; only the first one counts."""
-    heard: list[signal.Signals] = []
+    received: list[signal.Signals] = []
     if threading.current_thread() is not threading.main_thread():
-        yield heard
+        yield received
         return
 
     def hear(number: int, _: Any) -> None:
-        heard.append(signal.Signals(number))
+        received.append(signal.Signals(number))
 
     before = {number: signal.signal(number, hear) for number in STATUS}
     try:
-        yield heard
+        yield received
     finally:
         for number, handler in before.items():
             # One more while the interpreter ends must not change the exit status.
-            signal.signal(number, signal.SIG_IGN if heard else handler)
+            signal.signal(number, signal.SIG_IGN if received else handler)

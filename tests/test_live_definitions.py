@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from relay.catalog.definitions import BEFORE_ALL, schema_of
 from relay.cli.commands import app
-from relay.io.live_definitions import Live, read_definitions, server_at
+from relay.io.live_definitions import LiveDefinitions, read_definitions, server_at
 from relay.model.errors import ConfigError, DatabaseUnavailable
 from relay.model.events import TableId
 from relay.model.limits import DEFAULT_LIMITS
@@ -43,7 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-def read(url: str, password: str = PASSWORD, commit_ts: int | None = BEFORE_ALL) -> Live:
+def read(url: str, password: str = PASSWORD, commit_ts: int | None = BEFORE_ALL) -> LiveDefinitions:
     return read_definitions(server_at(url, password, "", "--from-database"), commit_ts, lambda _: True)
 
 

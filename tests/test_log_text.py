@@ -99,7 +99,7 @@ def test_levels(level: LogLevel, events: list[str]) -> None:
     log.info("a")
     log.warning("b")
     log.error("c")
-    log.seldom("d", "kind")
+    log.rate_limited("d", "kind")
     assert [json.loads(line)["event"] for line in out.getvalue().splitlines()] == events
 
 

@@ -1,4 +1,4 @@
-"""Durations and moments as people write them, alone and in settings."""
+"""Durations and times as people write them, alone and in settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from config_support import MINIMAL, load, problems
 
-from relay.text.durations import duration_text, milliseconds_of, parse_duration, parse_moment
+from relay.text.durations import duration_text, milliseconds_of, parse_duration, parse_timestamp
 
 
 @pytest.mark.parametrize(
@@ -51,18 +51,18 @@ def test_a_duration_beyond_all_clocks() -> None:
     ],
 )
 def test_moments(text: str) -> None:
-    assert parse_moment(text) == datetime(2026, 11, 26, 10, tzinfo=UTC)
-    assert milliseconds_of(parse_moment(text)) == 1_795_687_200_000
+    assert parse_timestamp(text) == datetime(2026, 11, 26, 10, tzinfo=UTC)
+    assert milliseconds_of(parse_timestamp(text)) == 1_795_687_200_000
 
 
 def test_a_day() -> None:
-    assert parse_moment("2026-11-26") == datetime(2026, 11, 26, tzinfo=UTC)
+    assert parse_timestamp("2026-11-26") == datetime(2026, 11, 26, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("text", ["", "now", "10:00", "2026-13-01", "2h", "UTC"])
 def test_what_is_no_moment(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time"):
-        parse_moment(text)
+        parse_timestamp(text)
 
 
 def test_durations_in_settings(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_what_is_no_duration_in_settings(tmp_path: Path, key: str, value: str, s
 
 
 @pytest.mark.parametrize(
-    "moment",
+    "time",
     [
         "2026-11-26T10:00:00",
         "2026-11-26T12:00:00+02:00",
@@ -112,8 +112,8 @@ def test_what_is_no_duration_in_settings(tmp_path: Path, key: str, value: str, s
         '"2026-11-26 10:00:00.000 UTC"',
     ],
 )
-def test_moments_in_settings(tmp_path: Path, moment: str) -> None:
-    start = f'group_id = "g"\nstart = "timestamp"\nstart_timestamp = {moment}'
+def test_times_in_settings(tmp_path: Path, time: str) -> None:
+    start = f'group_id = "g"\nstart = "timestamp"\nstart_timestamp = {time}'
     assert (
         load(tmp_path, MINIMAL.replace('group_id = "g"', start)).source.start_timestamp_ms
         == 1_795_687_200_000

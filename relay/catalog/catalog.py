@@ -10,13 +10,13 @@ import msgspec
 from relay.catalog.versions import Drop, History, Unknown, is_cut, recovered, why_unknown
 from relay.model.events import Position, TableId, TableSchema
 from relay.model.limits import DEFAULT_LIMITS, Limits
-from relay.model.persistent_dict import Layered
+from relay.model.persistent_dict import PersistentDict
 
 #: Versions kept per table by default. Rows and repeated statements older than the oldest kept version find no
 #: definition and change nothing.
 HISTORY_LIMIT: Final = 256
 
-NO_TABLES: Final = Layered[History]()
+NO_TABLES: Final = PersistentDict[History]()
 
 
 class DatabaseDefaults(NamedTuple):
@@ -48,9 +48,9 @@ class Catalog(msgspec.Struct, frozen=True):
     defaults: Default charsets and collations by database, newest first.
     """
 
-    histories: Layered[Layered[History]] = msgspec.field(default_factory=Layered)
-    spellings: Layered[tuple[TableId, ...]] = msgspec.field(default_factory=Layered)
-    defaults: Layered[tuple[DatabaseDefaults, ...]] = msgspec.field(default_factory=Layered)
+    histories: PersistentDict[PersistentDict[History]] = msgspec.field(default_factory=PersistentDict)
+    spellings: PersistentDict[tuple[TableId, ...]] = msgspec.field(default_factory=PersistentDict)
+    defaults: PersistentDict[tuple[DatabaseDefaults, ...]] = msgspec.field(default_factory=PersistentDict)
     limit: int = HISTORY_LIMIT
     limits: Limits = DEFAULT_LIMITS
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 from datetime import timedelta
 
-from relay.text.durations import milliseconds_of, parse_duration, parse_moment
+from relay.text.durations import milliseconds_of, parse_duration, parse_timestamp
 
 #: The name for stdin and stdout.
 STANDARD = "-"
@@ -201,7 +201,7 @@ def parse_time(text: str, now_ms: int, option: str, problems: list[Problem]) -> 
     except ValueError:
         pass
     try:
-        return milliseconds_of(parse_moment(text))
+        return milliseconds_of(parse_timestamp(text))
     except ValueError:
         hint = "for example 2026-01-31T12:00, which is UTC, or 2h for two hours ago"
         problems.append(Problem(option, f"{quoted(text)} is neither a time nor a duration", hint))

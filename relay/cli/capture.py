@@ -15,7 +15,7 @@ from relay.cli.exits import ProgressReport, say, say_warning
 from relay.cli.inputs import open_inputs
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.requests.topics import CaptureRequest, ProduceRequest
-from relay.cli.topics import Located, locate, none_found, part_of, read
+from relay.cli.topics import TopicAddress, locate, none_found, part_of, read
 from relay.io.kafka.admin import NewTopic, TopicAdmin, TopicInfo
 from relay.io.kafka.ports import Undelivered, start_sink
 from relay.io.kafka.reading import quiet_client
@@ -93,7 +93,7 @@ def _rereadable(opened: Input) -> Iterator[Input]:
         yield opened._replace(stream=cast("BinaryIO", kept))
 
 
-async def _produce(located: Located, source: Input, *, quiet: bool, dry_run: bool, create: bool) -> int:
+async def _produce(located: TopicAddress, source: Input, *, quiet: bool, dry_run: bool, create: bool) -> int:
     topic, is_new = await _topic(located), False
     if topic is None and create:
         topic, is_new = TopicInfo(_partitions_of(_records(source)), KEPT_FOREVER), True
@@ -127,7 +127,7 @@ async def _produce(located: Located, source: Input, *, quiet: bool, dry_run: boo
     return done
 
 
-async def _topic(located: Located) -> TopicInfo | None:
+async def _topic(located: TopicAddress) -> TopicInfo | None:
     """Return the topic; None if it does not exist. Raises TopicUnusable."""
     seen = await TopicAdmin(located.brokers).look([located.topic])
     if why := seen.unusable.get(located.topic):
@@ -135,7 +135,7 @@ async def _topic(located: Located) -> TopicInfo | None:
     return seen.found.get(located.topic)
 
 
-async def _create(located: Located, partitions: int) -> None:
+async def _create(located: TopicAddress, partitions: int) -> None:
     topic = NewTopic(located.topic, partitions, _DEFAULT_REPLICAS, KEPT_FOREVER)
     refused = await TopicAdmin(located.brokers).create([topic])
     if error := refused.get(located.topic):

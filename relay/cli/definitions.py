@@ -40,7 +40,7 @@ _PASSWORD: Final = "RELAY_DATABASE_PASSWORD"  # noqa: S105 - the name of a varia
 _NOW: Final = "now"
 
 
-class _Found(NamedTuple):
+class _SelectedDefinitions(NamedTuple):
     """The definitions of tables that the route chooses.
 
     Also the number of other tables, and the statements that were not understood.
@@ -78,9 +78,9 @@ def import_definitions(request: ImportRequest) -> int:
     Returns 2 if some were not understood. Nothing is written if a dump cannot be read or a server does not
     answer. Raises ConfigError, ServiceError.
     """
-    moment = _moment(request)
+    since = _since(request)
     config = load_history_config(request.config)
-    found = _found(config, request, moment)
+    found = _select(config, request, since)
     for problem in found.problems[:MOST_NAMES]:
         say_error(problem)
     if len(found.problems) > MOST_NAMES:
@@ -112,7 +112,7 @@ def import_definitions(request: ImportRequest) -> int:
     return FAILED if found.problems else 0
 
 
-def _nothing(request: ImportRequest, found: _Found) -> Problem:
+def _nothing(request: ImportRequest, found: _SelectedDefinitions) -> Problem:
     """Return the problem that there is nothing to import, before the history is read."""
     option = IMPORT.dump if request.url is None else "--from-database"
     if not found.left_out:
@@ -122,7 +122,7 @@ def _nothing(request: ImportRequest, found: _Found) -> Problem:
     return Problem(option, f"defines {count}, none of which the route includes", hint)
 
 
-def _moment(request: ImportRequest) -> int | None:
+def _since(request: ImportRequest) -> int | None:
     """Return since when the definitions hold, None for now. Raises ConfigError for conflicting options."""
     problems = []
     if request.input != STANDARD or request.topic is not None:
@@ -136,17 +136,17 @@ def _moment(request: ImportRequest) -> int | None:
             problems.append(Problem(name, "is for --from-database"))
     if request.database is not None and request.url is not None:
         problems.append(Problem("--database", "is for --sql", "name the database in the URL"))
-    moment: int | None = BEFORE_ALL
+    since: int | None = BEFORE_ALL
     if request.as_of == _NOW and request.url is not None:
-        moment = None
+        since = None
     elif request.as_of is not None:
-        moment = moment_of(request.as_of, "--as-of", problems)
+        since = parse_as_of(request.as_of, "--as-of", problems)
     if problems:
         raise ConfigError(problems)
-    return moment
+    return since
 
 
-def moment_of(text: str, option: str, problems: list[Problem]) -> int:
+def parse_as_of(text: str, option: str, problems: list[Problem]) -> int:
     """Parse since when definitions hold; append errors to `problems`."""
     try:
         return as_of(text)
@@ -155,20 +155,20 @@ def moment_of(text: str, option: str, problems: list[Problem]) -> int:
         return BEFORE_ALL
 
 
-def _found(config: Config, request: ImportRequest, moment: int | None) -> _Found:
+def _select(config: Config, request: ImportRequest, since: int | None) -> _SelectedDefinitions:
     limits = config.limits.of_a_record()
     chosen = Selection(tables=chosen_tables(config.route.include_tables, config.route.exclude_tables))
     if request.url is None:
         dumped = read_dumps(
             request.sql,
-            moment or BEFORE_ALL,
+            since or BEFORE_ALL,
             request.database,
             option=IMPORT.dump,
             database_option=IMPORT.dump_database,
             limits=limits,
         )
         kept = [each for each in dumped.definitions if chosen.has_table(each.table)]
-        return _Found(kept, len(dumped.definitions) - len(kept), dumped.problems)
+        return _SelectedDefinitions(kept, len(dumped.definitions) - len(kept), dumped.problems)
     left_out: list[TableId] = []
 
     def is_chosen(table: TableId) -> bool:
@@ -178,8 +178,8 @@ def _found(config: Config, request: ImportRequest, moment: int | None) -> _Found
         return True
 
     server = server_at(request.url, _password(request), request.ca_file or "", "--from-database")
-    live = read_definitions(server, moment, is_chosen, limits=limits)
-    return _Found(live.definitions, len(left_out), live.problems)
+    live = read_definitions(server, since, is_chosen, limits=limits)
+    return _SelectedDefinitions(live.definitions, len(left_out), live.problems)
 
 
 def _password(request: ImportRequest) -> str:
@@ -209,7 +209,7 @@ def _warn(config: Config, catalog: Catalog, definitions: list[Definition]) -> No
         say_warning(f"no definition is known for any table of include_tables {', '.join(unknown)}")
 
 
-def _summary(found: _Found, new: list[ProducerRecord], changed: int) -> str:
+def _summary(found: _SelectedDefinitions, new: list[ProducerRecord], changed: int) -> str:
     defined = len(found.definitions)
     return (
         f"tables defined: {defined}, imported: {len(new)}, {changed} of them changed, "

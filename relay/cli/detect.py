@@ -31,7 +31,7 @@ SAMPLE: Final = 200
 _NOTHING_FOUND = 2
 
 
-class Again(NamedTuple):
+class InputArguments(NamedTuple):
     """The arguments and the registry by which a command names the inspected input."""
 
     input: tuple[str, ...] = ()
@@ -48,18 +48,18 @@ def show_detected(request: DetectRequest) -> int:
         from relay.cli.topics import open_topic
 
         with open_topic(topic, quiet=request.quiet) as opened:
-            return _show(opened, Again(topic.arguments, request.registry), as_json=request.as_json)
+            return _show(opened, InputArguments(topic.arguments, request.registry), as_json=request.as_json)
     status = 0
     for number, name in enumerate(files_of(request.inputs)):
         if number and not request.as_json:
             typer.echo("")
         with open_inputs([name], request.input_format) as opened:
-            again = Again(() if name == STANDARD else (name,), request.registry)
+            again = InputArguments(() if name == STANDARD else (name,), request.registry)
             status = max(status, _show(opened, again, as_json=request.as_json))
     return status
 
 
-def _show(source: Input, again: Again, *, as_json: bool) -> int:
+def _show(source: Input, again: InputArguments, *, as_json: bool) -> int:
     """Print the detected formats of an input. Return its exit status."""
     reader = RecordReader.of(source)
     read_at: dict[RecordPosition, str] = {}
@@ -97,7 +97,9 @@ def _schemas(address: str | None) -> FindSchema | None:
     return find_schema
 
 
-def _lines(found: Detection, name: str, read_at: Mapping[RecordPosition, str], again: Again) -> Iterator[str]:
+def _lines(
+    found: Detection, name: str, read_at: Mapping[RecordPosition, str], again: InputArguments
+) -> Iterator[str]:
     yield f"{name}: {found.records} record{'s'[: found.records != 1]} examined"
     for dialect in found.dialects:
         yield ""
@@ -109,7 +111,7 @@ def _lines(found: Detection, name: str, read_at: Mapping[RecordPosition, str], a
         yield f"{found.empty} without a value (tombstones)"
 
 
-def _dialect_lines(dialect: DetectedDialect, first: str, again: Again) -> Iterator[str]:
+def _dialect_lines(dialect: DetectedDialect, first: str, again: InputArguments) -> Iterator[str]:
     yield f"{' or '.join(dialect.titles)}"
     protocols = (
         " or ".join(dialect.protocols) or f"none: {dialect.refusal or 'relay does not read this format'}"
@@ -125,7 +127,7 @@ def _dialect_lines(dialect: DetectedDialect, first: str, again: Again) -> Iterat
         yield f"  next      {_next_command(dialect, again)}"
 
 
-def _next_command(dialect: DetectedDialect, again: Again) -> str:
+def _next_command(dialect: DetectedDialect, again: InputArguments) -> str:
     """Return the command that reads the same input."""
     words = ["relay", "inspect", USUAL.protocol, dialect.protocol]
     for name, value in reading_settings(PROTOCOLS[dialect.protocol], dialect.options).items():
@@ -188,7 +190,7 @@ def chosen_source(
     else:
         lines = list(islice(stream, 1))
         found = _of_first(source, lines, registry)
-        source = source._replace(stream=cast("BinaryIO", _Again(lines, stream)))
+        source = source._replace(stream=cast("BinaryIO", _PeekedLines(lines, stream)))
     chosen = _choose(found, options, spelling.protocol)
     if not quiet:
         dialect = found.dialects[0]
@@ -197,7 +199,7 @@ def chosen_source(
     yield source, chosen
 
 
-class _Again:
+class _PeekedLines:
     """Lines already taken, followed by the remaining ones."""
 
     def __init__(self, taken: Iterable[bytes], rest: Iterable[bytes]) -> None:

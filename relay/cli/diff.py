@@ -406,7 +406,7 @@ def _read(side: _Side) -> str:
 
 def _lost(losses: Counter[Loss]) -> str:
     return (
-        f"caused by protocol losses: {listed({str(word): count for word, count in losses.items()})}"
+        f"caused by protocol losses: {listed({str(loss): count for loss, count in losses.items()})}"
         if losses
         else ""
     )
@@ -473,7 +473,7 @@ def _object(request: DiffRequest, sides: Sequence[_Side], comparison: Comparison
         ],
         "equal": comparison.equal,
         "explained": comparison.explained,
-        "losses": {str(word): count for word, count in comparison.losses.items()},
+        "losses": {str(loss): count for loss, count in comparison.losses.items()},
         "different": {str(table): count for table, count in comparison.different.items()},
         "only_in_a": {str(table): count for table, count in comparison.only[0].items()},
         "only_in_b": {str(table): count for table, count in comparison.only[1].items()},

@@ -145,7 +145,7 @@ class Explainer:
         except _REFUSED:
             return None
         lost = writer.losses - before
-        losses = Counter({word: count for word, count in lost.items() if word not in _NOT_COMPARED})
+        losses = Counter({loss: count for loss, count in lost.items() if loss not in _NOT_COMPARED})
         found = self._read([_with_position(out, change.record) for out in written], change, 1 - side)
         if found is None:
             return None

@@ -22,7 +22,7 @@ from relay.config.registries import resolver_of
 from relay.config.wiring import error_policies_of
 from relay.core.detection import FormatHints
 from relay.core.error_policies import Policy, error_class, tables_in
-from relay.core.loss_texts import KIND_WORDS
+from relay.core.loss_texts import LOSS_TEXTS
 from relay.core.translator import Translator
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.reading import Lookup, look_up, quiet_client
@@ -31,7 +31,7 @@ from relay.io.record_lines import format_record
 from relay.model.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
 from relay.model.events import Event
 from relay.model.records import ConsumerRecord, ProducerRecord, RecordPosition
-from relay.service.commands.offline import Learned, learned_translator
+from relay.service.commands.offline import HistoryTranslator, learned_translator
 from relay.service.commands.replay import misfit_of
 from relay.text.redaction import printable, quoted, to_json
 
@@ -57,7 +57,7 @@ class CountedLoss(msgspec.Struct, frozen=True):
 
     what: Loss
     count: int
-    words: str
+    text: str
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     record: ConsumerRecord
-    learned: Learned
+    learned: HistoryTranslator
     events: Sequence[Event]
     output: Sequence[ProducerRecord] = ()
     losses: Sequence[CountedLoss] = ()
@@ -139,7 +139,7 @@ async def _explain(config: Config, position: RecordPosition) -> Explanation:
         produced = resolver.translate(translator, record)
     except RelayError as raised:
         error = FormatHints(translator.known_schema).named(raised, record)
-    losses = [CountedLoss(kind, count, KIND_WORDS[kind]) for kind, count in translator.losses.most_common()]
+    losses = [CountedLoss(kind, count, LOSS_TEXTS[kind]) for kind, count in translator.losses.most_common()]
     translator.restore(before)
     try:
         events = resolver.inspect(translator, record)
@@ -264,7 +264,7 @@ def _lines(explanation: Explanation, config: Config) -> list[Line]:
             lines += [[], [(title, style)]]
         for loss in found:
             wrapped_lines = layout.wrapped(
-                loss.words, f"  {loss.what}  {loss.count}  ", "      ", layout.width()
+                loss.text, f"  {loss.what}  {loss.count}  ", "      ", layout.width()
             )
             lines += [[(line, "")] for line in wrapped_lines]
     return lines if error is None else lines + _error_lines(error, explanation.letter_misfit, config)

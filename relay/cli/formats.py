@@ -252,7 +252,7 @@ def _print_route(source: str, target: str, lost: list[RouteLoss], *, as_json: bo
         typer.echo(f"{source} -> {target} cannot carry, where a message has it:")
         for loss in lost:
             kinds = f" [{', '.join(loss.kinds)}]" if loss.kinds else ""
-            for line in layout.wrapped(loss.words + kinds, "  - ", "    ", columns):
+            for line in layout.wrapped(loss.text + kinds, "  - ", "    ", columns):
                 typer.echo(line)
         for line in layout.wrapped(_COUNTED, "", "", columns):
             typer.echo(line)

@@ -18,7 +18,7 @@ from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import REPORTED, describe, say, say_error
 from relay.cli.inputs import open_files_or_topic
 from relay.cli.option_names import USUAL
-from relay.cli.progress import Silent, progress_of, stdout_is_seen
+from relay.cli.progress import NoProgress, progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
 from relay.cli.requests.files import InspectRequest
@@ -68,7 +68,7 @@ def inspect(request: InspectRequest) -> int:
 
 
 def _show(
-    reader: RecordReader, translator: Translator, resolver: Resolver, progress: Silent, *, as_json: bool
+    reader: RecordReader, translator: Translator, resolver: Resolver, progress: NoProgress, *, as_json: bool
 ) -> int:
     print_lines, hints = line_printer(), FormatHints(translator.known_schema)
     status = read = failed = 0

@@ -14,14 +14,14 @@ from relay.cli.arguments import Input
 _EVERY_BYTES: Final = 1 << 20
 
 
-class Silent:
+class NoProgress:
     """No progress bar."""
 
     def at(self, bytes_read: int) -> None:
         """Show nothing."""
 
 
-class _Bar(Silent):
+class _Bar(NoProgress):
     """A progress bar by bytes of the input, moved at most once a megabyte."""
 
     def __init__(self, size: int) -> None:
@@ -59,10 +59,10 @@ def stdout_is_seen() -> bool:
 
 
 @contextmanager
-def progress_of(source: Input, *, quiet: bool) -> Iterator[Silent]:
+def progress_of(source: Input, *, quiet: bool) -> Iterator[NoProgress]:
     """Show how much of an input has been read, if its size is known and stderr is a terminal."""
     if quiet or source.size is None or not sys.stderr.isatty():
-        yield Silent()
+        yield NoProgress()
         return
     bar = _Bar(source.size)
     with bar.display:

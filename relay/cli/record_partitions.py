@@ -26,14 +26,14 @@ class InputPartitions(NamedTuple):
     partitions: Iterable[tuple[str, int]]
 
 
-class _Where(msgspec.Struct, gc=False):
+class _RecordPartition(msgspec.Struct, gc=False):
     """The partition of a record; its other members are ignored."""
 
     partition: int
     topic: str | None = None
 
 
-_DECODER = msgspec.json.Decoder(_Where)
+_DECODER = msgspec.json.Decoder(_RecordPartition)
 
 
 @contextmanager

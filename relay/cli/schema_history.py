@@ -17,7 +17,7 @@ from relay.cli.arguments import STANDARD, LineFormat, open_input, open_output
 from relay.cli.event_text import Line, aligned, definition_lines, wall_time
 from relay.cli.exits import ProgressReport, describe, say, say_error
 from relay.cli.inspect import definition_object, line_printer
-from relay.cli.progress import Silent, progress_of
+from relay.cli.progress import NoProgress, progress_of
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.requests.options import ConfigSource
 from relay.cli.requests.schema_history import (
@@ -43,7 +43,7 @@ from relay.text.redaction import printable, to_json
 FAILED = 2
 
 
-class _Known(NamedTuple):
+class _TableState(NamedTuple):
     """The catalog's state of a table. `schema` is None if the table or its definition is unknown.
 
     `is_gone`: it was dropped or renamed. `newest`: the position of the last statement about it.
@@ -63,7 +63,7 @@ class _Known(NamedTuple):
         return "gone" if self.is_gone else "unknown"
 
 
-def _known_tables(catalog: Catalog) -> list[_Known]:
+def _known_tables(catalog: Catalog) -> list[_TableState]:
     """Return every table that a statement was about, by name."""
     found = []
     for database, tables in catalog.histories.items():
@@ -71,7 +71,7 @@ def _known_tables(catalog: Catalog) -> list[_Known]:
             # A dropped database has a separate entry, without a table's name.
             if name:
                 table, versions = TableId(database, name), 1 + len(older)
-                found.append(_Known(table, versions, newest.schema, newest.is_gone, newest.at))
+                found.append(_TableState(table, versions, newest.schema, newest.is_gone, newest.at))
     return sorted(found)
 
 
@@ -117,9 +117,9 @@ def show(request: ShowHistoryRequest) -> None:
         )
 
 
-def _named(name: str, known: list[_Known]) -> list[_Known]:
+def _named(name: str, known: list[_TableState]) -> list[_TableState]:
     """Return the tables of this name: several, if names hold dots."""
-    by_name: dict[str, list[_Known]] = {}
+    by_name: dict[str, list[_TableState]] = {}
     for each in known:
         by_name.setdefault(str(each.id), []).append(each)
     if name not in by_name:
@@ -128,7 +128,7 @@ def _named(name: str, known: list[_Known]) -> list[_Known]:
     return by_name[name]
 
 
-def _object(known: _Known) -> dict[str, Any]:
+def _object(known: _TableState) -> dict[str, Any]:
     schema = known.schema
     return {
         "database": known.id.database,
@@ -141,7 +141,7 @@ def _object(known: _Known) -> dict[str, Any]:
     }
 
 
-def _table(known: list[_Known]) -> list[Line]:
+def _table(known: list[_TableState]) -> list[Line]:
     rows: list[Line] = [
         [(title, "dim") for title in ("table", "versions", "columns", "newest statement", "changed")]
     ]
@@ -149,11 +149,11 @@ def _table(known: list[_Known]) -> list[Line]:
         columns = each.state if each.schema is None else str(len(each.schema.columns))
         style = "" if each.schema is not None else "dim"
         texts = (printable(str(each.id)), str(each.versions), columns, printable(_position_text(each.newest)))
-        rows.append([(text, style) for text in (*texts, _moment(each.newest))])
+        rows.append([(text, style) for text in (*texts, _time_text(each.newest))])
     return aligned(rows)
 
 
-def _definition(known: _Known) -> list[Line]:
+def _definition(known: _TableState) -> list[Line]:
     heading: Line = [(printable(str(known.id)), "bold"), (f"  {printable(_when(known.newest))}", "dim")]
     if known.schema is None:
         why = "is gone: dropped or renamed" if known.is_gone else "is not known"
@@ -163,7 +163,7 @@ def _definition(known: _Known) -> list[Line]:
 
 def _when(at: Position) -> str:
     if is_imported(at):
-        return f"{_position_text(at)} {_moment(at)}"
+        return f"{_position_text(at)} {_time_text(at)}"
     commit_ts = "" if at.commit_ts is None else f"commit ts {at.commit_ts}, "
     return f"since {_position_text(at)} ({commit_ts}{wall_time(at.event_time_ns)})"
 
@@ -176,7 +176,7 @@ def _position(at: Position) -> dict[str, Any]:
     return found
 
 
-def _moment(at: Position) -> str:
+def _time_text(at: Position) -> str:
     """Return the time of a statement, or since when an external definition holds."""
     if is_imported(at):
         return "before everything" if not at.commit_ts else f"as of {wall_time(at.event_time_ns)}"
@@ -214,7 +214,7 @@ def _name_unreadable(unreadable: Iterable[Unreadable]) -> None:
 
 
 @dataclass
-class _Found:
+class _ImportedRecords:
     """The content of a file: numbers of records and of unreadable ones, and entries for catalog changes."""
 
     read: int = 0
@@ -253,14 +253,14 @@ def _changing(
     config: Config,
     topic: str | None,
     known: Iterable[ConsumerRecord],
-    progress: Silent,
-) -> _Found:
+    progress: NoProgress,
+) -> _ImportedRecords:
     """Find the records that change the catalog compared to the known ones."""
     values = {each.key: each.value for each in known}
     translator = translator_with_schema_dumps(config)
     resolver = resolver_of(config)
     apply_records(translator, source_records(known), resolver)
-    found = _Found()
+    found = _ImportedRecords()
     for given in reader:
         record = (
             given if topic is None or is_definition(given) else msgspec.structs.replace(given, topic=topic)

@@ -35,7 +35,7 @@ _BATCH_BYTES: Final = 1 << 20
 _OFFSETS: Final = re.compile(r"(\d{1,18})?\.\.(\d{1,18})?|(\d{1,18})")
 
 
-class Located(msgspec.Struct, frozen=True):
+class TopicAddress(msgspec.Struct, frozen=True):
     """A topic and its brokers; `producer`: settings for writing it."""
 
     topic: str
@@ -43,7 +43,7 @@ class Located(msgspec.Struct, frozen=True):
     producer: ProducerSettings
 
 
-def locate(request: TopicOption) -> Located:
+def locate(request: TopicOption) -> TopicAddress:
     """Find the topic and its brokers. Raises ConfigError."""
     if request.config is not None:
         if request.brokers is not None:
@@ -69,10 +69,10 @@ def locate(request: TopicOption) -> Located:
         max_batch_bytes=_BATCH_BYTES,
         delivery_timeout_seconds=_DELIVERY_SECONDS,
     )
-    return Located(request.topic, Brokers.from_settings(cluster), producer)
+    return TopicAddress(request.topic, Brokers.from_settings(cluster), producer)
 
 
-def _of_config(request: TopicOption, config: Config) -> Located:
+def _of_config(request: TopicOption, config: Config) -> TopicAddress:
     """Return a topic of a configuration: by default its source topic.
 
     A topic that the route writes is at the target's brokers, any other at the source's.
@@ -87,7 +87,7 @@ def _of_config(request: TopicOption, config: Config) -> Located:
     if topic in written and topic not in topics:
         cluster = target_cluster(config)
     values = vars(producer_settings(config)) | {"cluster": cluster}
-    return Located(topic, Brokers.from_settings(cluster), ProducerSettings(**values))
+    return TopicAddress(topic, Brokers.from_settings(cluster), ProducerSettings(**values))
 
 
 def part_of(
@@ -143,7 +143,7 @@ def _offsets(text: str | None, problems: list[Problem]) -> tuple[int | None, int
     return int(first or 0), None if end is None else int(end)
 
 
-def read(located: Located, part: Part, each: Callable[[ConsumerRecord], None], *, quiet: bool) -> None:
+def read(located: TopicAddress, part: Part, each: Callable[[ConsumerRecord], None], *, quiet: bool) -> None:
     """Pass records of a topic to `each`. Ctrl-C ends following, and is no interruption then.
 
     Raises ConfigError, TopicUnusable, BrokerUnavailable.
@@ -176,7 +176,7 @@ def open_topic(request: SourceTopic, *, quiet: bool) -> Iterator[Input]:
         yield opened
 
 
-def none_found(located: Located, part: Part) -> str:
+def none_found(located: TopicAddress, part: Part) -> str:
     """Return a message for an empty part of a topic, with the newest readable record."""
     if part.follow:
         return f"no record of topic {located.topic} has come"

@@ -38,7 +38,7 @@ _MODULES: Final = {
 }
 
 
-class _BuiltIn(Mapping[str, Codec]):
+class _BuiltInCodecs(Mapping[str, Codec]):
     """relay's own codecs by name. A codec's module is imported when the codec is first requested."""
 
     def __getitem__(self, name: str) -> Codec:
@@ -52,7 +52,7 @@ class _BuiltIn(Mapping[str, Codec]):
         return len(_MODULES)
 
 
-class _All(_BuiltIn):
+class _AllCodecs(_BuiltInCodecs):
     """relay's own codecs and those of other packages. The latter are loaded when one, or the whole list, is
     requested; unusable ones are left out (`plugin_problems`).
     """
@@ -68,9 +68,9 @@ class _All(_BuiltIn):
 
 
 #: relay's own codecs, by name.
-BUILT_IN: Final[Mapping[str, Codec]] = _BuiltIn()
+BUILT_IN: Final[Mapping[str, Codec]] = _BuiltInCodecs()
 #: All codecs, by name.
-PROTOCOLS: Final[Mapping[str, Codec]] = _All()
+PROTOCOLS: Final[Mapping[str, Codec]] = _AllCodecs()
 
 
 @functools.cache

@@ -310,7 +310,7 @@ def zone_of(name: str) -> tzinfo:
 _OFFSET = re.compile(r"([+-])(0\d|1[0-4]):([0-5]\d)").fullmatch
 
 
-class RowSignature(msgspec.Struct, frozen=True):
+class NonDdlMarker(msgspec.Struct, frozen=True):
     """Bytes that identify a message without table facts (rows, watermarks) before parsing.
 
     One of each of the `groups` is in the message's `part`, as its producers print it, and none of `never`. No
@@ -417,7 +417,7 @@ class Codec(msgspec.Struct, frozen=True):
     rows_need_definitions: bool = False
     ddl_topics: Callable[[Collection[str], Mapping[str, str]], dict[str, str]] = own_ddl
     keys: Keys = Keys.NONE
-    non_ddl_marker: RowSignature | None = None
+    non_ddl_marker: NonDdlMarker | None = None
     marker: Marker | None = None
     parts: Callable[[ConsumerRecord], Sequence[Message]] = no_parts
     frames: Frames | None = None

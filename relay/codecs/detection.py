@@ -74,9 +74,9 @@ class DetectionMessage:
         self.avro = avro
         self._inside: dict[tuple[str, ...], Mapping[str, msgspec.Raw]] = {(): self.members}
 
-    def word(self, name: str) -> str:
+    def string(self, name: str) -> str:
         """Return the text of a member, "" if it has none."""
-        return word_in(self.members, name)
+        return string_in(self.members, name)
 
     def inside(self, *path: str) -> Mapping[str, msgspec.Raw]:
         """Return the members of an object in the message; none if there is no object."""
@@ -95,7 +95,7 @@ def members_in(text: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
         return {}
 
 
-def word_in(members: Mapping[str, msgspec.Raw], name: str) -> str:
+def string_in(members: Mapping[str, msgspec.Raw], name: str) -> str:
     """Return the text of a member, "" if it has none."""
     try:
         return msgspec.json.decode(members.get(name, b""), type=str)

@@ -15,7 +15,7 @@ import msgspec
 
 from relay.codecs.canal.canal_protobuf.protobuf import fields
 from relay.codecs.debezium import detection as _debezium
-from relay.codecs.detection import REFUSED, DetectionMessage, DetectionRule, FormatMatch, Strength, word_in
+from relay.codecs.detection import REFUSED, DetectionMessage, DetectionRule, FormatMatch, Strength, string_in
 from relay.codecs.shared.avro import has_id_header
 
 #: A zero byte, and an id of 8 bytes.
@@ -35,15 +35,15 @@ def _by_members(title: str, *names: str) -> DetectionRule:
     return rule
 
 
-def _by_words(title: str, name: str, words: frozenset[str], *others: str) -> DetectionRule:
+def _by_values(title: str, name: str, values: frozenset[str], *others: str) -> DetectionRule:
     """Recognize a format by values of one member and the presence of others, with or without a schema."""
 
     def rule(message: DetectionMessage) -> FormatMatch | None:
         found = message.inside("payload") if "schema" in message.members else message.members
-        word = word_in(found, name)
-        if word not in words or not found.keys() >= set(others):
+        value = string_in(found, name)
+        if value not in values or not found.keys() >= set(others):
             return None
-        return FormatMatch(Strength.CERTAIN, title, f"{name} {word}")
+        return FormatMatch(Strength.CERTAIN, title, f"{name} {value}")
 
     return rule
 
@@ -64,7 +64,7 @@ def _of_dms(message: DetectionMessage) -> FormatMatch | None:
     """
     metadata = message.inside("metadata")
     if metadata.keys() >= {"operation", "record-type"}:
-        kind = "a control record" if word_in(metadata, "record-type") == "control" else "a data record"
+        kind = "a control record" if string_in(metadata, "record-type") == "control" else "a data record"
         return FormatMatch(Strength.CERTAIN, "AWS DMS", f"{kind}: metadata.record-type")
     if "data" in message.members and "operation" in metadata:
         return FormatMatch(Strength.CERTAIN, "AWS DMS", "members data and metadata.operation")
@@ -90,7 +90,7 @@ def _of_wal2json(message: DetectionMessage) -> FormatMatch | None:
     transaction.
     """
     members, title = message.members, "PostgreSQL's wal2json"
-    action = word_in(members, "action")
+    action = string_in(members, "action")
     if action in _WAL2JSON_ROWS and members.keys() >= {"schema", "table"}:
         return FormatMatch(Strength.CERTAIN, title, f"action {action} with schema and table")
     if action in _WAL2JSON_ROWS | {"B", "C", "M"} and members.keys() <= _WAL2JSON:
@@ -142,7 +142,7 @@ def _ext_json(message: DetectionMessage) -> FormatMatch | None:
 def _connect_row(message: DetectionMessage) -> FormatMatch | None:
     """Recognize a row of Kafka Connect's JsonConverter, as the JDBC source writes it, with its schema."""
     is_row = message.members.keys() == {"schema", "payload"} and "source" not in message.inside("payload")
-    if not is_row or word_in(message.inside("schema"), "type") != "struct":
+    if not is_row or string_in(message.inside("schema"), "type") != "struct":
         return None
     return FormatMatch(Strength.POSSIBLE, "JSON of Kafka Connect with a schema", "members schema and payload")
 
@@ -319,7 +319,7 @@ UNREADABLE: Final[Sequence[DetectionRule]] = (
     _of_airbyte,
     _by_members("Singer", "type", "stream", "record"),
     _by_members("a webhook of Supabase", "type", "table", "record", "old_record"),
-    _by_words("a signal to a Debezium connector", "type", _SIGNALS, "data"),
+    _by_values("a signal to a Debezium connector", "type", _SIGNALS, "data"),
     _notification,
     _cloud_event,
     _ext_json,

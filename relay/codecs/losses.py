@@ -384,15 +384,15 @@ def expected_losses(source: Capabilities, target: Capabilities) -> frozenset[Los
         field = FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_"))
         if field not in Capabilities.__struct_fields__ or field in _ROW_FIELDS:
             continue
-        if _tells(source, field) and not _tells(target, field):
+        if _has_fact(source, field) and not _has_fact(target, field):
             found.add(kind)
-    found.update(kind for kind, field in _MADE_UP.items() if not _tells(source, field))
+    found.update(kind for kind, field in _MADE_UP.items() if not _has_fact(source, field))
     if source.event_time_nanoseconds and not target.event_time_nanoseconds:
         found.add(Loss.EVENT_TIME_PRECISION)
     return frozenset(found)
 
 
-def _tells(carries: Capabilities, field: str) -> bool:
+def _has_fact(carries: Capabilities, field: str) -> bool:
     value = getattr(carries, field)
     return value is not Before.NONE if isinstance(value, Before) else bool(value)
 
@@ -448,7 +448,7 @@ def source_losses(carries: Capabilities, source_name: str | None = None) -> Coun
     itself, if any.
     """
     keeps_commit_ts = carries.commit_ts
-    lacks = _Lacks(carries)
+    lacks = _MissingFacts(carries)
     keeps_log = lacks.source.keys().isdisjoint(_OF_LOG)
     own_names = {None, _NO_NAME, source_name}
     #: Event times are truncated to milliseconds; encoders that truncate them to seconds count it themselves.
@@ -512,7 +512,7 @@ def source_losses(carries: Capabilities, source_name: str | None = None) -> Coun
     return count
 
 
-class _Lacks:
+class _MissingFacts:
     """The facts that a target lacks, except commit ts and the source's name: `source`: the fields of a source
     by name; and those of a transaction.
     """

@@ -25,10 +25,10 @@ def config_advice(config: Config) -> list[Problem]:
         include_events=route.include_events,
         exclude_events=route.exclude_events,
     )
-    return [*(problem._replace(path=_key(problem.path)) for problem in found), *_ddl_unheard(config)]
+    return [*(problem._replace(path=_key(problem.path)) for problem in found), *_unread_ddl(config)]
 
 
-def _ddl_unheard(config: Config) -> Iterator[Problem]:
+def _unread_ddl(config: Config) -> Iterator[Problem]:
     """Yield a problem if processes never learn of DDL that others read."""
     source = codec_named(config.route.from_, "from")
     if config.delivery.processes == 1 or config.history_topic:

@@ -39,7 +39,7 @@ from relay.io.kafka.settings import Compression, Mechanism, SecurityProtocol, St
 from relay.io.log_text import LogFormat, LogLevel, LogSettings
 from relay.model import limits
 from relay.model.limits import DEFAULT_LIMITS
-from relay.text.durations import milliseconds_of, parse_duration, parse_moment
+from relay.text.durations import milliseconds_of, parse_duration, parse_timestamp
 
 
 def _split(given: object) -> object:
@@ -64,11 +64,11 @@ def _option_texts(given: object) -> object:
     return {str(name).replace("_", "-"): option_text(value) for name, value in given.items()}
 
 
-def _moment(given: object) -> object:
+def _normalized_time(given: object) -> object:
     """Read a point in time, a TOML value or text, without a zone in UTC; kept as text, empty for none."""
     if isinstance(given, datetime.date):
-        return parse_moment(given.isoformat()).isoformat()
-    return parse_moment(given).isoformat() if isinstance(given, str) and given else given
+        return parse_timestamp(given.isoformat()).isoformat()
+    return parse_timestamp(given).isoformat() if isinstance(given, str) and given else given
 
 
 def _seconds(given: object) -> object:
@@ -114,7 +114,7 @@ Options = Annotated[dict[str, str], BeforeValidator(_option_texts)]
 TopicSettings = Annotated[dict[str, str], BeforeValidator(_texts)]
 Names = Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split)]
 TopicNames = Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split), Field(min_length=1)]
-Moment = Annotated[str, BeforeValidator(_moment)]
+Timestamp = Annotated[str, BeforeValidator(_normalized_time)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
 #: Numbers that go to the brokers unchanged, in 32 bits with a sign.
 WirePositive = Annotated[int, Field(gt=0, le=_INT32_MAX)]
@@ -176,7 +176,7 @@ class SecurityConfig(_ConfigTable):
     scope: str = ""
 
     @model_validator(mode="after")
-    def _has_what_it_needs(self) -> Self:
+    def _has_required_keys(self) -> Self:
         """Find keys that contradict each other or are missing. Messages show no values."""
         for secret in ("key_password", "password", "client_secret"):
             if getattr(self, secret).get_secret_value() and getattr(self, f"{secret}_file"):
@@ -262,7 +262,7 @@ class SourceConfig(_ConfigTable):
     group_instance_id: str = ""
     start: Start = Start.EARLIEST
     start_offsets: dict[str, NonNegativeInt] = {}
-    start_timestamp: Moment = ""
+    start_timestamp: Timestamp = ""
     start_commit_ts: int = Field(default=0, ge=0, le=_INT64_MAX)
     fetch_max_bytes: WirePositive = 2_097_152
     max_partition_fetch_bytes: WirePositive = 262_144
@@ -306,8 +306,8 @@ class SourceConfig(_ConfigTable):
         return _milliseconds_of(self.start_timestamp)
 
 
-def _milliseconds_of(moment: str) -> int | None:
-    return milliseconds_of(parse_moment(moment)) if moment else None
+def _milliseconds_of(time: str) -> int | None:
+    return milliseconds_of(parse_timestamp(time)) if time else None
 
 
 class TopicRuleConfig(_ConfigTable):
@@ -469,7 +469,7 @@ class Backfill(_ConfigTable):
     schema_input: str = ""
     end: End = End.LATEST
     end_offsets: dict[str, NonNegativeInt] = {}
-    end_timestamp: Moment = ""
+    end_timestamp: Timestamp = ""
     end_commit_ts: NonNegativeInt = 0
     output: str = ""
     output_format: FileFormat = FileFormat.JSON_LINES

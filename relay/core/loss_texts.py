@@ -15,7 +15,7 @@ from relay.codecs import Handling, LargeMessageOptions
 from relay.codecs.codec import Options
 from relay.codecs.losses import FIELDS_OF_LOSSES, Before, Capabilities, Loss
 
-FIELD_WORDS: Final[Mapping[str, str]] = {
+FIELD_TEXTS: Final[Mapping[str, str]] = {
     "before": "the old row of an update",
     "deletes": "deleted rows",
     "delete_image": "the columns of a deleted row other than its key",
@@ -54,7 +54,7 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
 }
 
 #: Kinds of loss without a field.
-_OTHER_WORDS: Final[Mapping[Loss, str]] = {
+_OTHER_TEXTS: Final[Mapping[Loss, str]] = {
     Loss.ADMIN_STATEMENT: "a statement that changes no table (GRANT, CREATE USER and the like), not written",
     Loss.BEFORE_MISSING: "the old row of an update, which the source does not have",
     Loss.BINLOG_POSITION_SYNTHETIC: "the source has no binlog position: the offset is used",
@@ -90,13 +90,13 @@ _OTHER_WORDS: Final[Mapping[Loss, str]] = {
 }
 
 
-def _words(kind: Loss) -> str:
-    if kind in _OTHER_WORDS:
-        return _OTHER_WORDS[kind]
-    return FIELD_WORDS[FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_"))]
+def _text_of(kind: Loss) -> str:
+    if kind in _OTHER_TEXTS:
+        return _OTHER_TEXTS[kind]
+    return FIELD_TEXTS[FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_"))]
 
 
-KIND_WORDS: Final[Mapping[Loss, str]] = {kind: _words(kind) for kind in Loss}
+LOSS_TEXTS: Final[Mapping[Loss, str]] = {kind: _text_of(kind) for kind in Loss}
 
 
 class RouteLoss(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class RouteLoss(msgspec.Struct, frozen=True):
     """
 
     what: str
-    words: str
+    text: str
     kinds: tuple[Loss, ...] = ()
 
 
@@ -121,7 +121,7 @@ _KINDS_OF_FIELDS: Final[Mapping[str, Loss]] = {
 
 def _kinds_of(field: str) -> tuple[Loss, ...]:
     names = {
-        kind: FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_")) for kind in Loss if kind not in _OTHER_WORDS
+        kind: FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_")) for kind in Loss if kind not in _OTHER_TEXTS
     }
     if field in _KINDS_OF_FIELDS:
         return (_KINDS_OF_FIELDS[field],)
@@ -134,9 +134,9 @@ _PARTS: Final[Mapping[str, str]] = {"column_enum_charset": "column_charset"}
 
 def route_losses(source: Capabilities, target: Capabilities) -> list[RouteLoss]:
     """Return the facts that the source has and the target cannot represent."""
-    lost = [field for field in FIELD_WORDS if _says(source, field) and not _says(target, field)]
+    lost = [field for field in FIELD_TEXTS if _says(source, field) and not _says(target, field)]
     return [
-        RouteLoss(field, FIELD_WORDS[field], _kinds_of(field))
+        RouteLoss(field, FIELD_TEXTS[field], _kinds_of(field))
         for field in lost
         if _PARTS.get(field) not in lost
     ]

@@ -47,7 +47,7 @@ class DatabaseServer(NamedTuple):
         return f"Server({self.host}:{self.port})"
 
 
-class Live(NamedTuple):
+class LiveDefinitions(NamedTuple):
     """The definitions of a server with their start times, and the statements that were not understood."""
 
     definitions: list[Definition]
@@ -83,7 +83,7 @@ def read_definitions(
     is_chosen: Callable[[TableId], bool],
     *,
     limits: Limits = DEFAULT_LIMITS,
-) -> Live:
+) -> LiveDefinitions:
     """Read the definitions of the chosen tables. `commit_ts`: since when they hold, None for now.
 
     Raises DatabaseUnavailable; ConfigError if no client is installed.
@@ -99,7 +99,7 @@ def read_definitions(
                 reader.take(text, str(table))
     except (client.MySQLError, OSError, EOFError, UnicodeError) as error:
         raise DatabaseUnavailable(f"{server.host}:{server.port}: {_reason(error)}") from error
-    return Live(reader.definitions(now), reader.problems)
+    return LiveDefinitions(reader.definitions(now), reader.problems)
 
 
 def _client() -> Any:  # noqa: ANN401 - a module without types

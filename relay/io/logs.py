@@ -53,7 +53,7 @@ class Log:
         """Log a problem that requires an operator."""
         self._write("error", event, fields)
 
-    def seldom(
+    def rate_limited(
         self,
         event: str,
         kind: str,
@@ -74,8 +74,8 @@ class Log:
         self._next_at[key] = now + (REPEAT_SECONDS if every_seconds is None else every_seconds)
         self._write(level, event, {**fields, "repeated": self._left_out.pop(key, 0)})
 
-    def tell_left_out(self, *, at_once: bool = False) -> None:
-        """Log the number of lines that `seldom` has left out and no later line reports; call it now and then.
+    def log_suppressed(self, *, at_once: bool = False) -> None:
+        """Log the number of lines that `rate_limited` left out and no later line reports; call it regularly.
 
         `at_once`: also of those whose interval is not over, before the end.
         """
@@ -135,7 +135,7 @@ class ClientLogs(logging.Handler):
     """Pass on the Kafka client's warnings, those of the answer cache, and asyncio's about its tasks.
 
     The client's debug texts hold keys and values of records, so the level stays at warning. During a broker's
-    outage the client logs dozens of messages a second, so messages of one kind are logged seldom.
+    outage the client logs dozens of messages a second, so messages of one kind are logged rate_limited.
     """
 
     def __init__(self, log: Log) -> None:
@@ -149,7 +149,7 @@ class ClientLogs(logging.Handler):
         if record.name == _CACHE:
             self._log.warning("cache.unwritable", message=record.getMessage())
             return
-        self._log.seldom(
+        self._log.rate_limited(
             "kafka.client",
             kind,
             level=level,

@@ -9,7 +9,7 @@ _Value = TypeVar("_Value")
 _Default = TypeVar("_Default")
 
 
-class Layered(Mapping[str, _Value]):
+class PersistentDict(Mapping[str, _Value]):
     """An immutable dict; copying it with one change costs little regardless of its size.
 
     A copy shares the lower layer and has its own small upper layer; when that has grown, both are merged.
@@ -20,12 +20,12 @@ class Layered(Mapping[str, _Value]):
     ) -> None:
         self._lower, self._upper = lower or {}, upper or {}
 
-    def with_one(self, key: str, value: _Value) -> Layered[_Value]:
+    def with_one(self, key: str, value: _Value) -> PersistentDict[_Value]:
         """Return a copy in which `key` has this value."""
         upper = {**self._upper, key: value}
         if len(upper) * len(upper) > len(self._lower):
-            return Layered({**self._lower, **upper})
-        return Layered(self._lower, upper)
+            return PersistentDict({**self._lower, **upper})
+        return PersistentDict(self._lower, upper)
 
     @overload
     def get(self, key: str, /) -> _Value | None: ...
@@ -38,7 +38,7 @@ class Layered(Mapping[str, _Value]):
         found = self._upper.get(key)
         return self._lower.get(key, default) if found is None else found
 
-    def differing(self, other: Layered[_Value]) -> list[str]:
+    def differing(self, other: PersistentDict[_Value]) -> list[str]:
         """Find the keys with a value in only one of the two dicts, or with a different object.
 
         This is cheap if one was derived from the other by a few changes.

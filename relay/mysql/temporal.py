@@ -60,7 +60,7 @@ def read_timestamp(zone: tzinfo, text: str) -> str:
     shift = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
     text = read_datetime(local.replace("T", " "))
     try:
-        return _print(_moment(text) + shift if sign == "-" else _moment(text) - shift, text)
+        return _print(_parse_datetime(text) + shift if sign == "-" else _parse_datetime(text) - shift, text)
     except OverflowError:
         raise ValueError("a timestamp beyond the calendar") from None
 
@@ -76,27 +76,27 @@ def is_date(text: str) -> bool:
     return True
 
 
-def moments(zone: tzinfo, text: str) -> int:
-    """Return the number of moments with this local time in a zone: 0, 1 or 2.
+def count_instants(zone: tzinfo, text: str) -> int:
+    """Return the number of instants with this local time in a zone: 0, 1 or 2.
 
     It is 0 in an hour that the zone skips, and at the ends of the calendar; 2 in an hour that occurs twice;
     otherwise 1, also for texts that `read_timestamp` does not shift. `read_timestamp` uses the earlier of two
-    moments; a time without one is shifted as if its hour were not skipped.
+    instants; a time without one is shifted as if its hour were not skipped.
     """
     try:
-        local = _moment(text if _DATETIME(text) is not None else "").replace(tzinfo=zone)
-        moment = local.astimezone(UTC)
+        local = _parse_datetime(text if _DATETIME(text) is not None else "").replace(tzinfo=zone)
+        instant = local.astimezone(UTC)
     except ValueError:
         return 1
     except OverflowError:
         return 0
     if local.utcoffset() == local.replace(fold=1).utcoffset():
         return 1
-    return 2 if moment.astimezone(zone).replace(tzinfo=None) == local.replace(tzinfo=None) else 0
+    return 2 if instant.astimezone(zone).replace(tzinfo=None) == local.replace(tzinfo=None) else 0
 
 
 def is_calm(zone: tzinfo, day: str) -> bool:
-    """Return whether each local time of a day, `YYYY-MM-DD`, certainly is a single moment (`moments`)."""
+    """Return whether each local time of a day, `YYYY-MM-DD`, is certainly one instant (`count_instants`)."""
     try:
         noon = datetime.fromisoformat(day).replace(hour=12, tzinfo=zone)
         offsets = {(noon + timedelta(days=days)).utcoffset() for days in (-2, 0, 2)}
@@ -110,8 +110,8 @@ def _read_epoch(text: str) -> str:
     if seconds is None:
         raise ValueError("not a date and time")
     whole, fraction = seconds.groups()
-    moment = datetime.fromtimestamp(int(whole), UTC)
-    return f"{moment:%Y-%m-%d %H:%M:%S}{fraction or ''}"
+    instant = datetime.fromtimestamp(int(whole), UTC)
+    return f"{instant:%Y-%m-%d %H:%M:%S}{fraction or ''}"
 
 
 def timestamp_text(zone: tzinfo, value: str, unmoved: Callable[[], None] | None = None) -> str:
@@ -123,18 +123,18 @@ def timestamp_text(zone: tzinfo, value: str, unmoved: Callable[[], None] | None 
     return _shift(value, UTC, zone, unmoved)
 
 
-def _moment(text: str) -> datetime:
+def _parse_datetime(text: str) -> datetime:
     return datetime.fromisoformat(text[:19])
 
 
 def _shift(text: str, source: tzinfo, target: tzinfo, unmoved: Callable[[], None] | None = None) -> str:
     """Convert a time to another zone.
 
-    A text that is not a moment stays unchanged: the zero timestamp (MySQL Reference Manual §11.2.2), a date
+    A text that is not an instant stays unchanged: the zero timestamp (MySQL Reference Manual §11.2.2), a date
     that is not in the calendar, the calendar's first and last hours.
     """
     try:
-        return _print(_moment(text).replace(tzinfo=source).astimezone(target), text)
+        return _print(_parse_datetime(text).replace(tzinfo=source).astimezone(target), text)
     except ValueError:
         return text
     except OverflowError:
@@ -143,6 +143,6 @@ def _shift(text: str, source: tzinfo, target: tzinfo, unmoved: Callable[[], None
         return text
 
 
-def _print(moment: datetime, like: str) -> str:
-    """Format a moment with the fraction digits of its original text."""
-    return f"{moment.year:04}{moment:-%m-%d %H:%M:%S}{like[19:]}"
+def _print(instant: datetime, like: str) -> str:
+    """Format an instant with the fraction digits of its original text."""
+    return f"{instant.year:04}{instant:-%m-%d %H:%M:%S}{like[19:]}"

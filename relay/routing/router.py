@@ -13,7 +13,7 @@ import msgspec
 from relay.catalog import Catalog
 from relay.model.errors import UnusableTopicName
 from relay.model.events import Bootstrap, Event, Position, RowChange, SchemaChange, TableId, Watermark
-from relay.model.persistent_dict import Layered
+from relay.model.persistent_dict import PersistentDict
 from relay.model.records import ConsumerRecord
 from relay.model.table_globs import tables_of
 from relay.mysql.ddl.parts import parts
@@ -53,8 +53,8 @@ class TopicsInUse(msgspec.Struct, frozen=True):
         topic's name is built.
     """
 
-    tables: Layered[tuple[str, TableId]] = msgspec.field(default_factory=Layered)
-    owners: Layered[tuple[tuple[str, ...], TableId]] = msgspec.field(default_factory=Layered)
+    tables: PersistentDict[tuple[str, TableId]] = msgspec.field(default_factory=PersistentDict)
+    owners: PersistentDict[tuple[tuple[str, ...], TableId]] = msgspec.field(default_factory=PersistentDict)
 
 
 class RoutedEvents(NamedTuple):

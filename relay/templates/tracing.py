@@ -53,7 +53,7 @@ _AS_DIGITS: Final[Conversion] = ("digits",)
 #: Maximum lossy values in a template and maximum loss kinds, so that a template's number with its additions
 #: has 64 bits.
 _MOST_LOSSES: Final = 1 << 10
-_MOST_WORDS: Final = 3
+_MOST_LOSS_KINDS: Final = 3
 
 #: The ops of marks and of texts without a length field.
 _UnframedOp = Constant | Put | Number | Changed | Choice
@@ -72,18 +72,18 @@ def refuse_traced(value: object) -> None:
 class Written(NamedTuple):
     """How an encoder writes a column's cells, as in `Put`.
 
-    `null_word`: loss kind of a NULL. `loss`: the lossy conversion of values that `write` refuses.
+    `null_loss`: loss kind of a NULL. `loss`: the lossy conversion of values that `write` refuses.
     """
 
     read: Conversion | None
     write: Conversion | None
     null: bytes | None = b"null"
-    null_word: str | None = None
+    null_loss: str | None = None
     loss: ConversionLoss | None = None
 
 
-def _lost(words: Mapping[str, int], added: int) -> list[str]:
-    return [word for word, adds in words.items() for _ in range(added // adds % _MOST_LOSSES)]
+def _lost(losses: Mapping[str, int], added: int) -> list[str]:
+    return [loss for loss, adds in losses.items() for _ in range(added // adds % _MOST_LOSSES)]
 
 
 class Trace:
@@ -92,14 +92,14 @@ class Trace:
     refused: Loss kinds of which values do not fit, because the pipeline refuses them.
     name: Hexadecimal digits that no text of the message contains.
     negative: Slots whose numbers are below 0 in all messages.
-    words: Loss kinds of values, with the addition of each to the template's number.
+    losses: Loss kinds of values, with the addition of each to the template's number.
     """
 
     def __init__(self, refused: Collection[str] = (), name: str = "") -> None:
         self._name = name.encode()
         self.conditions: list[Condition] = []
         self.negative: set[int] = set()
-        self.words: dict[str, int] = {}
+        self.losses: dict[str, int] = {}
         self._refused = refused
         self._marked: list[_UnframedOp] = []
         self._found: set[_UnframedOp] = set()
@@ -153,12 +153,12 @@ class Trace:
 
     def put(self, slots: tuple[int, ...], written: Written) -> Put:
         """Return the op that prints a cell, and record that it is converted, even if it is never printed."""
-        read, write, null, null_word, loss = written
+        read, write, null, null_loss, loss = written
         put = Put(slots, read, write, null)
-        if null_word in self._refused:
+        if null_loss in self._refused:
             put = put._replace(null=None)
-        elif null_word is not None:
-            put = put._replace(null_adds=self._adds(null_word))
+        elif null_loss is not None:
+            put = put._replace(null_adds=self._adds(null_loss))
         if loss is not None and loss.kind not in self._refused:
             put = put._replace(losses=loss.write, adds=self._adds(loss.kind))
         if read is not None or write is not None or put.null_adds:
@@ -169,19 +169,19 @@ class Trace:
         """Record that a cell is read, and refused if it cannot be, even if nothing is written from it."""
         self._looked_at.append(Put(slots, read, write, null=None))
 
-    def _adds(self, word: str) -> int:
+    def _adds(self, loss: str) -> int:
         """Return a loss kind's addition to the template's number. Raises NotTemplatable at the limit."""
         if len(self._converted) >= _MOST_LOSSES:
             raise NotTemplatable
-        adds = self.words.setdefault(word, LOSS * _MOST_LOSSES ** len(self.words))
-        if len(self.words) > _MOST_WORDS:
+        adds = self.losses.setdefault(loss, LOSS * _MOST_LOSSES ** len(self.losses))
+        if len(self.losses) > _MOST_LOSS_KINDS:
             raise NotTemplatable
         return adds
 
     @property
     def lost(self) -> Callable[[int], list[str]]:
         """A function from additions to loss kinds that does not keep the trace alive."""
-        return partial(_lost, self.words)
+        return partial(_lost, self.losses)
 
     def left_out(self) -> list[Fits]:
         """Return conditions for values that were read or converted and are in no text, and for values whose

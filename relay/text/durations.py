@@ -23,7 +23,7 @@ _UNITS: Final = {
 _PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?(ms|s|min|m|h|d|w)")
 _WHOLE: Final = re.compile(rf"{_PART.pattern}(?: ?{_PART.pattern})*")
 DURATION_HINT: Final = "write for example 500ms, 90s, 15m, 2h or 1h30m"
-MOMENT_HINT: Final = "write for example 2026-11-26T10:00, which is UTC, or 2026-11-26T10:00:00+08:00"
+TIME_HINT: Final = "write for example 2026-11-26T10:00, which is UTC, or 2026-11-26T10:00:00+08:00"
 #: Milliseconds of the units in `duration_text`.
 _WORDS: Final = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,7 +55,7 @@ def duration_text(milliseconds: int) -> str:
     return " ".join(parts)
 
 
-def parse_moment(text: str) -> datetime:
+def parse_timestamp(text: str) -> datetime:
     """Parse a date with or without a time: ISO 8601, or relay's own `2026-11-26 10:00:00.000 UTC`.
 
     The result has a time zone. Raises ValueError.
@@ -64,10 +64,10 @@ def parse_moment(text: str) -> datetime:
     if plain.upper().endswith("UTC"):
         plain = plain[:-3].rstrip()
     try:
-        moment = datetime.fromisoformat(plain)
+        time = datetime.fromisoformat(plain)
     except ValueError:
-        raise ValueError(f"is not a time: {MOMENT_HINT}") from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        raise ValueError(f"is not a time: {TIME_HINT}") from None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def clock_seconds(clock: str, zone: tzinfo) -> int:
@@ -75,12 +75,12 @@ def clock_seconds(clock: str, zone: tzinfo) -> int:
     if not _CLOCK(clock):
         raise ValueError("not a time as yyyyMMddHHmmss")
     try:
-        moment = datetime.fromisoformat(f"{clock[:8]}T{clock[8:]}").replace(tzinfo=zone)
+        time = datetime.fromisoformat(f"{clock[:8]}T{clock[8:]}").replace(tzinfo=zone)
     except ValueError:
         raise ValueError("not a time of the calendar") from None
-    return (moment - _EPOCH) // _SECOND
+    return (time - _EPOCH) // _SECOND
 
 
-def milliseconds_of(moment: datetime) -> int:
+def milliseconds_of(time: datetime) -> int:
     """Convert a time with a zone to milliseconds since 1970."""
-    return (moment - _EPOCH) // _MILLISECOND
+    return (time - _EPOCH) // _MILLISECOND

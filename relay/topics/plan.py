@@ -77,7 +77,7 @@ class RequiredTopic(msgspec.Struct, frozen=True, kw_only=True):
     `partitions`: the lowest number for a target, the exact one for a log of relay's own, and for dead letters
     that of a new topic. `partitions_if_new`: those of a new one, if they are more. `why`: the origin of this
     number. `others`: how many more topics a message about it covers. `sources`: the topics whose records it
-    gets. `may_create`: relay creates it if it is missing, with `replicas` and `settings`. `was_there`: it
+    gets. `may_create`: relay creates it if it is missing, with `replicas` and `settings`. `existed`: it
     existed earlier in this run, so it was deleted if it is missing now.
     """
 
@@ -89,7 +89,7 @@ class RequiredTopic(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     sources: tuple[str, ...] = ()
     may_create: bool = True
-    was_there: bool = False
+    existed: bool = False
     replicas: int = -1
     settings: Mapping[str, str] = {}
 
@@ -186,7 +186,7 @@ def _own_topics(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[Re
 
 def missing(wanted: RequiredTopic, servers: str) -> str:
     """Return the problem of a missing topic that relay does not create."""
-    if wanted.was_there:
+    if wanted.existed:
         return (
             f"topic {wanted.name} at {servers} was deleted while relay was running: create it again, or "
             "restart relay"

@@ -115,7 +115,7 @@ async def check_topics(
     target_admin = TopicAdmin(clusters.target)
     wanted = required_topics(config, source.found)
     if creates is Creates.LOGS:
-        wanted = [each if each.role in _RENEWABLE else was_there(each) for each in wanted]
+        wanted = [each if each.role in _RENEWABLE else existed(each) for each in wanted]
     target = await target_admin.look(each.name for each in wanted)
     absent = []
     if creates is Creates.NONE:
@@ -138,7 +138,7 @@ async def check_topics(
         by_table=by_table,
         created=created,
         warnings=(
-            *(_would_be_missing(each, target_admin.servers) for each in absent),
+            *(_absence_warning(each, target_admin.servers) for each in absent),
             *(
                 text
                 for each in wanted
@@ -170,19 +170,19 @@ def table_topic_warnings(
             yield from warnings(wanted, TopicInfo(1, wanted.settings), sources, config)
 
 
-def was_there(wanted: RequiredTopic) -> RequiredTopic:
+def existed(wanted: RequiredTopic) -> RequiredTopic:
     """Return a topic that existed earlier in this run.
 
     If it is missing, it was deleted, and relay must not replace it by an empty one.
     """
-    return msgspec.structs.replace(wanted, may_create=False, was_there=True)
+    return msgspec.structs.replace(wanted, may_create=False, existed=True)
 
 
 def _is_absent(wanted: RequiredTopic, target: ClusterTopics) -> bool:
     return wanted.name not in target.found and wanted.name not in target.unusable
 
 
-def _would_be_missing(wanted: RequiredTopic, servers: str) -> str:
+def _absence_warning(wanted: RequiredTopic, servers: str) -> str:
     """Return the effect of a run on a missing topic."""
     if wanted.may_create:
         return f"{wanted.role} {wanted.name} does not exist at {servers}: `relay run` creates it"
@@ -219,7 +219,7 @@ async def create_missing(
         for name in sorted(names - target.found.keys() - target.unusable.keys())
     ]
     wrong += [_unusable(name, admin.servers, target) for name in sorted(names & target.unusable.keys())]
-    wrong += [problem for each in wanted for problem in _found_problems(each, target, config)]
+    wrong += [problem for each in wanted for problem in _topic_problems(each, target, config)]
     if wrong:
         raise TopicUnusable("; ".join(wrong))
     return target, tuple(each.name for each in absent)
@@ -272,7 +272,7 @@ def _problems(
         if each.name in target.unusable:
             yield _unusable(each.name, servers, target)
         elif each.name in target.found:
-            yield from _found_problems(each, target, config)
+            yield from _topic_problems(each, target, config)
         elif not each.may_create:
             yield missing(each, servers)
         else:
@@ -280,7 +280,7 @@ def _problems(
             yield from problems(each, TopicInfo(each.partitions, each.settings), config)
 
 
-def _found_problems(wanted: RequiredTopic, target: ClusterTopics, config: Config) -> Iterator[str]:
+def _topic_problems(wanted: RequiredTopic, target: ClusterTopics, config: Config) -> Iterator[str]:
     if wanted.name in target.found:
         yield from problems(wanted, target.found[wanted.name], config)
 

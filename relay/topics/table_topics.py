@@ -19,7 +19,7 @@ from relay.io.logs import Log
 from relay.model.errors import BrokerUnavailable
 from relay.routing.topic_names import TOPIC
 from relay.topics.plan import RequiredTopic, missing, problems, target_topic, warnings
-from relay.topics.startup import Topics, WrittenTopics, usable_topics, was_there
+from relay.topics.startup import Topics, WrittenTopics, existed, usable_topics
 
 #: Maximum number of topics that are checked and created in one request.
 _TOGETHER = 500
@@ -112,8 +112,8 @@ class TableTopics:
         seen = await self._admin.look(by_name)
         deleted = sorted(by_name.keys() - seen.found.keys() - seen.unusable.keys())
         if deleted:
-            reason = missing(was_there(by_name[deleted[0]]), self._admin.servers)
-            self._log.seldom("topics.unusable", deleted[0], reason=reason)
+            reason = missing(existed(by_name[deleted[0]]), self._admin.servers)
+            self._log.rate_limited("topics.unusable", deleted[0], reason=reason)
             raise Undelivered(reason, retriable=True)
 
     def _take(self, wanted: Iterable[RequiredTopic], found: Mapping[str, TopicInfo]) -> None:
@@ -123,7 +123,7 @@ class TableTopics:
             self.usable.add(each.name)
             self._once_usable.add(each.name)
             for warning in warnings(each, info, self._sources, self._config):
-                self._log.seldom("topics.warning", "by-table", message=warning)
+                self._log.rate_limited("topics.warning", "by-table", message=warning)
                 self._warn(warning)
 
     def _check_smallest(self) -> None:

@@ -17,7 +17,7 @@ from service.topics_support import settings_of
 from support import captured
 from typer.testing import Result
 
-from relay.cli.topics import Located, none_found
+from relay.cli.topics import TopicAddress, none_found
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.parts import Part, read_part
 from relay.io.kafka.settings import ClusterSettings, Security
@@ -129,13 +129,15 @@ async def test_a_topic_without_such_a_record_says_what_it_has(
     def fails(*_: Any, **__: Any) -> None:
         raise BrokerUnavailable("gone by now")
 
-    located = Located(topic, *[cast("Any", None)] * 2)
+    located = TopicAddress(topic, *[cast("Any", None)] * 2)
     monkeypatch.setattr("relay.cli.topics.read", fails)
     assert none_found(located, Part(since_ms=1)) == f"topic {topic} has no such record"
     assert none_found(located, Part(last=9)) == f"topic {topic} has no record"
     assert none_found(located, Part(last=0, follow=True)) == f"no record of topic {topic} has come"
 
-    def without_time(_: Located, __: Part, each: Callable[[ConsumerRecord], None], *, quiet: bool) -> None:
+    def without_time(
+        _: TopicAddress, __: Part, each: Callable[[ConsumerRecord], None], *, quiet: bool
+    ) -> None:
         each(ConsumerRecord(topic, 1, 7, -1, None, b"x"))
 
     monkeypatch.setattr("relay.cli.topics.read", without_time)

@@ -15,7 +15,7 @@ from typer.testing import Result
 
 from relay import Translator
 from relay.codecs.losses import Loss
-from relay.core.loss_texts import KIND_WORDS
+from relay.core.loss_texts import LOSS_TEXTS
 from relay.model.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka
@@ -258,4 +258,4 @@ async def test_topics_that_are_wrong_are_named(route: Route) -> None:
 
 
 def test_every_kind_of_loss_has_words() -> None:
-    assert set(KIND_WORDS) == set(Loss)
+    assert set(LOSS_TEXTS) == set(Loss)

@@ -16,7 +16,7 @@ from relay.cli.arguments import LineFormat
 from relay.cli.formats import _type_name
 from relay.cli.requests.options import sources, targets
 from relay.codecs.losses import Capabilities
-from relay.core.loss_texts import FIELD_WORDS
+from relay.core.loss_texts import FIELD_TEXTS
 
 Run = Callable[..., Result]
 
@@ -181,7 +181,7 @@ def test_what_rows_of_tables_lose(relay: Run) -> None:
 
 
 def test_every_field_of_carries_has_words() -> None:
-    assert set(FIELD_WORDS) == set(Capabilities.__struct_fields__)
+    assert set(FIELD_TEXTS) == set(Capabilities.__struct_fields__)
 
 
 FLINK = """canal-json, profile flink:

@@ -26,11 +26,11 @@ from relay.cli.inspect import line_printer
 from relay.config import load_config
 from relay.config.wiring import translator_of
 from relay.core.dead_letters import DeadLetter
-from relay.core.loss_texts import KIND_WORDS
+from relay.core.loss_texts import LOSS_TEXTS
 from relay.model.errors import Malformed
 from relay.model.events import TableId
 from relay.model.records import ConsumerRecord, RecordPosition
-from relay.service.commands.offline import Learned
+from relay.service.commands.offline import HistoryTranslator
 
 Run = Callable[..., Result]
 GOLDEN = Path(__file__).parent / "golden"
@@ -201,8 +201,8 @@ def test_an_explanation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     row = ConsumerRecord("orders", 1, 12, row.timestamp_ms, None, row.value, (("trace", b"a1"),))
     events = translator.inspect(row)
     output = translator.translate(row)
-    losses = [CountedLoss(kind, count, KIND_WORDS[kind]) for kind, count in translator.losses.most_common()]
-    learned = Learned(translator, 3, 0)
+    losses = [CountedLoss(kind, count, LOSS_TEXTS[kind]) for kind, count in translator.losses.most_common()]
+    learned = HistoryTranslator(translator, 3, 0)
     written = Explanation(record=row, learned=learned, events=events, output=output, losses=losses)
     garbage = ConsumerRecord("orders", 1, 13, row.timestamp_ms, b"\xff", b"id;name", ())
     error = Malformed("ticdc-canal-json", "", "not valid JSON")

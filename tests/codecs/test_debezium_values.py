@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay import Loss
-from relay.codecs.debezium.shared.defaults import null_default, schema_default, shown_default
+from relay.codecs.debezium.shared.defaults import default_expression, null_default, schema_default
 from relay.codecs.debezium.shared.schemas import escaped_members, split_members
 from relay.codecs.debezium.shared.value_writing import DebeziumValueWriter
 from relay.codecs.debezium.ticdc.columns import read_of
@@ -329,7 +329,7 @@ def test_defaults(
 ) -> None:
     one = column(text, nullable=nullable, default=default)
     assert msgspec.json.encode(schema_default(one)) == msgspec.json.encode(in_schema)
-    assert shown_default(one, "d") == in_ddl
+    assert default_expression(one, "d") == in_ddl
     assert msgspec.json.encode(null_default(one, DebeziumValueWriter().of(one))) == msgspec.json.encode(
         for_null
     )

@@ -10,7 +10,7 @@ from support import CANAL, OPEN, TICDC, record, row_message, translated_records
 
 from relay import ConsumerRecord, Loss, NotRepresentable, Translator
 from relay.codecs.losses import INFORMATIONAL
-from relay.mysql.temporal import moments
+from relay.mysql.temporal import count_instants
 
 BERLIN = {"timezone": "Europe/Berlin"}
 USUAL, LEFT_OUT, TWICE = "2026-03-29 04:30:00", "2026-03-29 02:30:00", "2026-10-25 02:30:00"
@@ -122,4 +122,4 @@ def test_an_offset_tells_the_moment() -> None:
     ],
 )
 def test_moments_of_a_local_time(zone: str, text: str, expected: int) -> None:
-    assert moments(ZoneInfo(zone), text) == expected
+    assert count_instants(ZoneInfo(zone), text) == expected

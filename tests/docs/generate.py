@@ -139,7 +139,7 @@ def losses_part(protocol: str) -> str:
     losing: dict[str, dict[str, set[str]]] = {}
     for source, setting in itertools.product(sources, found):
         for loss in route_losses(source.decodes, setting.carries):
-            losing.setdefault(loss.words, {}).setdefault(source.name, set()).add(setting.text)
+            losing.setdefault(loss.text, {}).setdefault(source.name, set()).add(setting.text)
     rows = []
     for words, by_source in losing.items():
         grouped: dict[tuple[str, ...], list[str]] = {}

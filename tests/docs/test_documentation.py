@@ -29,7 +29,7 @@ FLAGSHIP, FLAGSHIP_LINE = "ticdc/canal-json.tidb-extension/09_dml", 13
 _BLOCK = re.compile(r"^```([a-z]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-_LOGGED = re.compile(r"(?:log\.(?:info|warning|error|seldom)|\bwrite)\(\s*\"([a-z.-]+)\"")
+_LOGGED = re.compile(r"(?:log\.(?:info|warning|error|rate_limited)|\bwrite)\(\s*\"([a-z.-]+)\"")
 _SECONDS = re.compile(r"in \d+\.\d s")
 _LONGEST_LINE = 132
 
@@ -98,7 +98,7 @@ def test_a_loss_table_has_each_loss_of_each_route() -> None:
                 if names == "all" or f"`{source.name}`" in names.split(", ")
                 if _holds(when.removesuffix(" |"), setting.text)
             }
-            assert shown == {loss.words for loss in route_losses(source.decodes, setting.carries)}
+            assert shown == {loss.text for loss in route_losses(source.decodes, setting.carries)}
 
 
 def _holds(when: str, option: str) -> bool:

@@ -37,7 +37,7 @@ from relay import (
 )
 from relay.codecs import PROTOCOLS
 from relay.codecs.losses import INFORMATIONAL
-from relay.codecs.simple.definitions import shown_table
+from relay.codecs.simple.definitions import table_entry
 from relay.core.pipeline import State
 from relay.core.verification import ShadowTranslator, TemplatesDiffer
 from relay.model.errors import DefinitionMissing, ServiceError
@@ -521,7 +521,7 @@ def _no_number(word: str) -> None:
 
 def _content(schema: TableSchema) -> object:
     """What a definition says on the wires on which rows refer to one."""
-    shown = shown_table(schema)
+    shown = table_entry(schema)
     return shown.columns, shown.indexes
 
 

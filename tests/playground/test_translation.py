@@ -130,7 +130,7 @@ def test_losses_and_assumptions_have_words() -> None:
         ("type-parameters", False),
         ("schema-inferred", True),
     ]
-    assert all(loss["words"] and loss["count"] == 1 for loss in record["lost"])
+    assert all(loss["text"] and loss["count"] == 1 for loss in record["lost"])
     assert "watermarks" in asked(TICDC, CANAL, one.message)["cannot_carry"]
 
 

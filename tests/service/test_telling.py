@@ -44,9 +44,9 @@ async def test_the_end_of_an_outage_is_logged_with_its_length(list_log: Any) -> 
 async def test_lines_that_were_left_out_are_counted_out_at_the_end(list_log: Any) -> None:
     async with telling(list_log, running_status(Clock())):
         for offset in range(43):
-            list_log.seldom("record.dead-lettered", "decode.malformed", position=f"in/0/{offset}")
-        list_log.seldom("record.dead-lettered", "encode", position="in/0/43")
-        list_log.seldom("record.dead-lettered", "encode", position="in/0/44")
+            list_log.rate_limited("record.dead-lettered", "decode.malformed", position=f"in/0/{offset}")
+        list_log.rate_limited("record.dead-lettered", "encode", position="in/0/43")
+        list_log.rate_limited("record.dead-lettered", "encode", position="in/0/44")
         assert len(list_log.named("log.left-out")) == 0
     many, one = list_log.named("log.left-out")
     del many["time"], one["time"]
@@ -67,11 +67,11 @@ async def test_they_are_counted_out_when_no_more_come(list_log: Any, monkeypatch
     monkeypatch.setattr("relay.io.logs.REPEAT_SECONDS", 0.1)
     async with telling(list_log, running_status(Clock())):
         for _ in range(5):
-            list_log.seldom("kafka.client", "no node", level="error")
+            list_log.rate_limited("kafka.client", "no node", level="error")
         async with asyncio.timeout(5):
             while not list_log.named("log.left-out"):  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.005)
-        list_log.seldom("kafka.client", "no node", level="error")
+        list_log.rate_limited("kafka.client", "no node", level="error")
     logged = [
         (each["event"], each["level"], each.get("lines"), each.get("repeated")) for each in list_log.events
     ]

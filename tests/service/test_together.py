@@ -288,12 +288,12 @@ def test_what_processes_use_is_added_up(clock: Clock) -> None:
 def test_a_process_that_reports_nothing_is_not_at_work(clock: Clock) -> None:
     """As one that was stopped with SIGSTOP: it runs, and does nothing."""
     found = together(clock, running_status(clock), running_status(clock))
-    found.look_for_silent()
+    found.check_silence()
     assert "processes" not in found.checks
     clock.passes(SILENT_SECONDS - 1)
     found.report_from(0, found.processes[0])
     clock.passes(1)
-    found.look_for_silent()
+    found.check_silence()
     body = report.details(found)
     assert found.checks["processes"][:2] == (False, "no report for 5 s from process 1 (pid 1000000001)")
     assert (body["degraded"], body["processes"]["1"]["state"]) == (True, "not responding")

@@ -222,7 +222,7 @@ def _kind_of(column: Column) -> Any:
 def detect(message: DetectionMessage) -> FormatMatch | None:
     """Know a line by its time and its type."""
     line = DetectionMessage(None, message.text.split(b"\n", 1)[0])
-    if "at" in line.members and line.word("type") in {"row", "definition", "mark", "heartbeat"}:
+    if "at" in line.members and line.string("type") in {"row", "definition", "mark", "heartbeat"}:
         return FormatMatch(Strength.CERTAIN, "Toy lines", "members at and type")
     return None
 

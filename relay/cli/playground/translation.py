@@ -21,7 +21,7 @@ from relay.codecs.detection import Strength
 from relay.codecs.losses import INFORMATIONAL, Loss
 from relay.core.config_lint import advice
 from relay.core.detection import detect
-from relay.core.loss_texts import KIND_WORDS, large_row_losses, route_losses
+from relay.core.loss_texts import LOSS_TEXTS, large_row_losses, route_losses
 from relay.core.selection import kind_of
 from relay.core.translator import Translator
 from relay.io.record_lines import DECODE_ERRORS, format_record
@@ -94,7 +94,7 @@ def _answered(request: TranslationRequest) -> dict[str, Any]:
         request.source, request.target, request.from_options, request.to_options, limits=_LIMITS
     )
     schemas = SchemaList(request.schemas.encode().split(b"\n"), "schemas")
-    playing = _Playing(translator, _LocalAnswers(schemas))
+    playing = _PastedMessages(translator, _LocalAnswers(schemas))
     pasted = records_in(request.message, "message", request.key)
     if not pasted:
         raise ConfigError([Problem("message", "is empty", "paste a message, or choose an example")])
@@ -156,7 +156,7 @@ def _is_of_a_side(need: Need[Any]) -> bool:
     return isinstance(need, SchemaById | SchemaId) and need.registry in {"source", "target"}
 
 
-class _Playing:
+class _PastedMessages:
     """A translator for pasted messages."""
 
     def __init__(self, translator: Translator, answers: _LocalAnswers) -> None:
@@ -365,7 +365,7 @@ def _dump(data: bytes) -> str:
 def _losses(counted: Mapping[Loss, int]) -> list[dict[str, Any]]:
     """Return the losses and assumptions with their descriptions; losses first."""
     found = [
-        {"what": str(kind), "count": count, "words": KIND_WORDS[kind], "is_note": kind in INFORMATIONAL}
+        {"what": str(kind), "count": count, "text": LOSS_TEXTS[kind], "is_note": kind in INFORMATIONAL}
         for kind, count in counted.items()
     ]
     return sorted(found, key=lambda each: (each["is_note"], each["what"]))
@@ -428,7 +428,7 @@ def _cannot_carry(translator: Translator) -> list[str]:
     """Return descriptions of the facts that the route never carries."""
     route = translator.route
     losses = route_losses(route.source.decodes, route.target.output(route.target_options))
-    return [loss.words for loss in losses + large_row_losses(route.target_options)]
+    return [loss.text for loss in losses + large_row_losses(route.target_options)]
 
 
 def encoded(found: Mapping[str, Any]) -> bytes:

@@ -8,7 +8,14 @@ from typing import Final
 import msgspec
 
 from relay.codecs.canal.canal_protobuf.protobuf import fields
-from relay.codecs.detection import DetectionMessage, DetectionRule, FormatMatch, Strength, members_in, word_in
+from relay.codecs.detection import (
+    DetectionMessage,
+    DetectionRule,
+    FormatMatch,
+    Strength,
+    members_in,
+    string_in,
+)
 from relay.model.errors import Malformed
 
 _FAMILY: Final = "Canal-JSON"
@@ -18,7 +25,7 @@ _OWN: Final = frozenset({
     "id", "database", "table", "pkNames", "isDdl", "type", "es", "ts", "sql", "sqlType", "mysqlType", "old",
     "data", "_tidb", "gtid",
 })  # fmt: skip
-_ROW_WORDS: Final = frozenset({"INSERT", "UPDATE", "DELETE", "INIT"})
+_ROW_TYPES: Final = frozenset({"INSERT", "UPDATE", "DELETE", "INIT"})
 _OFFICIAL: Final = frozenset({"TYPE", "DATABASE"})
 #: Members of `_tidb` that an option of TiCDC adds, and the option.
 _BY_OPTION: Final = {
@@ -47,7 +54,7 @@ def _has_rows(members: Mapping[str, msgspec.Raw]) -> bool:
     rows in `old`.
     """
     rows = (bytes(members.get(name, b"")) for name in ("data", "old"))
-    return word_in(members, "type") in _ROW_WORDS and any(each.startswith(b"[") for each in rows)
+    return string_in(members, "type") in _ROW_TYPES and any(each.startswith(b"[") for each in rows)
 
 
 def _of_family(rule: DetectionRule) -> DetectionRule:

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from relay.codecs.debezium.shared.messages import CONNECTOR
-from relay.codecs.detection import DetectionMessage, FormatMatch, Strength, word_in
+from relay.codecs.detection import DetectionMessage, FormatMatch, Strength, string_in
 
 _FAMILY: Final = "Debezium"
 _OWN: Final = frozenset({"mysql", "mariadb"})
@@ -49,7 +49,7 @@ def _connector(message: DetectionMessage) -> tuple[str, str]:
     source = message.inside(*_path(message), "source")
     if "connector" not in source:
         return "", ""
-    return word_in(source, "connector"), word_in(source, "version")
+    return string_in(source, "connector"), string_in(source, "version")
 
 
 def _with_version(title: str, version: str) -> str:
@@ -64,7 +64,7 @@ def ticdc(message: DetectionMessage) -> FormatMatch | None:
         return None
     has_schema = "schema" in message.members
     settings = {"debezium-disable-schema": "false" if has_schema else "true"}
-    if word_in(body, "op") == "m":
+    if string_in(body, "op") == "m":
         settings["enable-tidb-extension"] = "true"
     if "start_ts" in message.inside(*_path(message), "source"):
         settings["debezium-include-start-ts"] = "true"
@@ -118,9 +118,9 @@ def without_connector(message: DetectionMessage) -> FormatMatch | None:
     body, (connector, _) = _body(message), _connector(message)
     if connector or not body.keys() >= _ROW or not _OTHERS.isdisjoint({*message.members, *body}):
         return None
-    if word_in(body, "op") not in _OPS:
+    if string_in(body, "op") not in _OPS:
         return None
-    if word_in(message.inside(*_path(message), "source"), "origin") == _COCKROACHDB:
+    if string_in(message.inside(*_path(message), "source"), "origin") == _COCKROACHDB:
         title = "a changefeed of CockroachDB (envelope=enriched)"
         return FormatMatch(Strength.CERTAIN, title, f"source.origin is {_COCKROACHDB}")
     title = f"{_FAMILY}'s envelope without a connector, as Flink CDC, SeaTunnel and RisingWave write it"

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.detection import REFUSED, DetectionMessage, FormatMatch, Strength, word_in
+from relay.codecs.detection import REFUSED, DetectionMessage, FormatMatch, Strength, string_in
 
 _TITLE: Final = "rows that Debezium's ExtractNewRecordState has flattened"
 _NAMES: Final = ("__op", "__deleted")
@@ -44,13 +44,13 @@ def detect(message: DetectionMessage) -> FormatMatch | None:
     name = next((name for name in _NAMES if name in row), "")
     if name:
         return FormatMatch(Strength.CERTAIN, _TITLE, f"member {name}")
-    if has_schema and word_in(message.inside("schema"), "name").endswith(_ROW):
+    if has_schema and string_in(message.inside("schema"), "name").endswith(_ROW):
         return FormatMatch(Strength.CERTAIN, _TITLE, f"a schema whose name ends with {_ROW}")
     if not row.keys().isdisjoint(_OF_ENVELOPES) or len(row) < 2:
         return None
     for name in row:
         for end, words in _ENDS.items():
-            if _has_prefix(name, end) and word_in(row, name) in words:
+            if _has_prefix(name, end) and string_in(row, name) in words:
                 # With a custom prefix (add.fields.prefix).
                 return FormatMatch(Strength.LIKELY, _TITLE, f"member {name[:40]}, an operation as a word")
     return None

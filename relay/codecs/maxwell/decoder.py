@@ -72,13 +72,13 @@ class MaxwellDecoder:
             return [], catalog
         events: list[Event] = []
         for message in parse(record.value, self._limits, losses):
-            word = message.type.lower()
-            if word in _OPS:
-                self._row(_OPS[word], message, record, catalog, losses, events)
-            elif word in MARKERS:
+            type_ = message.type.lower()
+            if type_ in _OPS:
+                self._row(_OPS[type_], message, record, catalog, losses, events)
+            elif type_ in MARKERS:
                 losses.append(Loss.SNAPSHOT)
             elif message.sql is not None:
-                catalog = self._ddl(word, message, record, catalog, losses, events)
+                catalog = self._ddl(type_, message, record, catalog, losses, events)
             else:
                 raise UnsupportedMessage(NAME, "type", "not a type of Maxwell's")
         return events, catalog
@@ -120,7 +120,7 @@ class MaxwellDecoder:
 
     def _ddl(
         self,
-        word: str,
+        type_: str,
         message: MaxwellMessage,
         record: ConsumerRecord,
         catalog: Catalog,
@@ -142,7 +142,7 @@ class MaxwellDecoder:
         ddl = DdlMessage(
             message.sql or "",
             table,
-            word,
+            type_,
             source,
             source.at(record),
             emitted_at_ns(message, record, event_time_ns),
@@ -152,7 +152,7 @@ class MaxwellDecoder:
         if part is not None:
             ddl = msgspec.structs.replace(ddl, ddl=part)
             learned, change = apply_ddl(catalog, ddl)
-        found = _declared_beside(word, declared, ddl, learned, new)
+        found = _declared_table(type_, declared, ddl, learned, new)
         if found is not None:
             definitions = () if found is _GONE else (found,)
             gone = (table,) if found is _GONE else ()
@@ -181,14 +181,14 @@ def _part(change: SchemaChange, table: TableId, old: TableId, new: TableId) -> s
     return None if words is None else f"{words} {quoted_table(table)}"
 
 
-def _declared_beside(
-    word: str, declared: object, ddl: DdlMessage, learned: Catalog, table: TableId
+def _declared_table(
+    type_: str, declared: object, ddl: DdlMessage, learned: Catalog, table: TableId
 ) -> TableSchema | None:
     """Return the definition that the message declares beyond its text; `_GONE` if it declares none."""
-    if word in DATABASES:
+    if type_ in DATABASES:
         return None
     known = left_by(learned, ddl, table)
-    if word == "table-drop":
+    if type_ == "table-drop":
         return None if known is None else _GONE
     if declared is None:
         return None

@@ -145,14 +145,14 @@ def _agrees(column_type: ColumnType, declared: _Column, known: ColumnType) -> bo
 # ---------------------------------------------------------------- written
 
 
-def shown_table(schema: TableSchema) -> dict[str, Any]:
+def table_json(schema: TableSchema) -> dict[str, Any]:
     """Return a definition in Maxwell's form."""
     charset = schema.charset or _charset_of(schema.collation) or _DEFAULT_CHARSET
     return {
         "database": schema.id.database,
         "charset": charset,
         "table": schema.id.table,
-        "columns": [_shown(column, charset) for column in schema.columns],
+        "columns": [_column_json(column, charset) for column in schema.columns],
         "primary-key": list(schema.primary_key or ()),
     }
 
@@ -161,7 +161,7 @@ def _charset_of(collation: str | None) -> str | None:
     return None if collation is None else collation.partition("_")[0]
 
 
-def _shown(column: Column, charset: str) -> dict[str, Any]:
+def _column_json(column: Column, charset: str) -> dict[str, Any]:
     column_type = column.type
     base = column_type.base
     shown: dict[str, Any] = {"type": base, "name": column.name}

@@ -19,8 +19,8 @@ def is_type(text: bytes) -> bool:
 
 def detect(message: DetectionMessage) -> FormatMatch | None:
     """Detect a message by its database and one of Maxwell's types."""
-    word = message.word("type")
-    if "database" not in message.members or word not in _TYPES:
+    type_ = message.string("type")
+    if "database" not in message.members or type_ not in _TYPES:
         return None
-    found = ["database", f"type {word}", *(name for name in ("xid", "def") if name in message.members)]
+    found = ["database", f"type {type_}", *(name for name in ("xid", "def") if name in message.members)]
     return FormatMatch(Strength.LIKELY, "Maxwell", f"members {', '.join(found)}")

@@ -17,7 +17,7 @@ import msgspec
 
 from relay.codecs.codec import EncodedRecord
 from relay.codecs.losses import Loss, loss_of, source_losses
-from relay.codecs.maxwell.definitions import shown_table
+from relay.codecs.maxwell.definitions import table_json
 from relay.codecs.maxwell.messages import camel_case
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
 from relay.codecs.maxwell.traced import TracedXid
@@ -50,7 +50,12 @@ from relay.templates.tracing import NotTemplatable, Traced, TracedNumber, Traced
 
 _UPDATE: Final = Op.UPDATE
 _READ: Final = Op.READ
-_WORDS: Final = {Op.INSERT: "insert", Op.UPDATE: "update", Op.DELETE: "delete", Op.READ: "bootstrap-insert"}
+_OP_TEXTS: Final = {
+    Op.INSERT: "insert",
+    Op.UPDATE: "update",
+    Op.DELETE: "delete",
+    Op.READ: "bootstrap-insert",
+}
 _SECOND_NS: Final = 1_000_000_000
 _MS_NS: Final = 1_000_000
 #: `push_ts` has microseconds.
@@ -230,7 +235,7 @@ class MaxwellEncoder:
         found: list[tuple[str, Any]] = []
         if options.output_row_query and source.query is not None:
             found.append(("query", self._query(source.query)))
-        found += [("type", _WORDS[op]), ("ts", source.event_time_ns // _SECOND_NS)]
+        found += [("type", _OP_TEXTS[op]), ("ts", source.event_time_ns // _SECOND_NS)]
         transaction = change.transaction
         if op is not _READ and options.output_commit_info:
             transaction = self._commit(transaction, found, losses, is_last=is_last)
@@ -316,7 +321,7 @@ class MaxwellEncoder:
         if self._is_array:
             return plan.key_head + b"[%b]]" % b",".join([b"{%b:%b}" % (n, _print(v)) for n, v in columns])
         if not columns:
-            return plan.key_head + b'"_uuid":"%b"}' % _made_id(source_record, number)
+            return plan.key_head + b'"_uuid":"%b"}' % _message_id(source_record, number)
         return plan.key_head + b",".join([b"%b:%b" % (n, _print(v)) for n, v in columns]) + b"}"
 
     # ------------------------------------------------------------ DDL
@@ -340,7 +345,7 @@ class MaxwellEncoder:
                 "sql": mysql_text(change),
                 **dict(self._origin_of_ddl(change.source)),
             }
-            yield EncodedRecord(_made_id(source_record, number), _print(message))
+            yield EncodedRecord(_message_id(source_record, number), _print(message))
 
     def _origin_of_ddl(self, source: Source) -> Iterator[tuple[str, Any]]:
         for name, value in self._origin(source):
@@ -405,7 +410,7 @@ def _lost_of_end(event: Event) -> list[Loss]:
     return [Loss.TRANSACTION_TOTAL] if has_counts else []
 
 
-def _made_id(source_record: ConsumerRecord, number: int) -> bytes:
+def _message_id(source_record: ConsumerRecord, number: int) -> bytes:
     """Return a UUID for a message, derived from its source record and its number among the messages."""
     identity = f"{source_record.position}/{number}"
     digest = hashlib.blake2b(identity.encode(errors="surrogatepass"), digest_size=16).digest()
@@ -446,27 +451,29 @@ def _statements(change: SchemaChange) -> list[dict[str, Any]]:
     after = {schema.id: schema for schema in change.definitions}
     if kind is DdlKind.CREATE_TABLE:
         tables = change.targets or (change.table,)
-        return [_named("table-create", table) | _shown("def", after.get(table)) for table in tables]
+        return [_named("table-create", table) | _table_member("def", after.get(table)) for table in tables]
     before = {schema.id: schema for schema in change.known_before}
     pairs = [(pair.old, pair.new) for pair in change.renamed] or [
         (table, table) for table in change.targets or (change.table,)
     ]
     return [
-        _named("table-alter", old) | _shown("old", before.get(old)) | _shown("def", after.get(new))
+        _named("table-alter", old)
+        | _table_member("old", before.get(old))
+        | _table_member("def", after.get(new))
         for old, new in pairs
     ]
 
 
-def _named(word: str, table: TableId) -> dict[str, Any]:
-    return {"type": word, "database": table.database, "table": table.table}
+def _named(type_: str, table: TableId) -> dict[str, Any]:
+    return {"type": type_, "database": table.database, "table": table.table}
 
 
-def _shown(member: str, schema: TableSchema | None) -> dict[str, Any]:
-    return {} if schema is None else {member: shown_table(schema)}
+def _table_member(member: str, schema: TableSchema | None) -> dict[str, Any]:
+    return {} if schema is None else {member: table_json(schema)}
 
 
-def _database(change: SchemaChange, word: str) -> dict[str, Any]:
+def _database(change: SchemaChange, type_: str) -> dict[str, Any]:
     """Return the members of a statement about a database, with its character set if the text has it."""
-    found: dict[str, Any] = {"type": word, "database": change.table.database}
-    charset = None if word == "database-drop" else _CHARSET(change.ddl)
+    found: dict[str, Any] = {"type": type_, "database": change.table.database}
+    charset = None if type_ == "database-drop" else _CHARSET(change.ddl)
     return found if charset is None else {**found, "charset": charset[1]}

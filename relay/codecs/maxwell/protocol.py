@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.codec import Codec, RowSignature
+from relay.codecs.codec import Codec, NonDdlMarker
 from relay.codecs.losses import Keys
 from relay.codecs.maxwell.decoder import MaxwellDecoder
 from relay.codecs.maxwell.detection import detect
@@ -61,7 +61,7 @@ CODEC: Final = Codec(
     marker=Marker("value", b"", b',"ts":'),
     ddl_topics=ddl_topics,
     keys=Keys.ROW,
-    non_ddl_marker=RowSignature(
+    non_ddl_marker=NonDdlMarker(
         (
             (
                 b'"type":"insert"',

@@ -281,14 +281,14 @@ class MaxwellRowDecoder:
                 continue
             if fitting is not None or (layout.names == names and reader.schema.primary_key == named):
                 return layout
-        made = self._made(table, known, fitting, names, inferred, named)
+        made = self._build(table, known, fitting, names, inferred, named)
         size = _LAYOUT_BYTES + columns_bytes(
             [made.reader.schema.columns[at] for at in made.reader.indexes], _COLUMN_BYTES
         )
         self._tables.keep(table, made, size, _CACHED_LAYOUTS)
         return made
 
-    def _made(
+    def _build(
         self,
         table: Table[Layout],
         known: TableSchema | None,
@@ -298,7 +298,7 @@ class MaxwellRowDecoder:
         named: tuple[str, ...] | None,
     ) -> Layout:
         if fitting is None:
-            columns = tuple([Column(name, values.shown_type(inferred[name])) for name in names])
+            columns = tuple([Column(name, values.declared_type(inferred[name])) for name in names])
             schema = TableSchema(table.id, columns, primary_key=named, complete=False)
             ordered = list(names)
             indexes = list(range(len(names)))
@@ -306,13 +306,13 @@ class MaxwellRowDecoder:
             index_of = self._column_indexes(fitting)
             ordered = sorted(names, key=index_of.__getitem__)
             indexes = [index_of[name] for name in ordered]
-            by_index = {index_of[name]: values.shown_type(each) for name, each in inferred.items()}
+            by_index = {index_of[name]: values.declared_type(each) for name, each in inferred.items()}
             schema = _with_inferred_types(fitting, by_index)
         types = [
             inferred.get(name, schema.columns[at].type) for name, at in zip(ordered, indexes, strict=True)
         ]
         reads = list(map(values.read_of, types))
-        reader = TypedReader(NAME, schema, indexes, reads, _PARTS, known=known, tells_types=False)
+        reader = TypedReader(NAME, schema, indexes, reads, _PARTS, known=known, declares_types=False)
         return Layout(reader, ordered, inferred, is_known=fitting is not None, has_nulls=self._has_nulls)
 
     def _images(

@@ -133,7 +133,7 @@ def inferred_type(value: msgspec.Raw) -> ColumnType | None:
     return _SET if kind is ARRAY and _is_set(value) else _JSON
 
 
-def shown_type(inferred: ColumnType) -> ColumnType:
+def declared_type(inferred: ColumnType) -> ColumnType:
     """Return the declared type for an inferred one: text for a SET, whose members are unknown."""
     return _VARCHAR if inferred == _SET else inferred
 

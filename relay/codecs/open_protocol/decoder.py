@@ -98,7 +98,7 @@ class OpenProtocolDecoder:
             key, value = _key(head), body
             unknown, beside = key.unknown, None
             if key.ccl:
-                beside = self._unknown_beside(body)
+                beside = self._unknown_members(body)
                 key, value = self._stored(key)
                 unknown = merged(unknown, key.unknown)
             ts = key.ts
@@ -170,7 +170,7 @@ class OpenProtocolDecoder:
             losses.append(Loss.COLUMNS_ABSENT)
         return row
 
-    def _unknown_beside(self, body: bytes) -> Unknown | None:
+    def _unknown_members(self, body: bytes) -> Unknown | None:
         """Return the undefined members of the row beside a claim check; the rest of that row is ignored."""
         try:
             value = decompressed(NAME, "value", body, self._compression, Decompression(self._limits))

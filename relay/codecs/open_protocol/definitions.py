@@ -53,7 +53,7 @@ def resolved(table: Table[Any], declared: dict[str, ColumnFlags], known: TableSc
     fitting = {name: column for name, column in fitting.items() if _agrees(column, declared[name])}
     if known and len(fitting) == len(declared):
         return known
-    made = [fitting.get(name) or _made_column(name, one) for name, one in declared.items()]
+    made = [fitting.get(name) or _build_column(name, one) for name, one in declared.items()]
     return _with_keys(TableSchema(table.id, tuple(made), complete=False), declared)
 
 
@@ -68,7 +68,7 @@ def _agrees(column: Column, declared: ColumnFlags) -> bool:
     return known.base in {"bit", "year"} or bool(flags & UNSIGNED) == known.unsigned
 
 
-def _made_column(name: str, declared: ColumnFlags) -> Column:
+def _build_column(name: str, declared: ColumnFlags) -> Column:
     code, flags, is_handle = declared
     try:
         column_type = type_of(code, flags or 0)

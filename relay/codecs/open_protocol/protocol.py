@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from relay.codecs.codec import Codec, Joining, Message, RowSignature
+from relay.codecs.codec import Codec, Joining, Message, NonDdlMarker
 from relay.codecs.losses import Keys
 from relay.codecs.open_protocol.decoder import OpenProtocolDecoder
 from relay.codecs.open_protocol.detection import detect
@@ -74,7 +74,7 @@ CODEC: Final = Codec(
     parts=parts,
     frames=Frames(VERSION, LENGTH_BYTES),
     writes_rows_alone=writes_rows_alone,
-    non_ddl_marker=RowSignature(
+    non_ddl_marker=NonDdlMarker(
         ((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), never=(b'"t":2',), part="key"
     ),
     detection_rule=detect,

@@ -67,14 +67,14 @@ class _Value(OpenMessage, gc=False):
     p: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _Old(OpenMessage, gc=False):
+class _OldRowMessage(OpenMessage, gc=False):
     """The old row of an UPDATE."""
 
     p: dict[str, _ColumnCell] | None
 
 
 _parse_value: Final = MessageParser(_Value).parse
-_OLD: Final = MessageParser(_Old)
+_OLD: Final = MessageParser(_OldRowMessage)
 
 #: The content of a row's value segment: the operation, the definition it was read with, the images, and
 #: members that the protocol does not define.
@@ -516,14 +516,14 @@ def _malformed(data: bytes, error: Exception) -> Malformed:
     try:
         parts = _decode_parts(data)
     except REFUSED:
-        return _complaint("value", error)
+        return _malformed_at("value", error)
     for part, cells in parts.items():
         for name, cell in (cells or {}).items() if part in _PARTS_NAMES else ():
             try:
                 _decode_cell(cell)
             except REFUSED as found:
-                return _complaint(f"{part}.{name}", found)
-    return _complaint("value", error)
+                return _malformed_at(f"{part}.{name}", found)
+    return _malformed_at("value", error)
 
 
 _PARTS_NAMES: Final = frozenset({"u", "p", "d"})
@@ -531,7 +531,7 @@ _decode_parts = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw] | None]).d
 _decode_cell = msgspec.json.Decoder(_ColumnCell).decode
 
 
-def _complaint(path: str, error: Exception) -> Malformed:
+def _malformed_at(path: str, error: Exception) -> Malformed:
     if isinstance(error, UnicodeDecodeError):
         return Malformed(NAME, path, "not UTF-8")
     where, reason = complaint(error)

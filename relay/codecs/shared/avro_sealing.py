@@ -65,7 +65,7 @@ class EngineSealer:
         """Learn the schema of a text whose Avro follows this prefix."""
         writer = self._all.get((topic, part, prefix))
         if writer is None:
-            writer, size = self._made(part, text, prefix)
+            writer, size = self._build(part, text, prefix)
             self._all.keep((topic, part, prefix), writer, size)
         last = self._last.get((topic, part))
         if last is None:
@@ -74,7 +74,7 @@ class EngineSealer:
             last.insert(0, writer)
         del last[_MOST_TRIED:]
 
-    def _made(self, part: Part, text: bytes, prefix: bytes) -> tuple[_Writer, int]:
+    def _build(self, part: Part, text: bytes, prefix: bytes) -> tuple[_Writer, int]:
         """Return the writer for texts of a schema, and its memory in bytes."""
         schema = self._find(part, text)
         if schema is None:

@@ -29,12 +29,12 @@ def conversion_steps(
             return (both,)
         usual = extended_function(read)
         both = shortcuts.get((usual, write)) or decimal_shortcut(usual, write)
-        return (read, write) if both is None else (_or_else(both, read, write),)
+        return (read, write) if both is None else (_with_fallback(both, read, write),)
     only = read or write
     return () if only is None else (only,)
 
 
-def _or_else(both: Convert, read: Read, write: Write) -> Convert:
+def _with_fallback(both: Convert, read: Read, write: Write) -> Convert:
     """Return a function that tries `both`, and falls back to `read` and `write`."""
 
     def convert(value: Any) -> Any:  # noqa: ANN401 - any wire value

@@ -13,7 +13,7 @@ from typing import Any, Final
 from relay.codecs.losses import Loss
 from relay.model.events import Column
 from relay.model.records import TIME_END_MS, ConsumerRecord
-from relay.mysql.temporal import is_calm, moments
+from relay.mysql.temporal import count_instants, is_calm
 
 #: Number of days with a cached result of whether a check is needed: most values are of a few days.
 _MOST_DAYS: Final = 1_000
@@ -40,7 +40,7 @@ class LocalTimes:
                 if len(calm_days) >= _MOST_DAYS:
                     calm_days.clear()
                 is_calm_day = calm_days[day] = is_calm(self._zone, day)
-            if not is_calm_day and (found := moments(self._zone, cell.replace("T", " ", 1))) != 1:
+            if not is_calm_day and (found := count_instants(self._zone, cell.replace("T", " ", 1))) != 1:
                 losses.append(Loss.REPEATED_HOUR if found else Loss.ZERO_DATE)
 
 

@@ -43,7 +43,7 @@ class TypedReader:
     `indexes`: the cells' column indexes in the table, ascending. `reads`: the function from each cell to its
     canonical value, None if they are the same. `known`: the catalog's definition that this was made for.
     `is_inferred`: the schema comes from a message and not from the table's DDL. `is_partial`: the table has
-    columns that the cells lack. `tells_types`: the messages themselves have the types. `wire`: the message's
+    columns that the cells lack. `declares_types`: the messages have the types. `wire`: the message's
     facts of each column besides its type, for an encoder of the same wire. `hidden`: the indexes of virtual
     generated columns, if known. `key_cell`: converts a cell of a key for `Images.raw_key`, None if canonical
     values are the same whatever the known types.
@@ -58,7 +58,7 @@ class TypedReader:
         parts: PartNames,
         *,
         known: TableSchema | None = None,
-        tells_types: bool = True,
+        declares_types: bool = True,
         wire: Mapping[str, int] | None = None,
         hidden: frozenset[int] | None = None,
         key_cell: Callable[[Any], str | int | None] | None = None,
@@ -69,7 +69,7 @@ class TypedReader:
         hidden = schema.hidden_indexes if hidden is None else hidden
         shown = sum([at not in hidden for at in self.indexes])
         self.is_partial = shown < len(schema.columns) - len(hidden) or schema.lacks_key_columns
-        self.type_info = TypeInfo(tells_types, parameters=False)
+        self.type_info = TypeInfo(declares_types, parameters=False)
         #: The key that messages name; see `Images.message_key_columns`.
         self.message_key_columns: tuple[str, ...] | None = None
         #: Plans of encoders for these rows; they live as long as the reader.

@@ -103,7 +103,7 @@ class _KeyedEncoder:
             key = self._key_of(change)
             if self._is_too_large(payloads, key):
                 del losses[counted:]
-                payloads = self._reencoded_beside(key or b"", change, source_record, losses)
+                payloads = self._reencoded_members(key or b"", change, source_record, losses)
             payloads = [msgspec.structs.replace(each, key=key) for each in payloads]
         if self._has_tombstones and change.op is _DELETE and key is not None:
             payloads.append(EncodedRecord(key, None))
@@ -113,7 +113,7 @@ class _KeyedEncoder:
         most = self._most_bytes
         return most is not None and any(len(key or b"") + len(each.value or b"") > most for each in payloads)
 
-    def _reencoded_beside(
+    def _reencoded_members(
         self, key: bytes, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]
     ) -> list[EncodedRecord]:
         """Encode the row again, within a limit reduced by the size of the key. Raises MessageTooLarge."""
@@ -148,7 +148,7 @@ class RowKeys:
         lacks a column of it. Raises KeyColumnsMissing if it lacks one that a rule names, NotRepresentable for
         a value without a JSON form.
         """
-        indexes, names = self._columns.get(change.schema) or self._found(change.schema)
+        indexes, names = self._columns.get(change.schema) or self._key_columns(change.schema)
         cells = change.images.cells_at(indexes, is_old=change.op is _DELETE) if indexes else None
         if cells is None or ABSENT in cells:
             if chosen := self._chosen(change.table):
@@ -163,7 +163,7 @@ class RowKeys:
             reason = "a value of the row's key cannot be represented in JSON"
             raise NotRepresentable(self._protocol, "key", reason) from None
 
-    def _found(self, schema: TableSchema) -> tuple[tuple[int, ...], list[str]]:
+    def _key_columns(self, schema: TableSchema) -> tuple[tuple[int, ...], list[str]]:
         index_of = {column.name: at for at, column in enumerate(schema.columns)}
         key = self._chosen(schema.id) or sorted(schema.handle_key(), key=lambda name: index_of.get(name, -1))
         indexes = tuple([index_of[name] for name in key if name in index_of])

@@ -112,7 +112,7 @@ class TracedCells(dict[str, Any]):
 
     def __or__(self, old: Any) -> TracedCells:  # type: ignore[override]  # noqa: ANN401 - of traced cells alone
         """Return these cells, overridden by those of an old row."""
-        return TracedCells({name: _laid_over(new, old.get(name)) for name, new in self.items()})
+        return TracedCells({name: _merged(new, old.get(name)) for name, new in self.items()})
 
     def changed(self, new: Mapping[str, Any]) -> TracedOp:
         """Return the op that prints, in braces, the cells of this old row that differ from a new one's."""
@@ -121,7 +121,7 @@ class TracedCells(dict[str, Any]):
         return TracedOp(trace, Changed(tuple(members)))
 
 
-def _laid_over(new: Traced, old: Traced | None) -> Traced:
+def _merged(new: Traced, old: Traced | None) -> Traced:
     if old is None:
         return new
     if isinstance(new, TracedCell) and isinstance(old, TracedCell):
@@ -208,16 +208,16 @@ def put_of(cell: Any) -> Put:  # noqa: ANN401 - a result of a row function
     return op
 
 
-def replacing(value: Any, lost: list[Any], word: str) -> Null:  # noqa: ANN401 - any value that msgspec prints
-    """Return the function for a NULL that becomes this value and is counted as the loss `word`, in a form
+def counted_null(value: Any, lost: list[Any], loss: str) -> Null:  # noqa: ANN401 - any value that msgspec prints
+    """Return the function for a NULL that becomes this value and is counted as this loss, in a form
     that templates know.
     """
 
     def null() -> Any:  # noqa: ANN401 - any value that msgspec prints
-        lost.append(word)
+        lost.append(loss)
         return value
 
-    null.replaces = value, word  # type: ignore[attr-defined]  # functions take attributes
+    null.replacement = value, loss  # type: ignore[attr-defined]  # functions take attributes
     return null
 
 
@@ -225,12 +225,12 @@ def _replaced(null: Null | None) -> tuple[bytes | None, str | None]:
     """Return the replacement text of NULL, and the loss kind for which it is counted; no text if unknown."""
     if null is None:
         return _NULL, None
-    found = getattr(null, "replaces", None)
+    found = getattr(null, "replacement", None)
     if found is None:
         return None, None
-    value, word = found
+    value, loss = found
     text = _name(value)
-    return (None, None) if b"\\" in text else (text, word)  # escapes depend on the target
+    return (None, None) if b"\\" in text else (text, loss)  # escapes depend on the target
 
 
 class TracedReader(TypedReader):
@@ -263,8 +263,8 @@ class TracedReader(TypedReader):
         names = self.names if names is None else names
         replaced = map(_replaced, nulls or [None] * len(writes))
         forms = [
-            Written(read, conversion(write), null, word, loss_of(write))
-            for read, write, (null, word) in zip(self.reads_as, writes, replaced, strict=True)
+            Written(read, conversion(write), null, null_loss, loss_of(write))
+            for read, write, (null, null_loss) in zip(self.reads_as, writes, replaced, strict=True)
         ]
 
         def values(cells: Sequence[Any]) -> dict[str, Any]:

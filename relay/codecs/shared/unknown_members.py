@@ -189,13 +189,13 @@ class DefinedObject:
         self.members = members
 
 
-class EachOf(NamedTuple):
+class DefinedItems(NamedTuple):
     """A list of such values, or an object that has them under any names."""
 
     node: Defined
 
 
-Defined = DefinedObject | EachOf
+Defined = DefinedObject | DefinedItems
 
 
 def find_unknown(data: bytes, node: Defined, path: str) -> Unknown | None:
@@ -218,7 +218,7 @@ def _node_of(type_: inspect.Type) -> Defined | None:
             return DefinedObject({field.encode_name: _node_of(field.type) for field in fields})
         case inspect.ListType(item_type=item) | inspect.DictType(value_type=item):
             node = _node_of(item)
-            return None if node is None else EachOf(node)
+            return None if node is None else DefinedItems(node)
         case inspect.UnionType(types=choices):
             return next((node for node in map(_node_of, choices) if node is not None), None)
         case _:

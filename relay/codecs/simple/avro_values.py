@@ -19,8 +19,8 @@ from relay.codecs.simple.avro_bytes import SimpleAvroReader, avro_bytes, avro_lo
 from relay.codecs.simple.values import (
     ZonedText,
     checked_number,
+    max_member_number,
     member_number,
-    most_number,
     read_text,
     timestamp_reader,
     timestamp_writer,
@@ -89,7 +89,7 @@ def read_of(column_type: ColumnType, zone: tzinfo) -> Read:
     if base == "bit":
         return _read_bits
     if base in {"enum", "set"}:
-        return functools.partial(_read_member, most_number(column_type))
+        return functools.partial(_read_member, max_member_number(column_type))
     if base in FLOATS:
         return _read_float if base == "float" else _read_double
     if base in BINARIES:
@@ -159,7 +159,7 @@ def write_of(column_type: ColumnType, zone: tzinfo, zone_name: str, unmoved: Cal
     if base in INTEGERS or base == "year":
         return _write_number
     if base in {"enum", "set"}:
-        return functools.partial(_write_member, most_number(column_type))
+        return functools.partial(_write_member, max_member_number(column_type))
     if base == "float":
         return _write_single
     if base == "double":

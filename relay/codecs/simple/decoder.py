@@ -303,9 +303,9 @@ def _shows_before(message: SimpleMessage) -> bool:
     return has_its_name or (bool(shown.tableID) and shown.tableID == other.tableID)
 
 
-def _drops(change: SchemaChange, word: str) -> bool:
+def _drops(change: SchemaChange, type_: str) -> bool:
     """Return whether a statement drops its tables."""
-    return word == "ERASE" or not {DdlKind.DROP_TABLE, DdlKind.DROP_VIEW}.isdisjoint(change.kinds)
+    return type_ == "ERASE" or not {DdlKind.DROP_TABLE, DdlKind.DROP_VIEW}.isdisjoint(change.kinds)
 
 
 def _is_sum(schema: TableSchema, row: Row | None, checksum: int) -> bool:

@@ -1,6 +1,6 @@
 """Definitions in Simple: writing `tableSchema`, and reading it.
 
-`shown_table` returns TiCDC's entry for a definition; `definition` is its inverse, and keeps facts of a known
+`table_entry` returns TiCDC's entry for a definition; `definition` is its inverse, and keeps facts of a known
 definition that the format cannot hold. `version_of` and `table_id_of` return the numbers by which rows refer
 to a definition: those of the source, else numbers derived from the definition alone, so that every run, and
 every reader of relay's own output, has the same ones. Source: pingcap/ticdc pkg/sink/codec/simple/message.go
@@ -108,7 +108,7 @@ def named_id(table: TableId) -> int:
 
 def version_of(schema: TableSchema) -> int:
     """Return the version of a definition: the source's, else one derived from its columns and keys."""
-    return _content_version(shown_table(schema)) if schema.version is None else schema.version
+    return _content_version(table_entry(schema)) if schema.version is None else schema.version
 
 
 def is_tso(version: int) -> bool:
@@ -143,29 +143,29 @@ _UNSPECIFIED: Final = "unspecified"
 _HANDLE: Final = "primary"
 
 
-def shown_table(schema: TableSchema, *, is_numbered: bool = False) -> TableEntry:
+def table_entry(schema: TableSchema, *, is_numbered: bool = False) -> TableEntry:
     """Return the entry of a definition; `is_numbered`: with its id and version."""
     return TableEntry(
         schema.id.database,
         schema.id.table,
         table_id_of(schema) if is_numbered else 0,
         version_of(schema) if is_numbered else 0,
-        [shown_column(column, schema) for column in schema.columns],
+        [column_entry(column, schema) for column in schema.columns],
         list(_indexes(schema)),
     )
 
 
-def shown_column(column: Column, schema: TableSchema) -> ColumnEntry:
+def column_entry(column: Column, schema: TableSchema) -> ColumnEntry:
     """Return the entry of a column of this table."""
     nullable = column.nullable
     if nullable is None:
         nullable = column.name not in (schema.primary_key or ())
     return ColumnEntry(
-        column.name, _shown_type(column.type, schema), nullable, _shown_default(column, schema.id.database)
+        column.name, _data_type(column.type, schema), nullable, _default_value(column, schema.id.database)
     )
 
 
-def _shown_type(column_type: ColumnType, schema: TableSchema) -> DataType:
+def _data_type(column_type: ColumnType, schema: TableSchema) -> DataType:
     base = column_type.base
     charset, collation = _charset(column_type, schema)
     shown = DataType(base, charset, collation, _length(column_type) or UNSET)
@@ -209,7 +209,7 @@ def _length(column_type: ColumnType) -> int:
     return length or 0
 
 
-def _shown_default(column: Column, database: str) -> str | int | None:
+def _default_value(column: Column, database: str) -> str | int | None:
     text = stored_default(column)
     if text is None:
         return sequence_default(column, database)
@@ -277,7 +277,7 @@ def definition(
         version=entry.version,
     )
     found = _with_keys(found, entry.indexes or [], known, is_current=is_current)
-    if not is_tso(entry.version) and entry.version == _content_version(shown_table(found)):
+    if not is_tso(entry.version) and entry.version == _content_version(table_entry(found)):
         return msgspec.structs.replace(found, version=None)
     return found
 
@@ -323,7 +323,7 @@ def _merged(declared: ColumnEntry, known: Column | None, origin: TableSchema) ->
     default = _default(declared.default, column_type)
     if known is None:
         return Column(declared.name, column_type, declared.nullable, default)
-    shown = shown_column(known, origin)
+    shown = column_entry(known, origin)
     if shown == declared:
         return known
     if shown.dataType == declared.dataType:
@@ -472,13 +472,13 @@ __all__ = [
     "IndexEntry",
     "TableEntry",
     "are_names",
+    "column_entry",
     "definition",
     "entry_text",
     "is_tso",
     "named_id",
     "read_entry",
-    "shown_column",
-    "shown_table",
+    "table_entry",
     "table_id_of",
     "temporal_digits",
     "version_of",

@@ -24,7 +24,7 @@ from relay.codecs.shared.shaping import op_without_before
 from relay.codecs.shared.ticdc import commit_ts_of, handle_key_indexes, per_table_statements, split_updates
 from relay.codecs.simple.ddl_types import ddl_type
 from relay.codecs.simple.decoder import DIALECT, PRE_SCHEMA, SCHEMA
-from relay.codecs.simple.definitions import TableEntry, are_names, read_entry, shown_table
+from relay.codecs.simple.definitions import TableEntry, are_names, read_entry, table_entry
 from relay.codecs.simple.messages import (
     BOOTSTRAP,
     VERSION,
@@ -90,7 +90,7 @@ class _SimpleTarget(RowTarget[_SimplePlan]):
         if not are_names([column.name for column in schema.columns]):
             raise NotRepresentable(self._wire.name, "", "a column without a name, or two of one")
         identity = frozenset(schema.columns[at].name for at in handle_key_indexes(schema))
-        return _SimplePlan(shown_table(schema, is_numbered=True), identity)
+        return _SimplePlan(table_entry(schema, is_numbered=True), identity)
 
     def plan_bytes(self, plan: _SimplePlan) -> int:
         """Return the approximate memory of a plan in bytes."""
@@ -249,12 +249,12 @@ class SimpleEncoder:
         change = event.table_change
         if change is not None and change.dialect == DIALECT:
             return self._definition(read_entry(change.wire), event.emitted_at_ns)
-        return self._definition(shown_table(event.schema, is_numbered=True), event.emitted_at_ns)
+        return self._definition(table_entry(event.schema, is_numbered=True), event.emitted_at_ns)
 
     def _statement(
         self, change: SchemaChange, source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterator[EncodedRecord]:
-        commit_ts, word = commit_ts_of(change.source, source_record, losses), ddl_type(change)
+        commit_ts, type_ = commit_ts_of(change.source, source_record, losses), ddl_type(change)
         self._count_lost_beside_rows(change.source, losses)
         entries, written = _entries(change), set[TableId]()
         for table, ddl in per_table_statements(change):
@@ -263,7 +263,7 @@ class SimpleEncoder:
             entry = entries.get(main)
             if entry is None and main.table:
                 losses.append(Loss.TABLE_DEFINITION)
-            message = _message(word, commit_ts, change.emitted_at_ns, table_schema=entry)
+            message = _message(type_, commit_ts, change.emitted_at_ns, table_schema=entry)
             message.sql = ddl
             message.pre_table_schema = None if other is None else entries.get(other)
             yield self._payload(message)
@@ -284,11 +284,11 @@ def _tables(change: SchemaChange, table: TableId) -> tuple[TableId, TableId | No
 
 
 def _message(
-    word: str, commit_ts: int, emitted_at_ns: int, table_schema: TableEntry | None = None
+    type_: str, commit_ts: int, emitted_at_ns: int, table_schema: TableEntry | None = None
 ) -> SimpleMessage:
     return SimpleMessage(
         version=VERSION,
-        type=word,
+        type=type_,
         commit_ts=commit_ts,
         build_ts=emitted_at_ns // _NS_PER_MS,
         table_schema=table_schema,
@@ -306,6 +306,6 @@ def _entries(change: SchemaChange) -> dict[TableId, TableEntry]:
         schemas = (*schemas, change.after)
     # A statement without a database has tables that no reader could find by name.
     named = [schema for schema in schemas if schema.id.database and schema.id.table]
-    entries = {schema.id: shown_table(schema, is_numbered=True) for schema in named}
+    entries = {schema.id: table_entry(schema, is_numbered=True) for schema in named}
     declared = [each for each in change.table_changes if each.dialect == DIALECT]
     return entries | {each.table: read_entry(each.wire) for each in declared}

@@ -24,8 +24,8 @@ from relay.codecs.simple.messages import BOOTSTRAP, OPS, WATERMARK, Checksum, Si
 from relay.codecs.simple.values import (
     ZonedText,
     checked_number,
+    max_member_number,
     member_number,
-    most_number,
     read_text,
     timestamp_reader,
     timestamp_writer,
@@ -169,7 +169,7 @@ class JsonWire:
         if base == "timestamp":
             return timestamp_reader(zone)
         if base in {"enum", "set"}:
-            most = most_number(column_type)
+            most = max_member_number(column_type)
             return kernel_name("member-number", _parameter(most))(functools.partial(read_member, most))
         return values.reader(column_type, _STYLE) or read_text
 
@@ -181,7 +181,7 @@ class JsonWire:
         if base == "timestamp":
             return timestamp_writer(zone, zone_name, unmoved)
         if base in {"enum", "set"}:
-            most = most_number(column_type)
+            most = max_member_number(column_type)
             return kernel_name("member-digits", _parameter(most))(functools.partial(write_member, most))
         return values.writer(column_type, _STYLE)
 

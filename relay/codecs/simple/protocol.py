@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from relay.codecs.codec import Codec, RowSignature
+from relay.codecs.codec import Codec, NonDdlMarker
 from relay.codecs.detection import DetectionRule
 from relay.codecs.simple.decoder import SimpleDecoder
 from relay.codecs.simple.encoder import SimpleEncoder
@@ -20,7 +20,7 @@ def codec_of(
     title: str,
     options: type[SimpleOptions],
     detection_rule: DetectionRule,
-    non_ddl_marker: RowSignature | None = None,
+    non_ddl_marker: NonDdlMarker | None = None,
     marker: Marker | None = None,
 ) -> Codec:
     """Return the protocol of this encoding; `title` and the others: see `Codec`."""

@@ -41,7 +41,7 @@ class _Layout:
         reads = [wire.read_of(column.type, zone) for column in columns]
         self.schema = schema
         self.reader = TypedReader(
-            wire.name, schema, indexes, reads, _PARTS, known=schema, tells_types=False, hidden=hidden
+            wire.name, schema, indexes, reads, _PARTS, known=schema, declares_types=False, hidden=hidden
         )
         self.names = self.reader.names
         self.hidden_names = frozenset(schema.columns[at].name for at in hidden)

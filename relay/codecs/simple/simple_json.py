@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.codec import RowSignature
+from relay.codecs.codec import NonDdlMarker
 from relay.codecs.simple import detection
 from relay.codecs.simple.json_wire import JsonWire
 from relay.codecs.simple.options import SimpleJsonOptions
@@ -30,7 +30,7 @@ CODEC: Final = codec_of(
     "TiCDC Simple as JSON (protocol=simple)",
     SimpleJsonOptions,
     detection.json,
-    RowSignature(
+    NonDdlMarker(
         (
             (
                 b'"type":"INSERT"',

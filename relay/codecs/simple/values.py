@@ -48,7 +48,7 @@ def location_of(zone_name: str) -> tuple[tzinfo, str]:
     return zone, zone_name
 
 
-def most_number(column_type: ColumnType) -> int:
+def max_member_number(column_type: ColumnType) -> int:
     """Return the maximum number of a value of ENUM or SET."""
     members = column_type.members
     if members is None:

@@ -238,10 +238,10 @@ class TicdcAvroDecoder:
 
 def _op_of(added: Record) -> Op:
     """Return the operation of a row, from the fields that TiCDC adds. Raises UnsupportedMessage."""
-    word = added.get(OP)
-    if word is None:
-        word = ""
-    op = _OPS.get(word) if isinstance(word, str) else None
+    op_text = added.get(OP)
+    if op_text is None:
+        op_text = ""
+    op = _OPS.get(op_text) if isinstance(op_text, str) else None
     if op is None:
         raise UnsupportedMessage(NAME, f"value.{OP}", "not one of c, u, d")
     return op

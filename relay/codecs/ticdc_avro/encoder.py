@@ -50,7 +50,7 @@ from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 
 _NS_PER_MS: Final = 1_000_000
-_WORDS: Final = {Op.INSERT: "c", Op.READ: "c", Op.UPDATE: "u", Op.DELETE: "d"}
+_OP_TEXTS: Final = {Op.INSERT: "c", Op.READ: "c", Op.UPDATE: "u", Op.DELETE: "d"}
 _MOST_TOPICS: Final = 10_000
 #: Memory of a column in a plan, and of a schema per byte of its text.
 _PLAN_COLUMN_BYTES: Final = 600
@@ -316,7 +316,7 @@ class TicdcAvroEncoder:
             found = None if old is None else _whole(plan, old)
             old_names = names if found is None else _names_of(plan, found)
             value[BEFORE] = found
-        value[OP] = _WORDS[change.op]
+        value[OP] = _OP_TEXTS[change.op]
         if self._has_extension:
             value[COMMIT_TS] = commit_ts - (1 << 64) if commit_ts >= 1 << 63 else commit_ts
             value[TIME] = change.source.event_time_ns // _NS_PER_MS

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from relay.codecs.codec import Codec, RowSignature
+from relay.codecs.codec import Codec, NonDdlMarker
 from relay.codecs.losses import Keys
 from relay.codecs.shared.avro import ID_HEADERS, named_schemas
 from relay.codecs.shared.id_headers import placing
@@ -56,6 +56,6 @@ CODEC: Final = Codec(
     own_headers=frozenset(ID_HEADERS.values()),
     writes_rows_alone=lambda _: True,
     # A frame begins with a zero byte, which the JSON of a statement cannot contain.
-    non_ddl_marker=RowSignature(((b"\0",),)),
+    non_ddl_marker=NonDdlMarker(((b"\0",),)),
     detection_rule=detect,
 )

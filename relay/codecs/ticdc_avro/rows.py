@@ -72,7 +72,7 @@ class Layout:
         reads = [read_of(schema.columns[index].type, field.type.present, zone) for field, index in in_order]
         self.reader = TypedReader(NAME, schema, indexes, reads, _PARTS, known=known)
         names = [field.name for field, _ in in_order]
-        self._cells: Callable[[Mapping[str, Any]], Cells] = _taken(names)
+        self._cells: Callable[[Mapping[str, Any]], Cells] = _getter(names)
         self._names = names
         # In the order of the schema, which is that of TiDB's checksums.
         position_of = {index: at for at, index in enumerate(indexes)}
@@ -82,12 +82,12 @@ class Layout:
 
     def images(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> TypedRows | PartialRows:
         """Return the images of rows of Avro."""
-        before, after = self._found(old), self._found(new)
+        before, after = self._present_cells(old), self._present_cells(new)
         if ABSENT in (before or ()) or ABSENT in (after or ()):
             return PartialRows(self.reader, before, after)
         return TypedRows(self.reader, before, after)
 
-    def _found(self, row: Mapping[str, Any] | None) -> Cells | None:
+    def _present_cells(self, row: Mapping[str, Any] | None) -> Cells | None:
         if row is None:
             return None
         try:
@@ -106,7 +106,7 @@ class Layout:
         return found is None or found == checksum
 
 
-def _taken(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Cells]:
+def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Cells]:
     """Return the function that takes the values of these fields out of a record."""
     take = itemgetter(*names)
     if len(names) == 1:
@@ -165,7 +165,7 @@ class Layouts:
         known = self._known(rows, catalog, at)
         found = self._kept.get((rows, key, has_key, known))
         if found is None:
-            found = self._made(rows, key, known, has_key=has_key)
+            found = self._build(rows, key, known, has_key=has_key)
             size = _LAYOUT_BYTES + len(found.schema.columns) * _COLUMN_BYTES
             self._kept.keep((rows, key, has_key, known), found, size)
         return found
@@ -179,7 +179,7 @@ class Layouts:
             table = self._tables.keep(rows, _table_of(rows.type), _TABLE_BYTES)
         return self._originals.table(table, catalog, at)
 
-    def _made(
+    def _build(
         self, rows: AvroSchema, key: AvroSchema | None, known: TableSchema | None, *, has_key: bool
     ) -> Layout:
         fields = list(columns_in(rows.type))

@@ -89,7 +89,7 @@ class Clusters(NamedTuple):
 
 
 def _client_arguments(security: Security, problems: list[Problem]) -> ClientArguments:
-    material = _Material(security, problems)
+    material = _SecurityFiles(security, problems)
     arguments: ClientArguments = {"security_protocol": security.protocol.value}
     if security.protocol.uses_tls:
         arguments["ssl_context"] = material.context()
@@ -117,7 +117,7 @@ def _fingerprint(security: Security) -> list[tuple[int, int, int] | None]:
     return found
 
 
-class _Material:
+class _SecurityFiles:
     """Read the files of security settings, and collect their problems."""
 
     def __init__(self, security: Security, problems: list[Problem]) -> None:

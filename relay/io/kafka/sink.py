@@ -326,7 +326,7 @@ class TransactionalSink(KafkaSink):
         """
         sender = self._producer._sender
         # The client has no hook here.
-        sender._do_init_pid = partial(self._look_and_ask_for_producer, sender._do_init_pid)
+        sender._do_init_pid = partial(self._request_producer_id, sender._do_init_pid)
         await super().start()
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
@@ -341,9 +341,7 @@ class TransactionalSink(KafkaSink):
         except (*_CLIENT_ERRORS, TimeoutError) as error:
             raise self._failed(None, error, f"looking for an open transaction of {self._id}: ") from error
 
-    async def _look_and_ask_for_producer(
-        self, ask: Callable[[int], Awaitable[bool]], coordinator: int
-    ) -> bool:
+    async def _request_producer_id(self, ask: Callable[[int], Awaitable[bool]], coordinator: int) -> bool:
         """Request a producer id, which fences its holder unless that is newer.
 
         Returns False if there is none yet.

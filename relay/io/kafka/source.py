@@ -162,7 +162,7 @@ class KafkaSource:
                 first = await self._consumer.beginning_offsets(list(pairs.values()))
                 end = await self._consumer.end_offsets(list(pairs.values()))
                 fresh = [pair for partition, pair in pairs.items() if partition not in committed]
-                begin = await self._beginnings(fresh, first, committed)
+                begin = await self._start_offsets(fresh, first, committed)
             found = {}
             for partition, pair in pairs.items():
                 if partition in committed:
@@ -202,7 +202,7 @@ class KafkaSource:
                 )
             await asyncio.sleep(STALE_PAUSE_SECONDS)
 
-    async def _beginnings(
+    async def _start_offsets(
         self,
         fresh: Sequence[TopicPartition],
         first: Mapping[TopicPartition, int],

@@ -56,7 +56,7 @@ _LONGEST_SAID: Final = 600
 _MISSING_SECONDS, _MISSING_ONCE_SECONDS, _MOST_MISSING = 3.0, 0.05, 10_000
 
 
-class _Said(msgspec.Struct):
+class _ErrorBody(msgspec.Struct):
     """A registry's error."""
 
     error_code: Any = None
@@ -81,7 +81,7 @@ class _Registered(msgspec.Struct):
     id: int
 
 
-class _Try(NamedTuple):
+class _Attempt(NamedTuple):
     """The outcome of a request to all URLs.
 
     Either an answer, or the reason for a failure and the wait before a retry, in seconds.
@@ -157,15 +157,15 @@ class SchemaRegistry:
         """Return the schema at a path with those that it refers to, None if there is none."""
         response = self._ask("GET", path, is_awaited=is_awaited)
         if response.status == 404:
-            if not _names_what_it_lacks(response):
-                self._be_sure_of_registry()
+            if not _is_registry_error(response):
+                self._require_registry()
             return None
         found = self._parsed(response, _Schema, what)
         references: dict[str, str] = {}
         self._add_references(found, references, what)
         return RegisteredSchema(found.schema, found.schema_type or "AVRO", tuple(references.items()))
 
-    def _be_sure_of_registry(self) -> None:
+    def _require_registry(self) -> None:
         """Raise RegistryUnavailable if the server is not a registry.
 
         A registry without GUIDs and any other server give the same answer to the path of GUIDs, but not to
@@ -307,7 +307,7 @@ class SchemaRegistry:
 
         Raises RegistryUnavailable; SchemaRefused for credentials that are refused.
         """
-        tried = _Try()
+        tried = _Attempt()
         for wait in (*_waits(self._retries), None):
             tried = self._asked(method, path, body)
             response = tried.response
@@ -317,19 +317,19 @@ class SchemaRegistry:
                 self._sleep(max(wait, min(tried.retry_after, _LONGEST_WAIT)))
         raise RegistryUnavailable(f"{self._shown} cannot be reached: {tried.reason}", tried.retry_after)
 
-    def _asked(self, method: str, path: str, body: bytes | None) -> _Try:
+    def _asked(self, method: str, path: str, body: bytes | None) -> _Attempt:
         """Try each URL, beginning with the one that answered last, until one answers."""
-        tried = _Try()
+        tried = _Attempt()
         for _ in self._urls:
             try:
                 response = self._answered(method, self._urls[self._at] + path, body)
             except RegistryUnreachable as error:
-                tried = _Try(None, str(error))
+                tried = _Attempt(None, str(error))
             else:
                 fault = _fault(path, response)
                 if not fault:
-                    return _Try(response)
-                tried = _Try(None, fault, response.retry_after or 0.0)
+                    return _Attempt(response)
+                tried = _Attempt(None, fault, response.retry_after or 0.0)
             self._at = (self._at + 1) % len(self._urls)
         return tried
 
@@ -393,7 +393,7 @@ def _fault(path: str, response: Response) -> str:
     known of the schema. Only Confluent knows the path of GUIDs, which is not judged by this.
     """
     status = response.status
-    if status == 404 and not path.startswith(_GUIDS) and not _names_what_it_lacks(response):
+    if status == 404 and not path.startswith(_GUIDS) and not _is_registry_error(response):
         return f"status 404, without the error code of a registry: {_WRONG_URL}"
     if status == 200 and response.body.lstrip()[:1] not in {b"{", b"["}:
         return f"an answer that is not JSON: {_WRONG_URL}"
@@ -403,16 +403,16 @@ def _fault(path: str, response: Response) -> str:
     return f"status {status}" if is_transient or (status < 400 and status != 200) else ""
 
 
-def _names_what_it_lacks(response: Response) -> bool:
+def _is_registry_error(response: Response) -> bool:
     code = _error(response).error_code
     return isinstance(code, int) and code // 100 == 404
 
 
-def _error(response: Response) -> _Said:
+def _error(response: Response) -> _ErrorBody:
     try:
-        return msgspec.json.decode(response.body, type=_Said)
+        return msgspec.json.decode(response.body, type=_ErrorBody)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return _Said()
+        return _ErrorBody()
 
 
 def _detail(response: Response) -> str:

@@ -244,12 +244,12 @@ class _Alteration:
 
     def _after(self, name: str) -> _Slot:
         """Return the column that has this name now."""
-        found = self._found(name)
+        found = self._find(name)
         if found is None:
             raise _Inconsistent
         return found
 
-    def _found(self, name: str) -> _Slot | None:
+    def _find(self, name: str) -> _Slot | None:
         wanted = name.lower()
         for slot in self.slots:
             if slot.name == wanted:
@@ -257,7 +257,7 @@ class _Alteration:
         return None
 
     def _has(self, name: str) -> bool:
-        return self._found(name) is not None
+        return self._find(name) is not None
 
     def _table_charset(self, change: TableCharset) -> None:
         collation = full_collation(change.collation, change.charset or self.charset)
@@ -384,7 +384,7 @@ class _Alteration:
 
     def _add_to_keys(self, name: str) -> None:
         """Append a column to the primary key and to all unique keys that lack it."""
-        slot = self._found(name)
+        slot = self._find(name)
         unique = [key.slots for key in self.indexes if key.is_unique]
         for slots in [self.primary, *unique] if self.primary else unique:
             if slot is not None and slots is not None and slot not in slots:
@@ -418,7 +418,7 @@ class _Alteration:
         rows (pingcap/tidb pkg/ddl/create_table.go, `addIndexForForeignKey`; executor.go, `CreateForeignKey`).
         """
         self.foreign_keys += 1
-        found = [self._found(column) for column in columns]
+        found = [self._find(column) for column in columns]
         slots = [slot for slot in found if slot is not None]
         if not slots:
             return

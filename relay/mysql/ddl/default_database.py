@@ -52,9 +52,9 @@ def default_databases(
     none, the result is the message's database.
     """
     named = [each for statement in statements for each in named_in(statement)]
-    if _is_the_sessions(table, [each.name for each in named]):
+    if _is_session_database(table, [each.name for each in named]):
         return (table.database,)
-    old = _presupposed(named)
+    old = _required_tables(named)
     whole = [
         database
         for database in databases
@@ -70,7 +70,7 @@ def default_databases(
     return tuple(some) or (table.database,)
 
 
-def _is_the_sessions(table: TableId, names: list[TableName]) -> bool:
+def _is_session_database(table: TableId, names: list[TableName]) -> bool:
     """Return whether the message's database is certainly the session's: the statement does not name it, or
     names the message's table without it.
     """
@@ -82,7 +82,7 @@ def _is_the_sessions(table: TableId, names: list[TableName]) -> bool:
     return not is_named or None in own
 
 
-def _presupposed(named: list[Named]) -> set[str]:
+def _required_tables(named: list[Named]) -> set[str]:
     """Return the unqualified names of tables that must exist before the statement."""
     found: set[str] = set()
     made: set[str] = set()

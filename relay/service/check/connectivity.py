@@ -41,14 +41,14 @@ class Unreachable(Exception):
         self.what, self.hint = what, hint
 
 
-class Reached(NamedTuple):
+class ClusterConnection(NamedTuple):
     """An authenticated connection, which the caller closes, and the brokers of the cluster by id."""
 
     connection: Any
     advertised: dict[int, Address]
 
 
-async def connect(address: Address, brokers: Brokers) -> Reached:
+async def connect(address: Address, brokers: Brokers) -> ClusterConnection:
     """Connect and log in. Raises Unreachable."""
     await _listens(address)
     connection = _connection(address, brokers)
@@ -63,7 +63,9 @@ async def connect(address: Address, brokers: Brokers) -> Reached:
     except BaseException:
         await close(connection)
         raise
-    return Reached(connection, {node: Address(host, port) for node, host, port, *_ in metadata.brokers})
+    return ClusterConnection(
+        connection, {node: Address(host, port) for node, host, port, *_ in metadata.brokers}
+    )
 
 
 async def close(connection: Any) -> None:

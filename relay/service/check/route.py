@@ -64,7 +64,7 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
             topics = await source.topics(config.source.topics)
             source_topics = {name: topic.found for name, topic in topics.items() if topic.found}
             found += [_source_topic(topics[name]) for name in dict.fromkeys(config.source.topics)]
-            found += _rows_that_overtake(config, source_topics)
+            found += _unordered_rows(config, source_topics)
             found += _idle_processes(config, source_topics)
             # The findings above are more specific about unusable brokers or partitions.
             if not any(problem for _, _, problem in source.advertised):
@@ -106,15 +106,15 @@ async def _target_findings(
         topic = topics[each.name]
         found.append(_target_topic(each, topic, target, config))
         if topic.found:
-            found += _oddities(each, topic.found, sources, config)
+            found += _topic_warnings(each, topic.found, sources, config)
         elif topic.code == _UNKNOWN_TOPIC and each.may_create and each.settings:
-            found += _oddities(each, TopicInfo(each.partitions, each.settings), sources, config)
+            found += _topic_warnings(each, TopicInfo(each.partitions, each.settings), sources, config)
     found += unstable_keys(
         config, has_history=bool(config.history_topic and topics[config.history_topic].found)
     )
     found += _table_topics(config, target)
     if config.has_table_topics:
-        found += await _oddities_of_tables(config, target, sources, {each.name for each in wanted})
+        found += await _table_topic_warnings(config, target, sources, {each.name for each in wanted})
     exactly_once = config.delivery.mode is DeliveryMode.EXACTLY_ONCE
     # Each process has a separate transactional id.
     found += [await _writer(target, each) for each in (config.of_processes if exactly_once else [config])]
@@ -200,7 +200,7 @@ def rows_do_not_wait(config: Config, rows: str = "rows of other partitions") -> 
     )
 
 
-def _rows_that_overtake(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator[Finding]:
+def _unordered_rows(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator[Finding]:
     """Note the topics whose rows may arrive before their DDL."""
     source = codec_named(config.route.from_, "from")
     if config.waits_for_ddl or source.ddl_everywhere or not source.decodes.ddl:
@@ -302,7 +302,7 @@ def _names(operations: tuple[Operation, ...]) -> str:
     return " and ".join(operation.name for operation in operations)
 
 
-def _oddities(
+def _topic_warnings(
     wanted: RequiredTopic, found: TopicInfo, sources: Mapping[str, TopicInfo], config: Config
 ) -> Iterator[Finding]:
     """Report notable facts about a usable topic to the operator."""
@@ -313,7 +313,7 @@ def _oddities(
         yield Finding(state, f"{wanted.role} {wanted.name}", text)
 
 
-async def _oddities_of_tables(
+async def _table_topic_warnings(
     config: Config, target: ClusterInspection, sources: Mapping[str, TopicInfo], others: Collection[str]
 ) -> list[Finding]:
     """Report notable facts about topics of tables to the operator: existing ones, and those to be created."""

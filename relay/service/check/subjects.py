@@ -55,7 +55,7 @@ def subject_patterns(config: Config) -> list[re.Pattern[str]]:
                 subjects += _subjects(translator, topic)
         except (RelayError, Need):
             continue
-    return [re.compile(_pattern(subject)) for subject in dict.fromkeys(subjects) if _is_telling(subject)]
+    return [re.compile(_pattern(subject)) for subject in dict.fromkeys(subjects) if _is_specific(subject)]
 
 
 def _subjects(translator: Translator, topic: str) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _subjects(translator: Translator, topic: str) -> Iterator[str]:
             return
 
 
-def _is_telling(subject: str) -> bool:
+def _is_specific(subject: str) -> bool:
     """Return whether a subject holds more than a table's name.
 
     A pattern of the name alone would match the subjects of all topics.

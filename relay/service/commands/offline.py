@@ -16,7 +16,7 @@ from relay.model.records import ConsumerRecord, RecordPosition
 from relay.service.loop.history import apply_records, read_history
 
 
-class Learned(NamedTuple):
+class HistoryTranslator(NamedTuple):
     """A translator, the number of records in the history, and how many of these were unreadable."""
 
     translator: Translator
@@ -24,7 +24,7 @@ class Learned(NamedTuple):
     failed: int
 
 
-async def learned_translator(config: Config, upto: RecordPosition | None = None) -> Learned:
+async def learned_translator(config: Config, upto: RecordPosition | None = None) -> HistoryTranslator:
     """Make the route's translator with the definitions of the schema history.
 
     Raises ServiceError, and TopicUnusable if a source topic whose partitions must be known cannot be seen.
@@ -42,7 +42,9 @@ async def learned_translator(config: Config, upto: RecordPosition | None = None)
         # Watermarks of a few records would make promises about partitions that were not read, and DDL is
         # written to all partitions.
         translator.expect_partitions(await _source_partitions(config))
-    return Learned(translator, len(records), apply_records(translator, records, resolver_of(config)))
+    return HistoryTranslator(
+        translator, len(records), apply_records(translator, records, resolver_of(config))
+    )
 
 
 async def _source_partitions(config: Config) -> list[tuple[str, int]]:

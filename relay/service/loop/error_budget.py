@@ -83,7 +83,7 @@ class ErrorBudget:
             self._first = None
         self._sample()
         if self._first:
-            self._tell_first(self._first)
+            self._report_initial_failures(self._first)
             return
         self._is_ratio_exceeded = self._exceeds_ratio()
         if self._is_ratio_exceeded:
@@ -106,12 +106,12 @@ class ErrorBudget:
         most = self._wanted.max_initial_failures
         if len(first) <= most or not first:
             first.add(position)
-        self._tell_first(first)
+        self._report_initial_failures(first)
         if not most or len(first) <= most or self._wanted.on_max_initial_failures is not OverBudget.STOP:
             return None
         return nothing_relayed(len(first), named() if named else error, self._protocol)
 
-    def _tell_first(self, first: set[RecordPosition]) -> None:
+    def _report_initial_failures(self, first: set[RecordPosition]) -> None:
         count = len(first) if len(first) <= self._wanted.max_initial_failures else self._failed
         detail = f"nothing was relayed since the start: {count} of {count} records failed ({self._newest})"
         self._status.set_check(CHECK, ok=False, detail=detail)

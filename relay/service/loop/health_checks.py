@@ -84,11 +84,11 @@ class HealthChecks:
     async def watch(self) -> None:
         """Check until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._look_often())
+            group.create_task(self._look_periodically())
             group.create_task(self._ask_for_ends())
             group.create_task(self._ask_for_reasons())
 
-    async def _look_often(self) -> None:
+    async def _look_periodically(self) -> None:
         async with asyncio.TaskGroup() as group:
             creating: asyncio.Task[object] | None = None
             while True:

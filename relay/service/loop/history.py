@@ -325,7 +325,7 @@ class Schemas:
         for each in found.unreadable:
             if each.kept.offset not in self._foreign_records:
                 self._foreign_records[each.kept.offset] = str(each)
-                self._log.seldom("schemas.foreign-record", "", message=f"{each}; {_REPAIR}")
+                self._log.rate_limited("schemas.foreign-record", "", message=f"{each}; {_REPAIR}")
         self._note_routes(self._unlearned)
         return found.records
 

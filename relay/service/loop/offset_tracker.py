@@ -245,9 +245,9 @@ class OffsetTracker:
     def forget(self) -> None:
         """Release all partitions, including those that were not opened yet."""
         self.unopened = ()
-        self._disown()
+        self._release()
 
-    def _disown(self) -> None:
+    def _release(self) -> None:
         self._leave()
         self._lost_ground.clear()
         self._status.assigned(())
@@ -376,10 +376,12 @@ class OffsetTracker:
         policy, code, position, message = given_up
         if policy is Policy.SKIP:
             self._status.skipped(code)
-            self._log.seldom("record.skipped", code, position=position, code=code, message=message)
+            self._log.rate_limited("record.skipped", code, position=position, code=code, message=message)
         else:
             self._status.dead_letter(code)
-            self._log.seldom("record.dead-lettered", code, position=position, code=code, message=message)
+            self._log.rate_limited(
+                "record.dead-lettered", code, position=position, code=code, message=message
+            )
 
     async def commit(self) -> bool:
         """Commit acknowledged offsets only; return False if it is not certain that this succeeded.
@@ -426,7 +428,7 @@ class OffsetTracker:
             # Normal after a rebalance that we missed. Uncommitted records belong to the next owner;
             # `assigned` follows.
             self._log.warning("partitions.lost", reason=str(error))
-            self._disown()
+            self._release()
             if self.rounds:
                 raise Undelivered(
                     "the partitions were lost while batches were in flight", retriable=True

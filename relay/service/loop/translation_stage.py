@@ -106,7 +106,7 @@ class TranslationStage:
         return records if self.joins is None else self.joins.windows.ready(partition, records, end)
 
 
-class _Taken(NamedTuple):
+class _TranslatedRecord(NamedTuple):
     """A record and its translation.
 
     `is_news`: it changed the catalog, and the history must keep it. `before`: the translator's state before
@@ -141,14 +141,14 @@ class InFlightBatchBuilder:
         while waiting is not None:
             taken = await self._take_stretch(waiting, records[done + 1 : done + TOGETHER])
             done += taken
-            if not taken or self._round.refused is not None or await self._overtaken():
+            if not taken or self._round.refused is not None or await self._is_interrupted():
                 break
             taken, waiting = await self._take_each(records[done:])
             done += taken
         self._move_on(records[:done], owned)
         return done
 
-    async def _take_each(self, records: Sequence[ConsumerRecord]) -> tuple[int, _Taken | None]:
+    async def _take_each(self, records: Sequence[ConsumerRecord]) -> tuple[int, _TranslatedRecord | None]:
         """Take records one by one. Return how many are done, and the next one if it waits for its topics."""
         translator, batches = self._translator, self._round.batches
         translate, catalog = translator.translate, translator.catalog
@@ -178,17 +178,17 @@ class InFlightBatchBuilder:
                     batch = batches.get((topic, partition))
                 is_added = batch is not None and batch.append(out)
             if not is_added:
-                translated = _Taken(record, produced, self._is_news(record, catalog), before)
+                translated = _TranslatedRecord(record, produced, self._is_news(record, catalog), before)
                 if self._topics_to_ask(produced, record):
                     return done, translated
-                if not await self._add_or_go_back(translated):
+                if not await self._add_or_restore(translated):
                     break
                 catalog = translator.catalog
                 # Appending may have sent the batch, and begun another.
                 topic, partition, batch = None, None, None
             done += 1
             is_time = (waits or not done % LOOK_EVERY) and time.monotonic() >= self._round.pause_at
-            if is_time and await self._overtaken():
+            if is_time and await self._is_interrupted():
                 break
         return done, None
 
@@ -208,7 +208,7 @@ class InFlightBatchBuilder:
             return {}
         return {out.topic: record.topic for out in produced if out.topic not in targets.usable}
 
-    async def _add_or_go_back(self, translated: _Taken) -> bool:
+    async def _add_or_restore(self, translated: _TranslatedRecord) -> bool:
         """Put a record's translation into batches.
 
         False ends the round before it; then the translator returns to its state before the record, if that is
@@ -217,16 +217,16 @@ class InFlightBatchBuilder:
         record, produced, is_news, before = translated
         checked = await self._checked(produced, record, is_news=is_news)
         if checked is None:
-            self._go_back(before)
+            self._restore(before)
             return False
         await self._add(checked)
         return True
 
-    def _go_back(self, before: State | None) -> None:
+    def _restore(self, before: State | None) -> None:
         if before is not None:
             self._translator.restore(before)
 
-    async def _take_stretch(self, waiting: _Taken, records: Sequence[ConsumerRecord]) -> int:
+    async def _take_stretch(self, waiting: _TranslatedRecord, records: Sequence[ConsumerRecord]) -> int:
         """Take a record that waits for topics and those after it; all their topics are requested together.
 
         Returns how many are done. They are fewer if one is refused, or if others must have their turn; none
@@ -238,24 +238,24 @@ class InFlightBatchBuilder:
             before = translator.state
             produced = await self._produced(record)
             if produced is None and self._round.refused is None:
-                self._go_back(waiting.before)
+                self._restore(waiting.before)
                 return 0
             if produced is None:
                 break
             is_news = self._is_news(record, before.catalog)
-            stretch.append(_Taken(record, produced, is_news, before))
-            if time.monotonic() >= self._round.pause_at and await self._overtaken():
+            stretch.append(_TranslatedRecord(record, produced, is_news, before))
+            if time.monotonic() >= self._round.pause_at and await self._is_interrupted():
                 break
         await self._ask_for_topics(stretch)
         # A record after the stretch is refused only once all of the stretch is done.
         refused, self._round.refused = self._round.refused, None
         for done, translated in enumerate(stretch):
-            if not await self._add_or_go_back(translated):
+            if not await self._add_or_restore(translated):
                 return done
         self._round.refused = refused
         return len(stretch)
 
-    async def _ask_for_topics(self, stretch: Sequence[_Taken]) -> None:
+    async def _ask_for_topics(self, stretch: Sequence[_TranslatedRecord]) -> None:
         needed: dict[str, str] = {}
         for record, produced, _, _ in stretch:
             needed |= self._topics_to_ask(produced, record)
@@ -304,7 +304,7 @@ class InFlightBatchBuilder:
                 complete += [found for found, _ in joiner.add(out, None)]
             done += 1
             is_time = time.monotonic() >= self._round.pause_at
-            if is_time and await self._overtaken() and (self._is_over() or not is_first):
+            if is_time and await self._is_interrupted() and (self._is_over() or not is_first):
                 break
         if done < len(window) and self._round.refused is None:
             translator.restore(before)
@@ -421,7 +421,7 @@ class InFlightBatchBuilder:
         self._status.add_error("translate", code, position, message)
         self._round.given_up.append(GivenUp(policy, code, position, message))
 
-    async def _overtaken(self) -> bool:
+    async def _is_interrupted(self) -> bool:
         """Yield to other tasks; return True if a rebalance or a stop came, or the time of the round is up."""
         await asyncio.sleep(0)
         self._status.heartbeat()

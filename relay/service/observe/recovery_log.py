@@ -37,7 +37,7 @@ async def telling(log: Log, status: Status) -> AsyncIterator[None]:
     finally:
         counting.cancel()
         status.on_failure = status.on_recovery = None
-        log.tell_left_out(at_once=True)
+        log.log_suppressed(at_once=True)
 
 
 def _log_failure(log: Log, check: str, detail: str) -> None:
@@ -52,7 +52,7 @@ def _tell_recovery(log: Log, check: str, seconds: float) -> None:
 async def _count_out(log: Log) -> None:
     while True:
         await asyncio.sleep(_LOOK_SECONDS)
-        log.tell_left_out()
+        log.log_suppressed()
 
 
 def _lasting(seconds: float) -> str:

@@ -51,7 +51,7 @@ def details(status: Status) -> Json:
     checks = _checks(status)
     sample = status.sample()
     return {
-        "time": moment(now),
+        "time": iso_time(now),
         "version": about.version,
         "kernel": about.kernel or None,
         "route": {
@@ -63,8 +63,8 @@ def details(status: Status) -> Json:
             "dead_letter_topic": about.dead_letter_topic or None,
         },
         "state": status.phase,
-        "state_since": moment(status.phase_since),
-        "started": moment(status.started),
+        "state_since": iso_time(status.phase_since),
+        "started": iso_time(status.started),
         "alive": status.is_alive,
         "ready": status.phase == RUNNING,
         "degraded": _is_degraded(status, checks),
@@ -72,8 +72,8 @@ def details(status: Status) -> Json:
         "checks": checks,
         "lag": _lag(status, sample, now),
         "in_flight": {"records": status.in_flight, "age_seconds": _rounded(status.in_flight_age)},
-        "last_record": _moment_ms(status.newest_ms),
-        "last_commit": None if status.last_commit is None else moment(status.last_commit),
+        "last_record": _iso_time_ms(status.newest_ms),
+        "last_commit": None if status.last_commit is None else iso_time(status.last_commit),
         "rates": _rates(status, sample),
         "history": _history(status),
         "partitions": [
@@ -127,8 +127,8 @@ def _process(report: ProcessReport | None) -> Json:
         "heartbeat_age_seconds": _rounded(status.heartbeat_age),
         "partitions": len(status.partitions),
         "lag_records": status.lag,
-        "last_record": _moment_ms(status.newest_ms),
-        "last_commit": None if status.last_commit is None else moment(status.last_commit),
+        "last_record": _iso_time_ms(status.newest_ms),
+        "last_commit": None if status.last_commit is None else iso_time(status.last_commit),
         "records": _records(status),
     }
 
@@ -188,7 +188,7 @@ def _checks(status: Status) -> list[Json]:
     detail = "" if alive else f"the last iteration was {age or 0:.0f} s ago"
     found = [{"name": "loop", "ok": alive, "detail": detail, "reason": None, "since": None}]
     for name, check in status.checks.items():
-        about = {"detail": check.detail, "reason": check.reason or None, "since": moment(check.since)}
+        about = {"detail": check.detail, "reason": check.reason or None, "since": iso_time(check.since)}
         found.append({"name": name, "ok": check.ok} | about)
     return found
 
@@ -223,9 +223,9 @@ def _partition(status: Status, partition: Partition, progress: Progress, now: fl
         "lag_kafka_seconds": _kafka_seconds(status, progress, now),
         "lag_database_seconds": _age(progress.row_ms, now),
         "watermark_age_seconds": _age(progress.watermark_ms, now),
-        "last_record": _moment_ms(progress.timestamp_ms),
-        "last_row": _moment_ms(progress.row_ms),
-        "last_watermark": _moment_ms(progress.watermark_ms),
+        "last_record": _iso_time_ms(progress.timestamp_ms),
+        "last_row": _iso_time_ms(progress.row_ms),
+        "last_watermark": _iso_time_ms(progress.watermark_ms),
     }
 
 
@@ -365,13 +365,13 @@ def _own_traffic(status: Status) -> Json:
 
 def _failure(failure: ErrorSummary) -> Json:
     return {
-        "time": moment(failure.last),
+        "time": iso_time(failure.last),
         "stage": failure.stage,
         "code": failure.code,
         "position": failure.position,
         "message": failure.message,
         "count": failure.count,
-        "first": moment(failure.first),
+        "first": iso_time(failure.first),
     }
 
 
@@ -379,11 +379,11 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def _moment_ms(milliseconds: int | None) -> str | None:
-    return None if milliseconds is None else moment(milliseconds / 1000)
+def _iso_time_ms(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else iso_time(milliseconds / 1000)
 
 
-def moment(seconds: float) -> str | None:
+def iso_time(seconds: float) -> str | None:
     """Return a time in ISO 8601; None if it is out of range, as a producer may write any number."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

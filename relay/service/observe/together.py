@@ -68,7 +68,7 @@ class TogetherStatus(Status):
         self._reported_at[number] = self.steady()
         self._join()
 
-    def look_for_silent(self) -> None:
+    def check_silence(self) -> None:
         """Notice processes that have reported nothing for a while, and those that report again."""
         if self._silent_shown != self.silent:
             self._join()

@@ -58,7 +58,7 @@ async def supervise_until(stop: asyncio.Event, config: Config, log: Log) -> int:
     """Run the relay in processes until `stop` is set, log its progress, and return the exit status."""
     announce(config, log)
     status = TogetherStatus(About.of(config))
-    crew = Crew(config, log, status)
+    crew = WorkerProcesses(config, log, status)
     try:
         async with serving(config.http, status, log), crew:
             await crew.work(stop)
@@ -77,7 +77,7 @@ def _failed(error: Exception, log: Log) -> int:
     return DEFECT
 
 
-class Crew:
+class WorkerProcesses:
     """The processes, which run during its `async with` block at most. Entering raises ServiceError."""
 
     def __init__(self, config: Config, log: Log, status: TogetherStatus) -> None:
@@ -108,7 +108,7 @@ class Crew:
         """
         lives = [asyncio.create_task(self._life(each)) for each in self._processes]
         asked = asyncio.create_task(stop.wait())
-        watching = [asyncio.create_task(self._tell_idle()), asyncio.create_task(self._look_for_silent())]
+        watching = [asyncio.create_task(self._tell_idle()), asyncio.create_task(self._check_silence())]
         await asyncio.wait([asked, *lives], return_when=asyncio.FIRST_COMPLETED)
         for task in (asked, *watching):
             task.cancel()
@@ -136,11 +136,11 @@ class Crew:
         else:
             self._log.info("process.ended", process=number, pid=process.pid, status=0)
 
-    async def _look_for_silent(self) -> None:
+    async def _check_silence(self) -> None:
         """Have the status notice processes that report nothing."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            self._status.look_for_silent()
+            self._status.check_silence()
 
     async def _tell_idle(self) -> None:
         """Log, once, the processes without partitions; after a rebalance that is normal for a moment."""

@@ -14,9 +14,9 @@ from relay.codecs.canal.shared.canal_common import (
 )
 from relay.codecs.canal.shared.messages import (
     READ,
-    ROW_WORDS,
+    ROW_TYPES,
     UPDATE,
-    ddl_word,
+    ddl_type,
 )
 from relay.codecs.canal.shared.row_writing import TextWriters
 from relay.codecs.codec import EncodedRecord
@@ -129,7 +129,7 @@ class CanalJsonEncoder:
             writer.sql_type or writer.sql_type_of(cells),
             writer.table.table,
             change.emitted_at_ns // 1_000_000,
-            ROW_WORDS[op],
+            ROW_TYPES[op],
         )
 
     def _ddl(self, change: SchemaChange, source_record: ConsumerRecord, losses: list[Loss]) -> FlatMessage:
@@ -149,5 +149,5 @@ class CanalJsonEncoder:
             _NULL,
             change.table.table,
             change.emitted_at_ns // 1_000_000,
-            ddl_word(change),
+            ddl_type(change),
         )

@@ -19,7 +19,7 @@ from relay.codecs.canal.canal_json.encoder import CanalJsonEncoder
 from relay.codecs.canal.canal_json.messages import NAME
 from relay.codecs.canal.canal_json.options import CanalOptions, carries
 from relay.codecs.canal.shared.split_rows import parts
-from relay.codecs.codec import Codec, RowSignature
+from relay.codecs.codec import Codec, NonDdlMarker
 from relay.templates.ops import Marker
 
 #: For Flink's `canal-json` format (2.3, CanalJsonDeserializationSchema).
@@ -79,7 +79,7 @@ CODEC: Final = Codec(
     writes_rows_alone=lambda options: options.max_batch_size == 1,
     parts=parts,
     marker=Marker("value", b',"table":', b',"ts":'),
-    non_ddl_marker=RowSignature(
+    non_ddl_marker=NonDdlMarker(
         ((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"')),
         (b'"isDdl":true',),
     ),

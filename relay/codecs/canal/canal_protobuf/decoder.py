@@ -28,7 +28,7 @@ from relay.codecs.canal.shared.local_times import ZonedReaders
 from relay.codecs.canal.shared.messages import (
     DELETE,
     ROW_OPS,
-    ROW_WORDS,
+    ROW_TYPES,
     UPDATE,
     CanalMessage,
 )
@@ -280,7 +280,7 @@ def _message(op: Op, header: Header, rows: Sequence[WireRow]) -> CanalMessage:
         database=header.database,
         table=header.table,
         pk_names=[name for name, column in columns.items() if column.is_key],
-        type=ROW_WORDS[op],
+        type=ROW_TYPES[op],
         mysql_type=_printed(types or None),
         sql_type=_printed({name: column.sql_type for name, column in columns.items()}),
         data=[_cells(_image(op, row)) for row in rows],

@@ -27,9 +27,9 @@ from relay.codecs.canal.shared.canal_common import (
 from relay.codecs.canal.shared.messages import (
     DELETE,
     READ,
-    ROW_WORDS,
+    ROW_TYPES,
     UPDATE,
-    ddl_word,
+    ddl_type,
 )
 from relay.codecs.canal.shared.row_writing import TextChange, TextWriter, TextWriters
 from relay.codecs.codec import EncodedRecord
@@ -104,7 +104,7 @@ class CanalProtobufEncoder:
             return self._row(event, losses)
         if isinstance(event, SchemaChange):
             self._count_lost(event.source, losses)
-            header = _header(event.source, event.table, ddl_word(event))
+            header = _header(event.source, event.table, ddl_type(event))
             value = packets.statement_value(header.event_type, mysql_text(event), event.table.database)
             return packets.entry(packets.ROWS, header, value)
         if isinstance(event, TransactionMark) and not self._options.filter_transaction_entry:
@@ -135,9 +135,9 @@ class CanalProtobufEncoder:
         self._count_lost(source, losses, change.transaction)
         if op is READ and not source.snapshot:
             losses.append(Loss.SNAPSHOT)
-        word = ROW_WORDS[op]
-        header = _header(source, text.writer.table, word)
-        value = packets.rows_value(word, [self._row_data(op, text)])
+        type_ = ROW_TYPES[op]
+        header = _header(source, text.writer.table, type_)
+        value = packets.rows_value(type_, [self._row_data(op, text)])
         return packets.entry(packets.ROWS, header, value, rows=1)
 
     def _row_data(self, op: Op, text: TextChange) -> bytes:

@@ -20,10 +20,10 @@ from relay.codecs.canal.ckafka.messages import (
 from relay.codecs.canal.ckafka.options import CkafkaOptions, carries, text_style
 from relay.codecs.canal.ckafka.rows import CkafkaWriters
 from relay.codecs.canal.shared.messages import (
-    DDL_WORDS,
+    DDL_TYPES,
     READ,
     UPDATE,
-    ddl_word,
+    ddl_type,
     unchecked_bytes,
 )
 from relay.codecs.codec import EncodedRecord
@@ -146,15 +146,15 @@ class CKafkaEncoder:
         time, rest_ns = divmod(source.event_time_ns, unit_ns)
         if rest_ns:
             losses.append(Loss.EVENT_TIME_PRECISION)
-        word, emitted_at = ddl_word(change), time
+        type_, emitted_at = ddl_type(change), time
         if source.connector == CONNECTOR:  # rows of CKafka are passed on unchanged
             emitted_at = change.emitted_at_ns // unit_ns
-            word = change.wire_kind if change.wire_kind in DDL_WORDS else word
+            type_ = change.wire_kind if change.wire_kind in DDL_TYPES else type_
         return CKafkaDdlMessage(
             database=change.table.database,
             es=time,
             sql=mysql_text(change),
             table=change.table.table,
             ts=emitted_at,
-            type=word,
+            type=type_,
         )

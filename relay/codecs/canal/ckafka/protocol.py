@@ -23,7 +23,7 @@ from relay.codecs.canal.ckafka.decoder import CKafkaDecoder
 from relay.codecs.canal.ckafka.encoder import CKafkaEncoder
 from relay.codecs.canal.ckafka.messages import NAME
 from relay.codecs.canal.ckafka.options import CkafkaOptions, carries
-from relay.codecs.codec import Codec, RowSignature
+from relay.codecs.codec import Codec, NonDdlMarker
 from relay.templates.ops import Marker
 
 CODEC: Final = Codec(
@@ -36,6 +36,6 @@ CODEC: Final = Codec(
     encoder=CKafkaEncoder,
     writes_rows_alone=lambda _: True,
     marker=Marker("value", b',"TABLE":', b',"TIME":'),
-    non_ddl_marker=RowSignature(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),
+    non_ddl_marker=NonDdlMarker(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),
     detection_rule=detection.ckafka,
 )

@@ -80,7 +80,7 @@ class KeyedDefinition:
         ):
             return self._resolved._replace(texts=texts) if texts else self._resolved
         made = [
-            columns[name] if name in texts else _made_column(name, columns.get(name), types[name], sql_types)
+            columns[name] if name in texts else _build_column(name, columns.get(name), types[name], sql_types)
             for name in wire.names
         ]
         if self._is_druid:
@@ -149,7 +149,9 @@ def _agrees(column: Column, declared: ColumnType | None) -> bool:
     return declared.length == known.length and declared.scale == known.scale
 
 
-def _made_column(name: str, known: Column | None, declared: ColumnType | None, sql_types: SqlTypes) -> Column:
+def _build_column(
+    name: str, known: Column | None, declared: ColumnType | None, sql_types: SqlTypes
+) -> Column:
     if known is not None and _agrees(known, declared):
         return known
     return Column(name, declared or ColumnType(_BASES.get(sql_types.get(name) or 0, "varchar")))

@@ -42,7 +42,7 @@ READ: Final = Op.READ
 
 #: The family's names of operations; READ is written as an INSERT.
 ROW_OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
-ROW_WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
+ROW_TYPES: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 
 # ---------------------------------------------------------------- message
 
@@ -205,7 +205,7 @@ def base64_bytes(protocol: str, path: str, value: object) -> bytes | None:
 # ---------------------------------------------------------------- DDL types
 
 #: Canal's type of a statement by its first action; ALTER for unlisted actions.
-_WORDS: Final = {
+_DDL_TYPE_OF_KIND: Final = {
     DdlKind.CREATE_TABLE: "CREATE",
     DdlKind.DROP_TABLE: "ERASE",
     DdlKind.TRUNCATE_TABLE: "TRUNCATE",
@@ -226,17 +226,17 @@ _WORDS: Final = {
     DdlKind.ADMINISTRATION: "QUERY",
     DdlKind.OTHER: "QUERY",
 }
-DDL_WORDS: Final = frozenset(_WORDS.values()) | {"ALTER"}
+DDL_TYPES: Final = frozenset(_DDL_TYPE_OF_KIND.values()) | {"ALTER"}
 
 
-def ddl_word(change: SchemaChange) -> str:
+def ddl_type(change: SchemaChange) -> str:
     """Return Canal's `type` of a DDL message.
 
     A statement that was not understood keeps the source's type, if Canal has it.
     """
     if change.kinds:
-        return _WORDS.get(change.kinds[0], "ALTER")
-    return change.wire_kind if change.wire_kind in DDL_WORDS else "QUERY"
+        return _DDL_TYPE_OF_KIND.get(change.kinds[0], "ALTER")
+    return change.wire_kind if change.wire_kind in DDL_TYPES else "QUERY"
 
 
 # ---------------------------------------------------------------- sqlType

@@ -12,7 +12,7 @@ from relay.codecs.canal.shared.messages import (
     DELETE,
     INSERT,
     READ,
-    ROW_WORDS,
+    ROW_TYPES,
     UPDATE,
 )
 from relay.codecs.canal.shared.row_writing import TextChange, TextWriters
@@ -22,7 +22,7 @@ from relay.codecs.canal.ticdc.messages import (
     ControlMessage,
     TicdcRowMessage,
     TidbMembers,
-    ticdc_ddl_word,
+    ticdc_ddl_type,
 )
 from relay.codecs.canal.ticdc.options import TicdcOptions, carries, text_dialect
 from relay.codecs.codec import EncodedRecord
@@ -151,7 +151,7 @@ class TicdcCanalEncoder:
             writer.table.table,
             writer.pk_names,
             False,
-            ROW_WORDS[op],
+            ROW_TYPES[op],
             change.source.event_time_ns // 1_000_000,
             change.emitted_at_ns // 1_000_000,
             "",
@@ -215,9 +215,9 @@ class TicdcCanalEncoder:
         self, change: SchemaChange, source_record: ConsumerRecord, losses: list[Loss]
     ) -> Iterator[EncodedRecord]:
         tidb = self._tidb(change.source, source_record, losses)
-        word = ticdc_ddl_word(change)
+        type_ = ticdc_ddl_type(change)
         for table, sql in per_table_statements(change):
-            yield self._control(change, table, word, sql, tidb)
+            yield self._control(change, table, type_, sql, tidb)
 
     def _watermark(self, mark: Watermark, losses: list[Loss]) -> EncodedRecord:
         self._count_lost(mark.source, losses)
@@ -228,13 +228,13 @@ class TicdcCanalEncoder:
         self,
         event: SchemaChange | Watermark,
         table: TableId,
-        word: str,
+        type_: str,
         sql: str,
         tidb: TidbMembers | UnsetType,
     ) -> EncodedRecord:
         es, ts = event.source.event_time_ns // 1_000_000, event.emitted_at_ns // 1_000_000
         is_ddl = isinstance(event, SchemaChange)
         message = ControlMessage(
-            0, table.database, table.table, None, is_ddl, word, es, ts, sql, None, None, None, None, tidb
+            0, table.database, table.table, None, is_ddl, type_, es, ts, sql, None, None, None, None, tidb
         )
         return EncodedRecord(None, compressed(self._to_json(message), self._compression))

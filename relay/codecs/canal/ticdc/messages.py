@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from relay.codecs.canal.shared.messages import (
-    ddl_word,
+    ddl_type,
 )
 from relay.model.events import (
     DdlKind,
@@ -81,10 +81,10 @@ _QUERY_KINDS: Final = frozenset(
 )
 
 
-def ticdc_ddl_word(change: SchemaChange) -> str:
+def ticdc_ddl_type(change: SchemaChange) -> str:
     """Return the `type` of a DDL message."""
     if len(change.kinds) > 1:
         return "ALTER"
     if change.kinds and change.kinds[0] in _QUERY_KINDS:
         return "QUERY"
-    return ddl_word(change)
+    return ddl_type(change)

@@ -19,7 +19,7 @@ from relay.codecs.canal.ticdc.decoder import TicdcCanalDecoder
 from relay.codecs.canal.ticdc.encoder import TicdcCanalEncoder
 from relay.codecs.canal.ticdc.messages import NAME
 from relay.codecs.canal.ticdc.options import TicdcOptions, carries
-from relay.codecs.codec import Codec, RowSignature
+from relay.codecs.codec import Codec, NonDdlMarker
 from relay.templates.ops import Marker
 
 CODEC: Final = Codec(
@@ -32,7 +32,7 @@ CODEC: Final = Codec(
     encoder=TicdcCanalEncoder,
     writes_rows_alone=lambda _: True,
     marker=Marker("value", b"", b',"es":'),
-    non_ddl_marker=RowSignature(
+    non_ddl_marker=NonDdlMarker(
         (
             (b'"isDdl":false',),
             (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"', b'"type":"TIDB_WATERMARK"'),

@@ -140,7 +140,7 @@ class DebeziumColumns:
             return _GEOMETRY
         return _VECTOR if isinstance(value, list) else None
 
-    def tells_types(self, block: bytes) -> bool:
+    def declares_types(self, block: bytes) -> bool:
         """Return whether a schema block has the catalog's types, which it has if they are propagated."""
         return b'"__debezium.source.column.type"' in block
 

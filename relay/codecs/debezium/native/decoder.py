@@ -27,7 +27,7 @@ from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.table_changes import NATIVE
 from relay.codecs.debezium.native.traced import traced_row
 from relay.codecs.debezium.shared.decoder import MessageDecoder
-from relay.codecs.debezium.shared.definitions import change_word, declared_events, parse
+from relay.codecs.debezium.shared.definitions import change_type, declared_events, parse
 from relay.codecs.debezium.shared.layouts import Shape
 from relay.codecs.debezium.shared.messages import image, unknown_in_columns
 from relay.codecs.debezium.shared.rows import DebeziumRowDecoder, RowParts
@@ -175,7 +175,7 @@ def _ddl(
     message = DdlMessage(
         ddl,
         TableId(database, "" if len(declared) != 1 else origin.table or ""),
-        change_word(declared),
+        change_type(declared),
         source,
         _wire.position_of(source, origin, record, is_read=False),
         _wire.emitted_at_ns(body, record),

@@ -27,8 +27,8 @@ from relay.codecs.debezium.native.schema_changes import (
     CHANGE_KEY,
     CHANGE_VALUE,
     SchemaChangeMessage,
+    bootstrap_message,
     changes_of,
-    shown_of,
 )
 from relay.codecs.losses import Before, Capabilities, Loss, loss_of, source_losses
 from relay.codecs.shared.caches import CachePool
@@ -270,7 +270,7 @@ class DebeziumJsonEncoder:
         elif isinstance(event, Bootstrap) and self._options.include_schema_changes:
             self._count_lost(event.source, losses)
             pos = self._log_position(event.source, source_record, losses)
-            shown = shown_of(event, has_comments=self._options.include_schema_comments)
+            shown = bootstrap_message(event, has_comments=self._options.include_schema_comments)
             yield self._change_message(shown, event, event.source.snapshot or Snapshot.TRUE, pos)
         elif isinstance(event, TransactionMark) and self._has_transactions:
             self._count_lost_of_mark(event.source, losses)

@@ -42,7 +42,7 @@ from relay.codecs.shared.compiled import Null
 from relay.codecs.shared.conversions import Write
 from relay.codecs.shared.row_writing import RowTarget
 from relay.codecs.shared.rows import TypeInfo
-from relay.codecs.shared.traced import replacing
+from relay.codecs.shared.traced import counted_null
 from relay.model.errors import NotRepresentable
 from relay.model.events import (
     ABSENT,
@@ -72,7 +72,7 @@ _MIDDLES: Final = {
     Op.READ: msgspec.Raw(b'null,"op":"r"'),
     Op.DELETE: msgspec.Raw(b'null,"op":"d"'),
 }
-_WORDS: Final = {Op.UPDATE: b"u", Op.INSERT: b"c", Op.READ: b"r", Op.DELETE: b"d"}
+_OP_TEXTS: Final = {Op.UPDATE: b"u", Op.INSERT: b"c", Op.READ: b"r", Op.DELETE: b"d"}
 
 #: An image: `{column: value}`, or for a whole row a struct that prints alike
 #: (`relay.codecs.shared.compiled.row_struct`).
@@ -289,7 +289,7 @@ class NativeRowTarget(RowTarget[NativeRowPlan]):
         if value is None and column.nullable is False:
             is_number = options.decimal_format == "NUMERIC"
             value = fallback(column, field_of(column.type, options), is_number=is_number)
-        return None if value is None else replacing(value, self.lost, _NULL_REPLACED)
+        return None if value is None else counted_null(value, self.lost, _NULL_REPLACED)
 
     def _default(self, column: Column) -> Any:  # noqa: ANN401 - any value of JSON
         found = schema_default(column, self._defaults.of(column))
@@ -364,7 +364,7 @@ class NativeRowTarget(RowTarget[NativeRowPlan]):
         before, after = images
         middle = _MIDDLES[op]
         if transaction is not None:
-            middle = msgspec.Raw(b'%b,"op":"%b"' % (_transaction(transaction), _WORDS[op]))
+            middle = msgspec.Raw(b'%b,"op":"%b"' % (_transaction(transaction), _OP_TEXTS[op]))
         ns = emitted_ns if _LEAST <= emitted_ns < _END else None
         value = printed(
             _Envelope(before, after, source, middle, emitted_ns // 1_000_000, emitted_ns // 1_000, ns)

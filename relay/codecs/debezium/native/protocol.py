@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.codec import Codec, RowSignature
+from relay.codecs.codec import Codec, NonDdlMarker
 from relay.codecs.debezium import detection
 from relay.codecs.debezium.native.decoder import DebeziumJsonDecoder
 from relay.codecs.debezium.native.encoder import NEW_KEY, OLD_KEY, DebeziumJsonEncoder, carries
@@ -38,7 +38,7 @@ CODEC: Final = Codec(
     keyed_encoder=DebeziumJsonEncoder,
     ddl_topics=ddl_topics,
     keys=Keys.ROW,
-    non_ddl_marker=RowSignature(
+    non_ddl_marker=NonDdlMarker(
         ((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"status":"BEGIN"', b'"status":"END"'),)
     ),
     marker=MARKER,

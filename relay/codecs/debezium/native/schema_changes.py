@@ -58,7 +58,7 @@ _VIEWS: Final = frozenset({DdlKind.CREATE_VIEW, DdlKind.DROP_VIEW})
 _INDEX: Final = re.compile(
     r"\s*(?:CREATE|DROP)\s+(?:(?:ONLINE|OFFLINE|UNIQUE|FULLTEXT|SPATIAL)\s+)*INDEX\s", re.IGNORECASE
 ).match
-_WORDS: Final = {DdlKind.CREATE_TABLE: "CREATE", DdlKind.DROP_TABLE: "DROP"}
+_CHANGE_TYPES: Final = {DdlKind.CREATE_TABLE: "CREATE", DdlKind.DROP_TABLE: "DROP"}
 
 
 def changes_of(
@@ -81,7 +81,7 @@ def changes_of(
         elif kind in _VIEWS:
             yield SchemaChangeMessage(table.database, table.table, ddl, [])
         else:
-            entry = {"type": _WORDS.get(kind, "ALTER"), "id": id_of(table), "table": None}
+            entry = {"type": _CHANGE_TYPES.get(kind, "ALTER"), "id": id_of(table), "table": None}
             found = definitions.get(table)
             if kind is DdlKind.DROP_TABLE:
                 # Several statements, or a text that differs from its message, stay unchanged.
@@ -92,7 +92,7 @@ def changes_of(
                 losses.append(Loss.TABLE_DEFINITION)
                 yield SchemaChangeMessage(table.database, table.table, ddl, [])
             else:
-                shown = shown_table(found, has_comments=has_comments)
+                shown = table_json(found, has_comments=has_comments)
                 yield SchemaChangeMessage(table.database, table.table, ddl, [entry | {"table": shown}])
 
 
@@ -111,7 +111,7 @@ def _statements(change: SchemaChange) -> list[tuple[TableId, str]]:
     return [(table, f"{words} {clause}") for (table, _), clause in zip(found, clauses, strict=True)]
 
 
-def shown_of(event: Bootstrap, *, has_comments: bool) -> SchemaChangeMessage:
+def bootstrap_message(event: Bootstrap, *, has_comments: bool) -> SchemaChangeMessage:
     """Return the message that declares a definition, like a snapshot's: with the statement that creates the
     table, None if it is unknown.
     """
@@ -120,7 +120,7 @@ def shown_of(event: Bootstrap, *, has_comments: bool) -> SchemaChangeMessage:
     if declared is not None and declared.dialect == DIALECT:
         change = _declared(declared, has_comments)
     else:
-        shown = shown_table(schema, has_comments=has_comments)
+        shown = table_json(schema, has_comments=has_comments)
         change = {"type": "CREATE", "id": id_of(schema.id), "table": shown}
     return SchemaChangeMessage(schema.id.database, schema.id.table, ddl, [change])
 
@@ -136,9 +136,7 @@ def _declared(change: TableChange, has_comments: bool) -> Json | msgspec.Raw:
     table, definition = found.get("table"), change.definition
     if table is None:
         return found
-    known: Json = (
-        {"columns": ()} if definition is None else shown_table(definition, has_comments=has_comments)
-    )
+    known: Json = {"columns": ()} if definition is None else table_json(definition, has_comments=has_comments)
     if is_old:
         shown = {column["name"]: column for column in known["columns"]}
         table["columns"] = [_completed(column, shown) for column in table["columns"]]
@@ -163,7 +161,7 @@ def _completed(column: Json, shown: dict[str, Json]) -> Json:
 # ---------------------------------------------------------------- tables and columns
 
 
-def shown_table(schema: TableSchema, *, has_comments: bool) -> Json:
+def table_json(schema: TableSchema, *, has_comments: bool) -> Json:
     """Return a definition in the form of `tableChanges`."""
     charset = ddl_events.table_charset(schema)
     return {
@@ -184,7 +182,7 @@ _MEMBERS: Final = (
 
 
 def _column(column: Column, position: int, charset: str, *, has_comments: bool) -> Json:
-    shown = ddl_events.shown_column(column, position, charset, "", is_defined=False)
+    shown = ddl_events.column_json(column, position, charset, "", is_defined=False)
     shown |= _own_members(column)
     if not has_comments:
         shown["comment"] = None

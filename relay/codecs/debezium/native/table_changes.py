@@ -33,8 +33,8 @@ _DOUBLE_DIGITS: Final = 24
 
 def _type(column: ListedColumn) -> ColumnType:
     """Return the column's type with all its parameters. Raises ValueError."""
-    word = parse_type(column.typeName)
-    base, length, scale = word.base, column.length, column.scale
+    declared = parse_type(column.typeName)
+    base, length, scale = declared.base, column.length, column.scale
     if base in {"enum", "set"}:
         members = None if column.enumValues is None else tuple(map(unquoted, column.enumValues))
         return checked_type(ColumnType(base, charset=column.charsetName, members=members))
@@ -46,9 +46,9 @@ def _type(column: ListedColumn) -> ColumnType:
         scale = 0
     found = ColumnType(
         base,
-        unsigned=word.unsigned,
-        zerofill=word.zerofill,
-        length=word.length if length is None else length,
+        unsigned=declared.unsigned,
+        zerofill=declared.zerofill,
+        length=declared.length if length is None else length,
         scale=None if scale is None else int(scale),
         charset=column.charsetName if base in CHARS else None,
     )

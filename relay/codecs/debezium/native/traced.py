@@ -108,7 +108,7 @@ def _transaction(transaction: Transaction, message: RowMessage) -> Transaction:
 # ---------------------------------------------------------------- order
 
 
-def _is_beside(at: Position, record: ConsumerRecord) -> bool:
+def _is_same_partition(at: Position, record: ConsumerRecord) -> bool:
     """Return whether DDL is in the partition of a record."""
     return at.partition == record.partition and at.topic == record.topic
 
@@ -116,7 +116,7 @@ def _is_beside(at: Position, record: ConsumerRecord) -> bool:
 def _follows_in_log(source: Source, at: Position, record: ConsumerRecord) -> bool:
     """Return whether only the log position orders a row after DDL; the file then belongs to the shape."""
     millisecond_ns = source.event_time_ns // 1_000_000 * 1_000_000
-    return not _is_beside(at, record) and millisecond_ns <= at.event_time_ns
+    return not _is_same_partition(at, record) and millisecond_ns <= at.event_time_ns
 
 
 def _log_follows(source: Source, traced: dict[str, Any], at: Position) -> AfterDdl:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from relay.codecs.debezium.shared.defaults import shown_default
+from relay.codecs.debezium.shared.defaults import default_expression
 from relay.codecs.debezium.shared.schemas import Json
 from relay.codecs.losses import Loss
 from relay.codecs.shared.ticdc import is_restored, per_table_statements
@@ -95,7 +95,7 @@ def _known_changes(
     kind = change.kinds[0] if change.kinds else None
     if kind is None or kind in _WITHOUT_TABLE or not table.table:
         return []
-    entry: Json = {"type": _word(change.kinds), "id": _id(change, known, table, kind)}
+    entry: Json = {"type": _change_type(change.kinds), "id": _id(change, known, table, kind)}
     if kind is DdlKind.DROP_TABLE:
         return [entry | {"table": None}]
     if views := known.views.get(table):
@@ -103,12 +103,12 @@ def _known_changes(
         return [entry | {"table": _view(view)} for view in views]
     found = known.definitions.get(table)
     if found is not None:
-        return [entry | {"table": shown_table(found, defined_in(ddl))}]
+        return [entry | {"table": table_json(found, defined_in(ddl))}]
     losses.append(Loss.TABLE_DEFINITION)
     return [entry | {"table": None}]
 
 
-def _word(kinds: tuple[DdlKind, ...]) -> str:
+def _change_type(kinds: tuple[DdlKind, ...]) -> str:
     if len(kinds) == 1 and kinds[0] in _CREATE:
         return "CREATE"
     return "DROP" if len(kinds) == 1 and kinds[0] in _DROP else "ALTER"
@@ -135,7 +135,7 @@ def quoted_id(table: TableId) -> str:
 # ---------------------------------------------------------------- tables and columns
 
 
-def shown_table(schema: TableSchema, defined: frozenset[str]) -> Json:
+def table_json(schema: TableSchema, defined: frozenset[str]) -> Json:
     """Return a definition in the form of `tableChanges`. `defined`: the columns that the statement itself
     defines, in lower case.
     """
@@ -144,7 +144,7 @@ def shown_table(schema: TableSchema, defined: frozenset[str]) -> Json:
         "defaultCharsetName": charset,
         "primaryKeyColumnNames": list(schema.handle_key()),
         "columns": [
-            shown_column(column, at, charset, schema.id.database, is_defined=column.name.lower() in defined)
+            column_json(column, at, charset, schema.id.database, is_defined=column.name.lower() in defined)
             for at, column in enumerate(schema.columns, 1)
         ],
         "comment": None,
@@ -156,7 +156,7 @@ def table_charset(schema: TableSchema) -> str:
     return schema.charset or (schema.collation or _CHARSET).partition("_")[0]
 
 
-def shown_column(column: Column, position: int, charset: str, database: str, *, is_defined: bool) -> Json:
+def column_json(column: Column, position: int, charset: str, database: str, *, is_defined: bool) -> Json:
     """Return a column in the form of `tableChanges`. `charset`: the table's. `is_defined`: by the statement
     itself, which changes the form of some members.
     """
@@ -169,7 +169,7 @@ def shown_column(column: Column, position: int, charset: str, database: str, *, 
         "jdbcType": _JDBC.get(base, _OTHER),
         "nativeType": None,
         "comment": None if is_defined else column.comment or None,
-        "defaultValueExpression": shown_default(column, database),
+        "defaultValueExpression": default_expression(column, database),
         "enumValues": None if members is None else [f"'{member}'" for member in members],
         "typeName": name,
         "typeExpression": _type_expression(column_type, name),
@@ -255,7 +255,7 @@ def defined_in(ddl: str) -> frozenset[str]:
 
 def _view(view: TableSchema) -> Json:
     """Return a view in the form of `tableChanges`: its columns by name only, as TiCDC has them."""
-    blank: dict[str, Any] = shown_column(
+    blank: dict[str, Any] = column_json(
         Column("", ColumnType(VIEW), nullable=True), 0, _CHARSET, "", is_defined=True
     )
     columns = [

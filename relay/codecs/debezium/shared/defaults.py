@@ -35,7 +35,7 @@ _EPOCH: Final = 0
 _WITHOUT: Final = frozenset({"json"})
 
 
-def shown_default(column: Column, database: str) -> str | None:
+def default_expression(column: Column, database: str) -> str | None:
     """Return `defaultValueExpression` of a DDL event.
 
     A TIME default given as a date appears as the date only (PingCAP "TiCDC Debezium Protocol", data type
@@ -54,8 +54,9 @@ def shown_default(column: Column, database: str) -> str | None:
 
 
 def read_default(text: str, column_type: ColumnType) -> Default:
-    """Return the default of this type that a DDL event shows as `text`. Inverse of `shown_default` where one
-    exists.
+    """Return the default of this type that a DDL event shows as `text`.
+
+    Inverse of `default_expression` where one exists.
     """
     if text == _NOW_SHOWN and column_type.base in {"datetime", "timestamp"}:
         digits = column_type.length

@@ -20,14 +20,14 @@ from relay.catalog import Catalog, DdlMessage, apply_ddl, left_by
 from relay.codecs.debezium.shared.ddl_events import (
     DIALECT,
     VIEW,
+    column_json,
     defined_in,
     quoted_id,
     renamed_id,
-    shown_column,
-    shown_table,
     table_charset,
+    table_json,
 )
-from relay.codecs.debezium.shared.defaults import read_default, shown_default
+from relay.codecs.debezium.shared.defaults import default_expression, read_default
 from relay.codecs.debezium.shared.schemas import Json
 from relay.codecs.losses import Loss
 from relay.codecs.shared.lenient_json import REFUSED, complaint
@@ -199,7 +199,7 @@ def _check(protocol: str, path: str, change: _Change, dialect: TableDialect) -> 
         raise Malformed(protocol, f"{path}.table.primaryKeyColumnNames", "a column that the table lacks")
 
 
-def change_word(declared: Sequence[DeclaredTable]) -> str:
+def change_type(declared: Sequence[DeclaredTable]) -> str:
     """Return the message's type of a DDL statement, "" if it has none."""
     return declared[0].change.type if declared else ""
 
@@ -219,9 +219,9 @@ _ONE: Final = re.compile(r'"((?:[^"]|"")*)"\."((?:[^"]|"")+)"').fullmatch
 
 def _type(column: ListedColumn) -> ColumnType:
     """Return the column's type with all its parameters. Raises ValueError."""
-    word = parse_type(column.typeName)
-    parsed = _expression(column, word)
-    base, members = word.base, parsed.members
+    declared = parse_type(column.typeName)
+    parsed = _expression(column, declared)
+    base, members = declared.base, parsed.members
     length, scale = _parameters(column, parsed, base)
     charset = None
     if base in CHARS or base in {"enum", "set"}:
@@ -230,8 +230,8 @@ def _type(column: ListedColumn) -> ColumnType:
         members = tuple(map(_unquoted, column.enumValues))
     found = ColumnType(
         base,
-        unsigned=word.unsigned,
-        zerofill=word.zerofill,
+        unsigned=declared.unsigned,
+        zerofill=declared.zerofill,
         length=length,
         scale=scale,
         charset=charset,
@@ -260,12 +260,12 @@ def _parameters(column: ListedColumn, parsed: ColumnType, base: str) -> tuple[in
     return length, scale
 
 
-def _expression(column: ListedColumn, word: ColumnType) -> ColumnType:
+def _expression(column: ListedColumn, declared: ColumnType) -> ColumnType:
     """Return the type of `typeExpression`, whose parameters replace missing members; else of the name."""
     if not column.typeExpression:
-        return word
+        return declared
     parsed = parse_type(column.typeExpression)
-    return parsed if parsed.base == word.base else word
+    return parsed if parsed.base == declared.base else declared
 
 
 _FLOAT_WIDTHS: Final = {"float": 12, "double": 22}
@@ -351,11 +351,11 @@ def _merged(declared: ListedColumn, known: Column | None, table: TableSchema, is
     )
     if declared.comment is None and is_defined:
         comment = known.comment
-    if _shown(column, table) == _shown(known, table):
+    if _column_json(column, table) == _column_json(known, table):
         return known if known.comment == comment else msgspec.structs.replace(known, comment=comment)
     if column_type.base == "datetime" == known.type.base:
         on_update = known.on_update
-    if shown_default(known, table.id.database) == shown_default(column, table.id.database):
+    if default_expression(known, table.id.database) == default_expression(column, table.id.database):
         default = known.default
     if nullable is None:
         nullable = known.nullable
@@ -370,10 +370,10 @@ def _merged(declared: ListedColumn, known: Column | None, table: TableSchema, is
     )
 
 
-def _shown(column: Column, table: TableSchema) -> Json:
+def _column_json(column: Column, table: TableSchema) -> Json:
     """Return all members of a column in `tableChanges` except its comment and its position."""
     bare = msgspec.structs.replace(column, comment=None)
-    return shown_column(bare, 0, table_charset(table), table.id.database, is_defined=False)
+    return column_json(bare, 0, table_charset(table), table.id.database, is_defined=False)
 
 
 def _with_undeclared(column_type: ColumnType, known: ColumnType, table: TableSchema) -> ColumnType:
@@ -472,7 +472,7 @@ def _entry(
     wire["id"] = name = declared.change.id if old is None else renamed_id(old, table)
     if definition is None:
         known = [schema for schema in change.definitions if schema.id == table]
-        wire["table"] = shown_table(known[0], defined_in(change.ddl)) if known else None
+        wire["table"] = table_json(known[0], defined_in(change.ddl)) if known else None
     elif not wire["table"].get("defaultCharsetName"):
         wire["table"]["defaultCharsetName"] = table_charset(definition)
     return TableChange(declared.change.type, name, table, definition, msgspec.json.encode(wire))

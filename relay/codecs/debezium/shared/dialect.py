@@ -108,7 +108,7 @@ class DebeziumDialect(Protocol):
         """Return the type of a column known only by an object or an array; None if no type matches."""
         ...
 
-    def tells_types(self, block: bytes) -> bool:
+    def declares_types(self, block: bytes) -> bool:
         """Return whether a schema block has the catalog's types."""
         ...
 

@@ -343,7 +343,7 @@ class DebeziumRowDecoder:
             [column.form.read for column in shown],
             _PARTS,
             known=known,
-            tells_types=dialect.tells_types(row.block),
+            declares_types=dialect.declares_types(row.block),
             hidden=frozenset(hidden),
             key_cell=wire_key_cell,
         )

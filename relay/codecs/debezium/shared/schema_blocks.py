@@ -13,8 +13,8 @@ import msgspec
 from relay.codecs.shared.caches import ByteCache, CachePool
 from relay.codecs.shared.lenient_json import REFUSED
 from relay.codecs.shared.unknown_members import (
+    DefinedItems,
     DefinedObject,
-    EachOf,
     MessageParser,
     OpenMessage,
     Unknown,
@@ -32,7 +32,7 @@ _SCHEMA: Final = DefinedObject(
         ("type", "optional", "field", "name", "version", "parameters", "doc", "default", "tidb_type")
     )
 )
-_SCHEMA.members |= {"fields": EachOf(_SCHEMA), "items": _SCHEMA, "keys": _SCHEMA, "values": _SCHEMA}
+_SCHEMA.members |= {"fields": DefinedItems(_SCHEMA), "items": _SCHEMA, "keys": _SCHEMA, "values": _SCHEMA}
 
 
 class _Wrapper(OpenMessage, gc=False):

@@ -359,7 +359,7 @@ def _full(prefix: str) -> str:
     return ".".join(map(_sanitized, parts))
 
 
-class _Made:
+class _WrittenType:
     """A type of the written schema: its document, the maker of a writer of its values from JSON, and its name
     for references.
     """
@@ -367,13 +367,13 @@ class _Made:
     def __init__(self, document: Any, make: Maker, name: str, *, is_optional: bool = False) -> None:  # noqa: ANN401 - any JSON
         self.document, self._make, self.name, self.is_optional = document, make, name, is_optional
 
-    def optional(self) -> _Made:
+    def optional(self) -> _WrittenType:
         """Return the union of null and this type."""
-        return _Made(["null", self.document], self._make, self.name, is_optional=True)
+        return _WrittenType(["null", self.document], self._make, self.name, is_optional=True)
 
-    def reference(self) -> _Made:
+    def reference(self) -> _WrittenType:
         """Return the type by its name."""
-        return _Made(self.name, self._make, self.name)
+        return _WrittenType(self.name, self._make, self.name)
 
     def write(self) -> Write:
         """Return the writing function of its values."""
@@ -384,7 +384,7 @@ class _Made:
 _Field = tuple[Json, tuple[str, Write]]
 
 
-def _field(name: str, made: _Made, word: str | None = None) -> _Field:
+def _field(name: str, made: _WrittenType, word: str | None = None) -> _Field:
     """Return a field, its members in alphabetical order; `word`: its `tidb_type`."""
     document: Json = {"connect.field": name}
     if made.is_optional:
@@ -395,7 +395,7 @@ def _field(name: str, made: _Made, word: str | None = None) -> _Field:
     return {**document, "type": made.document}, (name, made.write())
 
 
-def _record(full: str, fields: Sequence[_Field], version: int | None) -> _Made:
+def _record(full: str, fields: Sequence[_Field], version: int | None) -> _WrittenType:
     names = [document["name"] for document, _ in fields]
     if len(set(names)) < len(names):
         raise ValueError("has two columns of one name in Avro")
@@ -405,16 +405,16 @@ def _record(full: str, fields: Sequence[_Field], version: int | None) -> _Made:
         document["connect.version"] = version
     document["fields"] = [field for field, _ in fields]
     document |= {"name": name, "namespace": namespace, "type": "record"}
-    return _Made(document, record([member for _, member in fields]), full)
+    return _WrittenType(document, record([member for _, member in fields]), full)
 
 
-def _plain(word: str) -> _Made:
+def _plain(word: str) -> _WrittenType:
     kind = word.removesuffix("?")
-    made = _Made(kind, WRITES[kind], kind)
+    made = _WrittenType(kind, WRITES[kind], kind)
     return made.optional() if word.endswith("?") else made
 
 
-def _typed(node: Json) -> _Made:
+def _typed(node: Json) -> _WrittenType:
     """Return the type of a Connect schema that is no row."""
     kind = node["type"]
     if kind == "struct":
@@ -425,7 +425,7 @@ def _typed(node: Json) -> _Made:
         return _record(node["name"], fields, node.get("version"))
     if kind == "array":
         items = _typed(node["items"])
-        return _Made({"items": items.document, "type": "array"}, array(items.write()), "array")
+        return _WrittenType({"items": items.document, "type": "array"}, array(items.write()), "array")
     avro, attributes = _AVRO[kind], {}
     make = WRITES[avro]
     parameters = node.get("parameters")
@@ -441,14 +441,14 @@ def _typed(node: Json) -> _Made:
         precision, scale = int(parameters["precision"]), int(parameters["scale"])
         attributes |= {"logicalType": "decimal", "precision": precision, "scale": scale}
         make = converted(functools.partial(_of_decimal, precision, scale), binary)
-    return _Made({**attributes, "type": avro} if attributes else avro, make, avro)
+    return _WrittenType({**attributes, "type": avro} if attributes else avro, make, avro)
 
 
 def _of_decimal(precision: int, scale: int, text: str) -> bytes:
     return decimal_bytes(precision, scale, decimal_of(text))
 
 
-def _source(prefix: str) -> _Made:
+def _source(prefix: str) -> _WrittenType:
     fields = [_field(name, _plain(word)) for name, word in _SOURCE_COLUMNS]
     return _record(f"{prefix}.Source", fields, None)
 
@@ -480,7 +480,7 @@ class _Writer:
             payload["source"] |= {"snapshot": None, "thread": None}
         return written(self._write, payload)
 
-    def _row(self, block: Json) -> _Made:
+    def _row(self, block: Json) -> _WrittenType:
         prefix, _, kind = block["name"].rpartition(".")
         full = _full(prefix)
         if kind == "Key":
@@ -499,7 +499,7 @@ class _Writer:
         ]
         return _record(f"{full}Envelope", fields, 1)
 
-    def _mark(self, block: Json) -> _Made:
+    def _mark(self, block: Json) -> _WrittenType:
         name = block["name"]
         if name.endswith(".Key"):
             return _record(name, [], None)
@@ -511,7 +511,7 @@ class _Writer:
         ]
         return _record(name, fields, 1)
 
-    def _change(self, block: Json, prefix: str) -> _Made:
+    def _change(self, block: Json, prefix: str) -> _WrittenType:
         if block["name"].endswith("Key"):
             return _typed(block)
         fields = [

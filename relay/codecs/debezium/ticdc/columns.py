@@ -179,6 +179,6 @@ class TicdcColumns:
         """Return None: TiDB's columns are neither objects nor arrays."""
         return None
 
-    def tells_types(self, block: bytes) -> bool:
+    def declares_types(self, block: bytes) -> bool:
         """Return whether a schema block has the catalog's types."""
         return b'"tidb_type"' in block

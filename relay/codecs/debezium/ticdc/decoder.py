@@ -13,7 +13,7 @@ from relay.catalog import Catalog, DdlMessage
 from relay.codecs.codec import TracedMessage
 from relay.codecs.debezium.shared import messages as _wire
 from relay.codecs.debezium.shared.decoder import MessageDecoder
-from relay.codecs.debezium.shared.definitions import DeclaredTable, change_word, declared_events, renamed_pair
+from relay.codecs.debezium.shared.definitions import DeclaredTable, change_type, declared_events, renamed_pair
 from relay.codecs.debezium.shared.definitions import parse as parse_changes
 from relay.codecs.debezium.shared.layouts import Shape
 from relay.codecs.debezium.shared.messages import Body, Envelope, Origin, RowBody
@@ -173,7 +173,7 @@ def _ddl(
     message = DdlMessage(
         ddl,
         TableId(origin.db or "", origin.table or ""),
-        change_word(declared),
+        change_type(declared),
         source,
         source.at(record),
         _wire.emitted_at_ns(body, record),

@@ -38,7 +38,7 @@ from relay.codecs.shared.conversions import Write
 from relay.codecs.shared.row_writing import RowTarget
 from relay.codecs.shared.rows import TypeInfo
 from relay.codecs.shared.ticdc import BACKSLASH, printed, with_long_escapes
-from relay.codecs.shared.traced import replacing
+from relay.codecs.shared.traced import counted_null
 from relay.model.events import Column, Generated, Op, SchemaChange, TableId, TableSchema, Watermark
 from relay.mysql.types import has_parameters
 from relay.templates.tracing import mark_of
@@ -202,7 +202,7 @@ class TicdcRowTarget(RowTarget[TicdcRowPlan]):
             return None
         default = null_default(column, self._defaults.of(column))
         self._defaults.lost.clear()
-        return None if default is None else replacing(default, self.lost, _NULL_REPLACED)
+        return None if default is None else counted_null(default, self.lost, _NULL_REPLACED)
 
     def row(
         self,

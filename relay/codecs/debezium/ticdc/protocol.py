@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.codec import Codec, RowSignature
+from relay.codecs.codec import Codec, NonDdlMarker
 from relay.codecs.debezium import detection
 from relay.codecs.debezium.ticdc.decoder import TicdcDebeziumDecoder
 from relay.codecs.debezium.ticdc.encoder import TicdcDebeziumEncoder
@@ -35,7 +35,7 @@ CODEC: Final = Codec(
     writes_rows_alone=lambda _: True,
     ddl_everywhere=True,
     keys=Keys.ROW,
-    non_ddl_marker=RowSignature(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"op":"m"'),)),
+    non_ddl_marker=NonDdlMarker(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"op":"m"'),)),
     marker=Marker("value", b'"db":', b',"server_id":'),
     detection_rule=detection.ticdc,
 )
