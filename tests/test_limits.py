@@ -495,7 +495,7 @@ def test_answers_take_the_bytes_that_a_cache_may_have() -> None:
     answers = LookupCache(Limits(cache_bytes=100))
     for number in range(5):
         need = ClaimCheck("s", f"{number}.json")
-        answers.want(need, number)
+        answers.pin(need, number)
         answers.provide(need, bytes(40))
     assert len(list(answers)) == 2
 

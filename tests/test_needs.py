@@ -108,10 +108,10 @@ def test_the_answers_that_were_not_looked_up_for_longest_go_first(monkeypatch: p
     monkeypatch.setattr(needs, "_MAX_ANSWERS", 3)
     answers = LookupCache()
     for number in range(3):
-        answers.want(check(number), record=number)
+        answers.pin(check(number), record=number)
         answers.provide(check(number), b"")
     answers.find(check(0))
-    answers.want(check(3), record=3)
+    answers.pin(check(3), record=3)
     answers.provide(check(3), b"")
     assert [need for need, _ in answers] == [check(2), check(0), check(3)]
 
@@ -119,10 +119,10 @@ def test_the_answers_that_were_not_looked_up_for_longest_go_first(monkeypatch: p
 def test_objects_are_bounded_by_their_bytes_but_not_those_of_the_record_at_hand() -> None:
     answers = LookupCache(Limits(cache_bytes=10))
     for number in range(3):
-        answers.want(check(number), record="first")
+        answers.pin(check(number), record="first")
         answers.provide(check(number), b"12345678")
     assert len(list(answers)) == 3
-    answers.want(check(9), record="second")
+    answers.pin(check(9), record="second")
     answers.provide(check(9), b"9")
     assert [need for need, _ in answers] == [check(2), check(9)]
     answers.provide(check(9), b"1234567890")  # instead of the other answer, not beside it
@@ -133,7 +133,7 @@ def test_ids_are_bounded_by_the_schemas_that_they_were_asked_for() -> None:
     answers = LookupCache(Limits(cache_bytes=25))
     asked = [SchemaId("target", subject, RegisteredSchema("1234567890")) for subject in "abc"]
     for need in asked:
-        answers.want(need, record=need.subject)
+        answers.pin(need, record=need.subject)
         answers.provide(need, 7)
     assert [need for need, _ in answers] == asked[1:]
     answers.provide(asked[2], 8)  # instead of the other answer, not beside it

@@ -62,7 +62,7 @@ def test_where_two_tables_may_have_one_name_each_finds_the_other(
     assert template.is_ambiguous
     first, second = TableId(*one), TableId(*other)
     is_one = template.name("t", first) == template.name("t", second)
-    assert (second in template.rivals("t", first)) == (is_one and first != second)
+    assert (second in template.conflicting_tables("t", first)) == (is_one and first != second)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ rather than wrong.
 """
 
 from relay.catalog.catalog import HISTORY_LIMIT, Catalog, EffectiveSchema
-from relay.catalog.learning import DdlMessage, apply_bootstrap, apply_ddl, left_by
+from relay.catalog.learning import DdlMessage, apply_bootstrap, apply_ddl, definition_after
 from relay.catalog.versions import Unknown
 from relay.catalog.writer import DdlBudget
 
@@ -25,5 +25,5 @@ __all__ = [
     "Unknown",
     "apply_bootstrap",
     "apply_ddl",
-    "left_by",
+    "definition_after",
 ]

@@ -103,7 +103,7 @@ def _beyond_text(message: DdlMessage, by_text: Catalog, identity: Identity) -> t
     """Return the column attributes that only the message has. `by_text`: the catalog after the text."""
     found: set[str] = set()
     for schema in message.definitions:
-        found.update(beyond_text(schema, _left_by_identity(by_text, identity, schema.id, message.at)))
+        found.update(beyond_text(schema, _definition_by_identity(by_text, identity, schema.id, message.at)))
     return tuple(sorted(found))
 
 
@@ -114,7 +114,7 @@ def _event(
     at = message.at
 
     def left(tables: Iterable[TableId]) -> list[TableSchema | None]:
-        return [_left_by_identity(after, identity, table, at) for table in tables]
+        return [_definition_by_identity(after, identity, table, at) for table in tables]
 
     parts = statement.statements
     targets = tuple(dict.fromkeys(table for part in parts for table in targets_of(part, names)))
@@ -246,12 +246,13 @@ def _identity(ddl: str, table: TableId, at: Position) -> Identity:
     return (at.offset, at.partition, at.topic, table.database, table.table, text)
 
 
-def left_by(catalog: Catalog, message: DdlMessage, table: TableId) -> TableSchema | None:
+def definition_after(catalog: Catalog, message: DdlMessage, table: TableId) -> TableSchema | None:
     """Return a table's definition after a statement that the catalog has already applied."""
-    return _left_by_identity(catalog, _identity(message.ddl, message.table, message.at), table, message.at)
+    identity = _identity(message.ddl, message.table, message.at)
+    return _definition_by_identity(catalog, identity, table, message.at)
 
 
-def _left_by_identity(
+def _definition_by_identity(
     catalog: Catalog, identity: Identity, table: TableId, at: Position
 ) -> TableSchema | None:
     """Return a table's definition after a statement, regardless of other statements at its position."""

@@ -384,16 +384,18 @@ def expected_losses(source: Capabilities, target: Capabilities) -> frozenset[Los
         field = FIELDS_OF_LOSSES.get(kind, kind.replace("-", "_"))
         if field not in Capabilities.__struct_fields__ or field in _ROW_FIELDS:
             continue
-        if _has_fact(source, field) and not _has_fact(target, field):
+        if has_fact(source, field) and not has_fact(target, field):
             found.add(kind)
-    found.update(kind for kind, field in _MADE_UP.items() if not _has_fact(source, field))
+    found.update(kind for kind, field in _MADE_UP.items() if not has_fact(source, field))
     if source.event_time_nanoseconds and not target.event_time_nanoseconds:
         found.add(Loss.EVENT_TIME_PRECISION)
     return frozenset(found)
 
 
-def _has_fact(carries: Capabilities, field: str) -> bool:
+def has_fact(carries: Capabilities, field: str) -> bool:
+    """Return whether messages have a fact, by its field in `Capabilities`."""
     value = getattr(carries, field)
+    # The changed columns suffice: with the new row they determine the whole old row.
     return value is not Before.NONE if isinstance(value, Before) else bool(value)
 
 

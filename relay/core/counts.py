@@ -148,7 +148,7 @@ class EventCounts:
             key = found.table, found.statement, event.source.commit_ts or found.position
             self.unwritten.setdefault(key, found)
 
-    def lose(self, losses: Iterable[Loss]) -> None:
+    def add_losses(self, losses: Iterable[Loss]) -> None:
         """Count only losses."""
         for what in losses:
             self._losses[what] += 1

@@ -13,7 +13,7 @@ import msgspec
 
 from relay.codecs import Handling, LargeMessageOptions
 from relay.codecs.codec import Options
-from relay.codecs.losses import FIELDS_OF_LOSSES, Before, Capabilities, Loss
+from relay.codecs.losses import FIELDS_OF_LOSSES, Capabilities, Loss, has_fact
 
 FIELD_TEXTS: Final[Mapping[str, str]] = {
     "before": "the old row of an update",
@@ -134,18 +134,12 @@ _PARTS: Final[Mapping[str, str]] = {"column_enum_charset": "column_charset"}
 
 def route_losses(source: Capabilities, target: Capabilities) -> list[RouteLoss]:
     """Return the facts that the source has and the target cannot represent."""
-    lost = [field for field in FIELD_TEXTS if _says(source, field) and not _says(target, field)]
+    lost = [field for field in FIELD_TEXTS if has_fact(source, field) and not has_fact(target, field)]
     return [
         RouteLoss(field, FIELD_TEXTS[field], _kinds_of(field))
         for field in lost
         if _PARTS.get(field) not in lost
     ]
-
-
-def _says(carries: Capabilities, field: str) -> bool:
-    value = getattr(carries, field)
-    # The changed columns suffice: with the new row they determine the whole old row.
-    return value is not Before.NONE if isinstance(value, Before) else bool(value)
 
 
 def large_row_losses(options: Options) -> list[RouteLoss]:

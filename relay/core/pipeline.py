@@ -386,7 +386,7 @@ class Pipeline:
         OutOfMemory, which has a policy, replaces MemoryError; TypeError reports members of a wrong type.
         """
         if isinstance(error, Need):
-            self._answers.want(error, record.position)
+            self._answers.pin(error, record.position)
             return
         if isinstance(error, DecodeError | MemoryError):
             self._answers.distrust(record.position)

@@ -118,7 +118,7 @@ class Translator:
         events, self.catalog = self._line.decoded(record, losses)
         if record.timestamp_ms >= TIME_END_MS:
             losses.append(Loss.RECORD_TIME)
-        self._counts.lose(losses)
+        self._counts.add_losses(losses)
         return events
 
     def learn(self, record: ConsumerRecord) -> tuple[TableId, ...]:

@@ -167,7 +167,7 @@ class LookupCache:
         """Return the answer; None if there is none."""
         return cast("Answer | None", self._answers.get(need))
 
-    def want(self, need: Need[Any], record: object) -> None:
+    def pin(self, need: Need[Any], record: object) -> None:
         """Pin the answer to a record's need; answers that only another record needed become evictable."""
         if record != self._record:
             self._record = record

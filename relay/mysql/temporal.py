@@ -95,7 +95,7 @@ def count_instants(zone: tzinfo, text: str) -> int:
     return 2 if instant.astimezone(zone).replace(tzinfo=None) == local.replace(tzinfo=None) else 0
 
 
-def is_calm(zone: tzinfo, day: str) -> bool:
+def has_constant_offset(zone: tzinfo, day: str) -> bool:
     """Return whether each local time of a day, `YYYY-MM-DD`, is certainly one instant (`count_instants`)."""
     try:
         noon = datetime.fromisoformat(day).replace(hour=12, tzinfo=zone)

@@ -34,7 +34,7 @@ class _TablePath(msgspec.Struct, frozen=True):
     destinations: Destinations of all its rows; None if they differ per row.
     mark: Key made of the source and target topic.
     owner: Identifies the table among tables with the same topic.
-    rivals: Tables that would have the same topic.
+    conflicts: Tables that would have the same topic.
     """
 
     topic: str
@@ -42,7 +42,7 @@ class _TablePath(msgspec.Struct, frozen=True):
     destinations: Destinations | None
     mark: str
     owner: tuple[str, ...]
-    rivals: tuple[TableId, ...]
+    conflicts: tuple[TableId, ...]
 
 
 class TopicsInUse(msgspec.Struct, frozen=True):
@@ -192,7 +192,7 @@ class Router:
         if type(event) is not RowChange:
             return None
         path = self._paths.get((record.topic, event.schema.id))
-        if path is None or path.rivals or not (event.schema.complete or path.mark in seen.tables):
+        if path is None or path.conflicts or not (event.schema.complete or path.mark in seen.tables):
             return None
         if self._has_owners:
             owner = seen.owners.get(path.topic)
@@ -209,7 +209,7 @@ class Router:
         seen: TopicsInUse,
     ) -> RoutedEvents:
         """Select the destinations of all events of a record. Raises UnusableTopicName."""
-        out = _RoutingState(record, catalog, gate if gate is None else gate.meeting(record), seen)
+        out = _RoutingState(record, catalog, gate if gate is None else gate.with_partition(record), seen)
         for event in events:
             if isinstance(event, RowChange):
                 self._row(event, out)
@@ -232,8 +232,8 @@ class Router:
     def _row(self, change: RowChange, out: _RoutingState) -> None:
         record, table = out.record, change.table
         path = self._paths.get((record.topic, table)) or self._path(record.topic, table)
-        if path.rivals:
-            _check_rivals(table, path, out.catalog, change.source.at(record))
+        if path.conflicts:
+            _check_conflicts(table, path, out.catalog, change.source.at(record))
         if self._has_owners:
             out.seen = _owned(out.seen, table, path)
         if not change.schema.complete and path.mark not in out.seen.tables:
@@ -339,7 +339,7 @@ class Router:
         name = route.topic.name(topic, table) if route.topic.is_by_table else route.topic.of_topic(topic)
         if route.topic.is_by_table and name in self._reserved:
             raise unusable(table, f"would be {name}, which relay uses for itself or reads")
-        rivals = route.topic.rivals(topic, table) if route.topic.is_ambiguous else ()
+        conflicts = route.topic.conflicting_tables(topic, table) if route.topic.is_ambiguous else ()
         owner = route.topic.text, *route.topic.named(topic, table)
         return _TablePath(
             topic=name,
@@ -347,7 +347,7 @@ class Router:
             destinations=_row_destinations(name, route, table),
             mark=f"{topic}\0{name}",
             owner=owner,
-            rivals=tuple(rival for rival in rivals if self._route_of(rival) == route),
+            conflicts=tuple(other for other in conflicts if self._route_of(other) == route),
         )
 
     def _route_of(self, table: TableId) -> TopicRoute:
@@ -406,11 +406,11 @@ def _everywhere(topic: str, route: TopicRoute, record: ConsumerRecord) -> Destin
     return [(topic, at) for at in range(route.width)]
 
 
-def _check_rivals(table: TableId, path: _TablePath, catalog: Catalog, at: Position) -> None:
+def _check_conflicts(table: TableId, path: _TablePath, catalog: Catalog, at: Position) -> None:
     """Refuse a table if another table with the same topic is known. Raises UnusableTopicName."""
-    for rival in path.rivals:
-        if catalog.has(rival, at):
-            raise unusable(table, f"would be {path.topic}, which is also that of table {rival}")
+    for other in path.conflicts:
+        if catalog.has(other, at):
+            raise unusable(table, f"would be {path.topic}, which is also that of table {other}")
 
 
 def _owned(seen: TopicsInUse, table: TableId, path: _TablePath) -> TopicsInUse:

@@ -6,7 +6,8 @@ does an underscore that would look like the beginning of such an escape. Differe
 different, without any state or comparison.
 
 Only names without a dot between them may still collide: `{database}_{table}` yields `a_b_c` for `a`.`b_c` and
-for `a_b`.`c`. Such a template is ambiguous, and `rivals` returns the tables with the same topic name.
+for `a_b`.`c`. Such a template is ambiguous, and `conflicting_tables` returns the tables with the same topic
+name.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ class TopicTemplate(msgspec.Struct, frozen=True):
         values = {TOPIC: topic, DATABASE: table.database, TABLE: table.table}
         return tuple(values[field] for field in FIELDS if field in self.fields)
 
-    def rivals(self, topic: str, table: TableId) -> Iterator[TableId]:
+    def conflicting_tables(self, topic: str, table: TableId) -> Iterator[TableId]:
         """Find the other tables of the same source topic that would have the same target topic."""
         name = self.name(topic, table)
         text = "".join(

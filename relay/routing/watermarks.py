@@ -15,13 +15,13 @@ class WatermarkGate(msgspec.Struct, frozen=True):
     reached: The newest watermark of every source partition seen so far (None: only rows).
     passed: The newest watermark that was written.
 
-    A value; `meeting` and `after` return the next one.
+    A value; `with_partition` and `after` return the next one.
     """
 
     reached: dict[tuple[str, int], int | None] = {}
     passed: int = -1
 
-    def meeting(self, record: ConsumerRecord) -> WatermarkGate:
+    def with_partition(self, record: ConsumerRecord) -> WatermarkGate:
         """Return the gate after a record of this partition."""
         key = record.topic, record.partition
         return self if key in self.reached else WatermarkGate(self.reached | {key: None}, self.passed)

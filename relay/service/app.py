@@ -170,7 +170,7 @@ async def serve(
     translator = translator or _translator(config, log)
     try:
         creates = Creates.NONE if dry_run else Creates.ALL
-        topics = await Stop(stop).unless_asked(check_topics(config, clusters, creates=creates))
+        topics = await Stop(stop).unless_stopped(check_topics(config, clusters, creates=creates))
         if topics is None:
             return
         topics.tell(log)

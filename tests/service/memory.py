@@ -106,7 +106,7 @@ class MemorySource:
     async def high_watermarks(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         return dict.fromkeys(partitions, self.length)
 
-    def passed(self, partition: Partition) -> int | None:
+    def position_of(self, partition: Partition) -> int | None:
         return self.position.get(partition)
 
     def partitions(self) -> Sequence[Partition]:

@@ -230,17 +230,17 @@ async def test_positions_are_reported_only_if_they_are_certain(kafka: Any, make_
     await source.start(owner)
     try:
         assert owner.partitions == [partition]
-        assert source.passed(partition) is None
+        assert source.position_of(partition) is None
         assert await source.waiting() is False
         await source.open([partition], {})
         assert await source.waiting() is True
         while not await source.poll():
             pass
-        assert source.passed(partition) == 5
+        assert source.position_of(partition) == 5
         source._consumer._fetcher._records[TopicPartition(*partition)] = FetchError(
             error=ValueError(), backoff=0
         )
-        assert source.passed(partition) is None
+        assert source.position_of(partition) is None
         del source._consumer._fetcher._records[TopicPartition(*partition)]
     finally:
         await source.stop()

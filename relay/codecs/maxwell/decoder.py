@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from relay.catalog import Catalog, DdlMessage, apply_ddl, left_by
+from relay.catalog import Catalog, DdlMessage, apply_ddl, definition_after
 from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Loss
 from relay.codecs.maxwell.definitions import defined, parse_definition, table_of
@@ -187,7 +187,7 @@ def _declared_table(
     """Return the definition that the message declares beyond its text; `_GONE` if it declares none."""
     if type_ in DATABASES:
         return None
-    known = left_by(learned, ddl, table)
+    known = definition_after(learned, ddl, table)
     if type_ == "table-drop":
         return None if known is None else _GONE
     if declared is None:

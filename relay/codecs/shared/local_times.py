@@ -13,7 +13,7 @@ from typing import Any, Final
 from relay.codecs.losses import Loss
 from relay.model.events import Column
 from relay.model.records import TIME_END_MS, ConsumerRecord
-from relay.mysql.temporal import count_instants, is_calm
+from relay.mysql.temporal import count_instants, has_constant_offset
 
 #: Number of days with a cached result of whether a check is needed: most values are of a few days.
 _MOST_DAYS: Final = 1_000
@@ -26,21 +26,21 @@ class LocalTimes:
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
-        self._calm_days: dict[str, bool] = {}
+        self._one_offset_days: dict[str, bool] = {}
 
     def count(self, cells: Iterable[Any], losses: list[Loss]) -> None:
         """Count among the TIMESTAMP cells of a row those that are text."""
-        calm_days = self._calm_days
+        one_offset_days = self._one_offset_days
         for cell in cells:
             if not isinstance(cell, str):
                 continue
             day = cell[:_DAY]
-            is_calm_day = calm_days.get(day)
-            if is_calm_day is None:
-                if len(calm_days) >= _MOST_DAYS:
-                    calm_days.clear()
-                is_calm_day = calm_days[day] = is_calm(self._zone, day)
-            if not is_calm_day and (found := count_instants(self._zone, cell.replace("T", " ", 1))) != 1:
+            has_one_offset = one_offset_days.get(day)
+            if has_one_offset is None:
+                if len(one_offset_days) >= _MOST_DAYS:
+                    one_offset_days.clear()
+                has_one_offset = one_offset_days[day] = has_constant_offset(self._zone, day)
+            if not has_one_offset and (found := count_instants(self._zone, cell.replace("T", " ", 1))) != 1:
                 losses.append(Loss.REPEATED_HOUR if found else Loss.ZERO_DATE)
 
 

@@ -158,7 +158,7 @@ class TypedWriters(Generic[_Plan]):
                 # Malformed with the column if the source is to blame.
                 before = change.images.before if has_before or new is None else None
                 after = change.images.after
-                raise self._unfit(schema, before, after) from None
+                raise self._not_representable(schema, before, after) from None
 
         return write
 
@@ -199,9 +199,9 @@ class TypedWriters(Generic[_Plan]):
         try:
             return values([row[at] for at in indexes])
         except _UNFIT:
-            raise self._unfit(schema, row) from None
+            raise self._not_representable(schema, row) from None
 
-    def _unfit(self, schema: TableSchema, *rows: Row | None) -> NotRepresentable:
+    def _not_representable(self, schema: TableSchema, *rows: Row | None) -> NotRepresentable:
         """Return the error about the first column whose value cannot be written; it quotes no value."""
         path, columns = "", self._target.columns_of(schema)
         for column, cell in (pair for row in rows if row for pair in zip(columns, row, strict=True)):

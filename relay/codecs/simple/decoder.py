@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from relay.catalog import Catalog, DdlMessage, apply_bootstrap, apply_ddl, left_by
+from relay.catalog import Catalog, DdlMessage, apply_bootstrap, apply_ddl, definition_after
 from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Loss
 from relay.codecs.shared.checksums import CHECKSUM_VERSION, row_checksum
@@ -259,7 +259,7 @@ class SimpleDecoder:
         """Return the definition that an entry of a statement declares."""
         self._check_version(entry)
         table = TableId(entry.schema, entry.table)
-        known = left_by(learned, statement, table)
+        known = definition_after(learned, statement, table)
         if known is None:
             before = (*change.dropped_tables(), *change.views)
             known = next((each for each in before if each.id == table), None)

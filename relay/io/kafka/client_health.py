@@ -140,12 +140,12 @@ class ClientHealth:
     @property
     def missing_topics(self) -> list[str]:
         """Return the topics missing from the newest metadata."""
-        return self._lasting(self._missing)
+        return self._past_grace_period(self._missing)
 
     @property
     def offline(self) -> list[Partition]:
         """Return the partitions without a leader in the newest metadata."""
-        return self._lasting(self._offline)
+        return self._past_grace_period(self._offline)
 
     def observe(self, client: Any) -> None:
         """Observe the connections of an `AIOKafkaClient`, instead of those of the previous one.
@@ -303,7 +303,7 @@ class ClientHealth:
                 detail = f"{topic}: {text_of(error())}"
                 self._note(subject, FaultKind.REFUSED, detail, is_missing=is_missing)
 
-    def _lasting(self, found: Mapping[Lacking, float]) -> list[Lacking]:
+    def _past_grace_period(self, found: Mapping[Lacking, float]) -> list[Lacking]:
         """Return those missing for longer than the grace period: elections and new topics take a moment."""
         now = self._steady()
         return [each for each, since in found.items() if now - since >= GRACE_SECONDS]

@@ -49,7 +49,7 @@ async def pending_offsets(
     Returns none with brokers before 2.5. Waits for leaders and coordinators, so the caller must set a
     deadline. Raises KafkaError for errors that waiting does not cure.
     """
-    return await _lasting(lambda: _pending_now(client, group, topics, shard), [])
+    return await _ask_until_settled(lambda: _pending_now(client, group, topics, shard), [])
 
 
 async def has_open_transaction(client: Any, producer_id: int, pair: TopicPartition) -> bool:
@@ -57,7 +57,7 @@ async def has_open_transaction(client: Any, producer_id: int, pair: TopicPartiti
 
     Returns False with brokers before 2.8. Waits and raises like `pending_offsets`.
     """
-    return await _lasting(lambda: _is_open_now(client, producer_id, pair), False)
+    return await _ask_until_settled(lambda: _is_open_now(client, producer_id, pair), False)
 
 
 async def open_partitions(client: Any, topics: Collection[str]) -> list[TopicPartition]:
@@ -96,7 +96,7 @@ async def _ends_of_leader(
         return {}
 
 
-async def _lasting(ask: Callable[[], Awaitable[Answer]], nothing: Answer) -> Answer:
+async def _ask_until_settled(ask: Callable[[], Awaitable[Answer]], nothing: Answer) -> Answer:
     """Return a finding that lasts for a while; `nothing` with brokers that do not report it."""
     deadline = asyncio.get_running_loop().time() + SETTLE_SECONDS
     while True:

@@ -167,10 +167,10 @@ def _answer(status: int, body: bytes, where: str) -> tuple[str, float]:
     token = found.get("access_token") if isinstance(found, dict) else None
     if not isinstance(token, str):
         raise NoToken(f"{where} answers without access_token")
-    return _checked(token, where), _life(found.get("expires_in"))
+    return _checked(token, where), _lifetime_seconds(found.get("expires_in"))
 
 
-def _life(expires_in: object) -> float:
+def _lifetime_seconds(expires_in: object) -> float:
     """Return the lifetime of a token in seconds: at most `LONGEST_SECONDS`, 0 if unknown."""
     try:
         seconds = float(expires_in)  # type: ignore[arg-type]  # raises for a value that is not a number

@@ -173,7 +173,7 @@ class RecordSource(Protocol):
         """
         ...
 
-    def passed(self, partition: Partition) -> int | None:
+    def position_of(self, partition: Partition) -> int | None:
         """Return the position of an assigned partition, None if unknown. Sends no request.
 
         It is after everything that was polled, and after offsets without records, such as markers of

@@ -306,7 +306,7 @@ class KafkaSource:
             raise self._poll_error(error) from error
         return {Partition(*pair): end for pair, end in ends.items()}
 
-    def passed(self, partition: Partition) -> int | None:
+    def position_of(self, partition: Partition) -> int | None:
         """Return the position of the client, which also moves over offsets without records."""
         assigned = self._consumer._subscription.subscription
         pair = TopicPartition(*partition)
@@ -340,7 +340,7 @@ class KafkaSource:
         except (KafkaError, TimeoutError):
             return None
         # Partitions that were never opened have no position.
-        positions = {pair: self.passed(Partition(*pair)) for pair in ends}
+        positions = {pair: self.position_of(Partition(*pair)) for pair in ends}
         return any(position is not None and position < ends[pair] for pair, position in positions.items())
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
@@ -430,11 +430,11 @@ class ShardSource(KafkaSource):
         except (KafkaError, TimeoutError) as error:
             raise unreachable(self._servers, error) from error
         self._partitions_at_start = Counter(partition.topic for partition in self.partitions())
-        self._assign(self._ours())
+        self._assign(self._shard_partitions())
 
     async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Poll; if topics have new partitions, finish the rounds in flight and then take ours of them."""
-        found = self._ours()
+        found = self._shard_partitions()
         if len(found) > len(self._assigned) and self._owner is not None:
             await self._owner.revoked()
             self._assign(found)
@@ -451,7 +451,7 @@ class ShardSource(KafkaSource):
         """
         return False
 
-    def _ours(self) -> tuple[Partition, ...]:
+    def _shard_partitions(self) -> tuple[Partition, ...]:
         shard = self._settings.shard
         return tuple(partition for partition in self.partitions() if shard.contains(partition.partition))
 

@@ -74,7 +74,7 @@ class DdlOrder:
         self._newest = {partition: _newest_ms(records) for partition, records in polled.items()}
         for first in self._reached:
             records = polled.get(first)
-            self._position[first] = records[0].offset if records else source.passed(first) or 0
+            self._position[first] = records[0].offset if records else source.position_of(first) or 0
         behind = {
             partition: ddl
             for partition, newest in self._newest.items()
@@ -110,7 +110,7 @@ class DdlOrder:
         self._reached[partition] = max(self._reached[partition], _newest_ms(records[:done]))
         if done == len(records):
             # Not just after the last record: a transaction's end marker takes up an offset, too.
-            self._position[partition] = max(records[-1].offset + 1, source.passed(partition) or 0)
+            self._position[partition] = max(records[-1].offset + 1, source.position_of(partition) or 0)
 
 
 def _newest_ms(records: Sequence[ConsumerRecord]) -> int:

@@ -322,7 +322,7 @@ class OffsetTracker:
         These count: lag ends with the partition.
         """
         passed = {
-            partition: self._connections.source.passed(partition) or 0
+            partition: self._connections.source.position_of(partition) or 0
             for partition in self.owned.keys() - polled
         }
         return {

@@ -91,7 +91,7 @@ class Recovery:
         # An outage is waited out, however long; a failure that goes on while brokers answer needs an
         # operator.
         is_odd = isinstance(error, PollFailed) and self._failed_polls >= GIVE_UP_POLLS
-        if is_odd and await self._stop.unless_asked(self._connections.source.waiting()) is not None:
+        if is_odd and await self._stop.unless_stopped(self._connections.source.waiting()) is not None:
             raise BrokerUnavailable(f"reading failed {self._failed_polls} times in a row: {error}") from error
         self._tracker.reread()
         await self.back_off(self._failed_polls)
@@ -113,7 +113,7 @@ class Recovery:
         if now - self._last_heard < self.stall_check_seconds:
             return False
         self._last_heard = now
-        records_wait = await self._stop.unless_asked(self._connections.source.waiting())
+        records_wait = await self._stop.unless_stopped(self._connections.source.waiting())
         if self._stop.is_set():
             return False
         if records_wait is None:
@@ -133,7 +133,7 @@ class Recovery:
             source = self._connections.new_source()
             self._tracker.counts.sources += 1
             try:
-                await self._stop.unless_asked(source.start(owner))
+                await self._stop.unless_stopped(source.start(owner))
             except BrokerUnavailable as error:
                 await self._report_unreachable(str(error), by_loop=True)
             else:
@@ -143,7 +143,7 @@ class Recovery:
             await self.back_off(attempts)
 
     async def _report_unreachable(self, why: str, *, by_loop: bool) -> None:
-        why = await self._stop.unless_asked(self._find_reason("source")) or why
+        why = await self._stop.unless_stopped(self._find_reason("source")) or why
         self._log.warning("source.unreachable", message=f"{why}; relay waits")
         self._status.add_error("poll", BrokerUnavailable.code, "", why)
         self.checks.failed(SOURCE, why, FaultKind.UNREACHABLE, by_loop=by_loop)
@@ -171,11 +171,11 @@ class Recovery:
         self.is_sink_abandoned = False
         tracker.rewind()
         # Records learned out of turn since then are learned again.
-        await self._stop.unless_asked(self._schemas.rewound(tracker.positions))
+        await self._stop.unless_stopped(self._schemas.rewound(tracker.positions))
         if tracker.rewinds > 1 or not error.retriable:
             # A topic's limits may have shrunk since the start, or it may now require keys: the next sink uses
             # the new settings.
-            await self._stop.unless_asked(self.check_topics())
+            await self._stop.unless_stopped(self.check_topics())
         for attempts in itertools.count(1):
             await self.back_off(attempts)
             if await self.replace_sink() or self._stop.is_set():
@@ -187,7 +187,7 @@ class Recovery:
         try:
             await sink.start()
         except Undelivered as error:
-            reason = await self._stop.unless_asked(self._find_reason("target")) or str(error)
+            reason = await self._stop.unless_stopped(self._find_reason("target")) or str(error)
             self._log.warning("sink.unavailable", reason=reason)
             self._report_failed_delivery(BrokerUnavailable.code, reason)
             await sink.abandon()

@@ -155,7 +155,7 @@ class Relay:
         """Relay until asked to stop. Raises RecordRefused, a ServiceError, or the exception of a bug."""
         watching = self._watching = asyncio.create_task(self._recovery.checks.watch())
         try:
-            await self._stop.unless_asked(self._start())
+            await self._stop.unless_stopped(self._start())
             await self._turn_until_stopped()
             await self._drain()
             self._recovery.checks.look()
@@ -277,9 +277,9 @@ class Relay:
         try:
             # DDL that other members have learned, or this instance before a restart, must be known before any
             # row.
-            await self._stop.unless_asked(self._schemas.load())
-            positions = await self._stop.unless_asked(source.open(opening, self._tracker.expected_offsets))
-            await self._stop.unless_asked(self._schemas.begin(source, positions or {}))
+            await self._stop.unless_stopped(self._schemas.load())
+            positions = await self._stop.unless_stopped(source.open(opening, self._tracker.expected_offsets))
+            await self._stop.unless_stopped(self._schemas.begin(source, positions or {}))
         except OwnershipLost:
             return
         except PollFailed as error:
@@ -288,7 +288,7 @@ class Relay:
             # At the first start a user sees the error; a running relay waits for its brokers.
             if not self._has_opened:
                 raise
-            await self._stop.unless_asked(self._recovery.check_topics())
+            await self._stop.unless_stopped(self._recovery.check_topics())
             # The schema history and the progress topic are at the target's brokers.
             await self._recovery.after_failed_poll(error, TARGET)
         else:
@@ -303,7 +303,7 @@ class Relay:
         if not positions or any(position.committed for position in positions.values()):
             return
         earlier = self._schemas.earlier_output
-        earlier = earlier or await self._stop.unless_asked(self._find_earlier_output()) or ""
+        earlier = earlier or await self._stop.unless_stopped(self._find_earlier_output()) or ""
         if earlier:
             self._log.warning("offsets.missing", message=f"{earlier}, and no offset is committed. {_MISSING}")
 
@@ -312,8 +312,8 @@ class Relay:
             self._schemas.settled(self._tracker.positions)
         try:
             held = self._tracker.held
-            polled = await self._stop.unless_asked(self._gather(self._leave_out(held))) or {}
-            await self._stop.unless_asked(self._ready(held, polled))
+            polled = await self._stop.unless_stopped(self._gather(self._leave_out(held))) or {}
+            await self._stop.unless_stopped(self._ready(held, polled))
         except PollFailed as error:
             # New partitions have no position until they are opened, and all others are opened again with
             # them.

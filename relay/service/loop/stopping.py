@@ -21,7 +21,7 @@ class Stop:
         event = event or asyncio.Event()
         self.set, self.is_set, self.wait = event.set, event.is_set, event.wait
 
-    async def unless_asked(self, work: Coroutine[object, object, T]) -> T | None:
+    async def unless_stopped(self, work: Coroutine[object, object, T]) -> T | None:
         """Return the result of the work, or None as soon as a stop is requested.
 
         Then, or if the caller is cancelled, the work is cancelled, too. That is the only time a start or a

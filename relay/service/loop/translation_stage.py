@@ -109,13 +109,13 @@ class TranslationStage:
 class _TranslatedRecord(NamedTuple):
     """A record and its translation.
 
-    `is_news`: it changed the catalog, and the history must keep it. `before`: the translator's state before
-    it; None where the translator need not go back.
+    `changes_catalog`: it changed the catalog, and the history must keep it. `before`: the translator's state
+    before it; None where the translator need not go back.
     """
 
     record: ConsumerRecord
     produced: list[ProducerRecord]
-    is_news: bool
+    changes_catalog: bool
     before: State | None
 
 
@@ -145,7 +145,7 @@ class InFlightBatchBuilder:
                 break
             taken, waiting = await self._take_each(records[done:])
             done += taken
-        self._move_on(records[:done], owned)
+        self._mark_done(records[:done], owned)
         return done
 
     async def _take_each(self, records: Sequence[ConsumerRecord]) -> tuple[int, _TranslatedRecord | None]:
@@ -178,7 +178,8 @@ class InFlightBatchBuilder:
                     batch = batches.get((topic, partition))
                 is_added = batch is not None and batch.append(out)
             if not is_added:
-                translated = _TranslatedRecord(record, produced, self._is_news(record, catalog), before)
+                changes_catalog = self._changes_catalog(record, catalog)
+                translated = _TranslatedRecord(record, produced, changes_catalog, before)
                 if self._topics_to_ask(produced, record):
                     return done, translated
                 if not await self._add_or_restore(translated):
@@ -192,12 +193,12 @@ class InFlightBatchBuilder:
                 break
         return done, None
 
-    def _move_on(self, taken: Sequence[ConsumerRecord], owned: Owned) -> None:
+    def _mark_done(self, taken: Sequence[ConsumerRecord], owned: Owned) -> None:
         if taken:
             owned.next = taken[-1].offset + 1
             self._round.reached[Partition(taken[0].topic, taken[0].partition)] = owned.next
 
-    def _is_news(self, record: ConsumerRecord, before: Catalog) -> bool:
+    def _changes_catalog(self, record: ConsumerRecord, before: Catalog) -> bool:
         """Return whether the record just translated has changed the catalog, which was `before`."""
         return self._translator.catalog is not before or record.position in self._stage.ahead
 
@@ -214,8 +215,8 @@ class InFlightBatchBuilder:
         False ends the round before it; then the translator returns to its state before the record, if that is
         kept.
         """
-        record, produced, is_news, before = translated
-        checked = await self._checked(produced, record, is_news=is_news)
+        record, produced, changes_catalog, before = translated
+        checked = await self._checked(produced, record, changes_catalog=changes_catalog)
         if checked is None:
             self._restore(before)
             return False
@@ -242,8 +243,8 @@ class InFlightBatchBuilder:
                 return 0
             if produced is None:
                 break
-            is_news = self._is_news(record, before.catalog)
-            stretch.append(_TranslatedRecord(record, produced, is_news, before))
+            changes_catalog = self._changes_catalog(record, before.catalog)
+            stretch.append(_TranslatedRecord(record, produced, changes_catalog, before))
             if time.monotonic() >= self._round.pause_at and await self._is_interrupted():
                 break
         await self._ask_for_topics(stretch)
@@ -281,7 +282,7 @@ class InFlightBatchBuilder:
             done += taken
             if taken < len(window):
                 break
-        self._move_on(records[:done], owned)
+        self._mark_done(records[:done], owned)
         return done
 
     async def _take_window(
@@ -319,7 +320,7 @@ class InFlightBatchBuilder:
         produced = await self._produced(record)
         if produced is None:
             return None
-        return await self._checked(produced, record, is_news=self._is_news(record, catalog))
+        return await self._checked(produced, record, changes_catalog=self._changes_catalog(record, catalog))
 
     async def send_rest(self) -> None:
         """Hand over the batches that are not full."""
@@ -341,12 +342,12 @@ class InFlightBatchBuilder:
         return self._apply_error_policy(error, record)
 
     async def _checked(
-        self, produced: list[ProducerRecord], record: ConsumerRecord, *, is_news: bool
+        self, produced: list[ProducerRecord], record: ConsumerRecord, *, changes_catalog: bool
     ) -> list[ProducerRecord] | None:
         """Return the records to write for a translation, after verifying them.
 
-        `is_news`: the record changed the catalog, and the history must keep it. None ends the round before
-        the record: a refusal, a stop or a rebalance.
+        `changes_catalog`: the record changed the catalog, and the history must keep it. None ends the round
+        before the record: a refusal, a stop or a rebalance.
         """
         if not await self._has_topics(produced, record):
             return None
@@ -358,7 +359,7 @@ class InFlightBatchBuilder:
             if instead is None:
                 return None
             produced = instead
-        if is_news and self._stage.history_topic:
+        if changes_catalog and self._stage.history_topic:
             entry = history_record(record, self._stage.history_topic, self._stage.errors.route)
             if misfit := self._sink.misfit([entry]):
                 self._refuse(record, self._misfit_error(record, misfit))

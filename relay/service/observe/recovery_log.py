@@ -30,7 +30,7 @@ _WORDS: Final = {
 async def telling(log: Log, status: Status) -> AsyncIterator[None]:
     """Log these things during an `async with` block, and at its end how many lines are still unreported."""
     status.on_failure = partial(_log_failure, log)
-    status.on_recovery = partial(_tell_recovery, log)
+    status.on_recovery = partial(_log_recovery, log)
     counting = asyncio.create_task(_count_out(log))
     try:
         yield
@@ -44,8 +44,8 @@ def _log_failure(log: Log, check: str, detail: str) -> None:
     log.warning("check.failing", check=check, message=detail)
 
 
-def _tell_recovery(log: Log, check: str, seconds: float) -> None:
-    message = f"{_WORDS[check]}, after {_lasting(seconds)}"
+def _log_recovery(log: Log, check: str, seconds: float) -> None:
+    message = f"{_WORDS[check]}, after {_duration_text(seconds)}"
     log.info("connection.recovered", check=check, seconds=round(seconds, 1), message=message)
 
 
@@ -55,7 +55,7 @@ async def _count_out(log: Log) -> None:
         log.log_suppressed()
 
 
-def _lasting(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     """Return a duration as text: `3 min 20 s`."""
     whole = round(seconds)
     hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60

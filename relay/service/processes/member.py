@@ -38,11 +38,11 @@ def main() -> None:
     except EOFError:
         sys.exit(ServiceError.exit_status)
     log = Log(settings=config.log.settings, process=number)
-    sys.exit(run_member(config, log, partial(_beside, channel, log)))
+    sys.exit(run_member(config, log, partial(_supervised, channel, log)))
 
 
 @contextlib.asynccontextmanager
-async def _beside(
+async def _supervised(
     channel: socket.socket, log: Log, stop: asyncio.Event, status: Status
 ) -> AsyncIterator[None]:
     """Report to the supervisor, and stop when it is gone."""

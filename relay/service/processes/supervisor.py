@@ -106,10 +106,10 @@ class WorkerProcesses:
 
         Processes that do not end in time are killed.
         """
-        lives = [asyncio.create_task(self._life(each)) for each in self._processes]
+        watches = [asyncio.create_task(self._watch(each)) for each in self._processes]
         asked = asyncio.create_task(stop.wait())
         watching = [asyncio.create_task(self._tell_idle()), asyncio.create_task(self._check_silence())]
-        await asyncio.wait([asked, *lives], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([asked, *watches], return_when=asyncio.FIRST_COMPLETED)
         for task in (asked, *watching):
             task.cancel()
         self._log.info("relay.stopping")
@@ -117,12 +117,12 @@ class WorkerProcesses:
         for process in self._processes:
             process.stop()
         seconds = self._config.delivery.drain_timeout_seconds + DISCONNECT_SECONDS
-        _, late = await asyncio.wait(lives, timeout=seconds)
+        _, late = await asyncio.wait(watches, timeout=seconds)
         if late:
             self._log.error("processes.killed", seconds=seconds, pids=[str(pid) for pid in self._kill()])
-        await asyncio.gather(*lives)
+        await asyncio.gather(*watches)
 
-    async def _life(self, process: Process) -> None:
+    async def _watch(self, process: Process) -> None:
         """Store a process's reports until it ends, and note its exit status."""
         number = process.number
         async for report in process.reports():

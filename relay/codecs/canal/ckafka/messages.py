@@ -88,7 +88,7 @@ def parse_message(value: bytes, limits: Limits = DEFAULT_LIMITS) -> CKafkaRowMes
     if b'"TYPE"' not in value:
         return parse(NAME, value, limits)
     try:
-        return _json.parse_leniently(NAME, value, _PARSER.convert, _tidy, limits)
+        return _json.parse_leniently(NAME, value, _PARSER.convert, _normalized, limits)
     except Malformed as error:
         try:
             return parse(NAME, value, limits)  # the match is inside a text value
@@ -96,7 +96,7 @@ def parse_message(value: bytes, limits: Limits = DEFAULT_LIMITS) -> CKafkaRowMes
             raise error from None
 
 
-def _tidy(document: dict[str, Any]) -> dict[str, Any]:
+def _normalized(document: dict[str, Any]) -> dict[str, Any]:
     """Convert cells that are numbers, booleans or JSON to text."""
     images = {name: document.get(name) for name in ("NEW_VALUES", "OLD_VALUES")}
     cells = {name: text_cells(image) for name, image in images.items() if isinstance(image, dict)}

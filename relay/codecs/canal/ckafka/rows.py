@@ -452,7 +452,7 @@ class CkafkaWriters:
             new = None if after is None else writer.cells(after)
             old = None if before is None else writer.cells(before)
         except _UNFIT:
-            raise self._unfit() from None
+            raise self._not_representable() from None
         if new == {} or old == {}:
             raise NotRepresentable(self._protocol, "", "a row without columns")
         return writer, CkafkaImages(change.op, new, old)
@@ -471,13 +471,13 @@ class CkafkaWriters:
         except _UNFIT:
             # Malformed with the column's name if the source is to blame.
             _ = change.before, change.after
-            raise self._unfit() from None
+            raise self._not_representable() from None
         return plan.writer, CkafkaImages(change.op, new, old)
 
     def _no_image(self, change: RowChange) -> NotRepresentable:
         return NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
 
-    def _unfit(self) -> NotRepresentable:
+    def _not_representable(self) -> NotRepresentable:
         return NotRepresentable(self._protocol, "", "a value is not of its column's type")
 
     def _new_writer(self, schema: TableSchema) -> CkafkaWriter:

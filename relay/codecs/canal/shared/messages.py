@@ -141,8 +141,8 @@ def _parse_foreign(protocol: str, value: bytes, limits: Limits) -> CanalMessage:
     try:
         message = _PARSER.parse_open(value)
     except _json.REFUSED:
-        tidy = functools.partial(_tidy, protocol)
-        message = _json.parse_leniently(protocol, value, _PARSER.convert, tidy, limits)
+        normalize = functools.partial(_normalized, protocol)
+        message = _json.parse_leniently(protocol, value, _PARSER.convert, normalize, limits)
     return _as_in_canal(message)
 
 
@@ -157,7 +157,7 @@ def _as_in_canal(message: CanalMessage) -> CanalMessage:
     return message
 
 
-def _tidy(protocol: str, document: dict[str, Any]) -> dict[str, Any]:
+def _normalized(protocol: str, document: dict[str, Any]) -> dict[str, Any]:
     """Normalize messages of look-alikes: one row as an object; numbers, booleans or JSON as cells.
 
     Raises Malformed for a message of another format.
@@ -165,16 +165,16 @@ def _tidy(protocol: str, document: dict[str, Any]) -> dict[str, Any]:
     found = detection.refusal(protocol, _json.json_text(document).encode())
     if found is not None:
         raise found
-    tidied = dict(document)
+    normalized = dict(document)
     for name in ("data", "old"):
         rows = document.get(name)
         if isinstance(rows, dict):
             rows = [rows]
         if isinstance(rows, list):
-            tidied[name] = [text_cells(row) if isinstance(row, dict) else row for row in rows]
+            normalized[name] = [text_cells(row) if isinstance(row, dict) else row for row in rows]
     for name in ("sqlType", "mysqlType"):
-        tidied[name] = msgspec.Raw(_json.json_text(document.get(name)).encode())
-    return tidied
+        normalized[name] = msgspec.Raw(_json.json_text(document.get(name)).encode())
+    return normalized
 
 
 def text_cells(row: dict[str, Any]) -> dict[str, Any]:

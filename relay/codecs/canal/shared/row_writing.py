@@ -115,7 +115,7 @@ class TextWriter:
                 cells[name] = value if value is None or write is None else write(value)
         return cells
 
-    def unfit(self, protocol: str, *rows: Row | None) -> NotRepresentable:
+    def not_representable(self, protocol: str, *rows: Row | None) -> NotRepresentable:
         """Return the error about the first column whose value has no text; it does not quote the value."""
         for row in filter(None, rows):
             for name, index, write in self._writes:
@@ -176,7 +176,7 @@ class TextPlan:
                     old = self._converted(old)
             except (ValueError, ArithmeticError):
                 # Malformed with the column's name if the source is to blame.
-                raise self._writer.unfit(self._protocol, images.before, images.after) from None
+                raise self._writer.not_representable(self._protocol, images.before, images.after) from None
         return TextChange(self._writer, cells, old, self._loses_parameters)
 
     def _converted(self, cells: Cells) -> Cells:
@@ -211,7 +211,7 @@ class TypedPlan:
             before = self._cells(old) if change.op is UPDATE and old is not None else None
         except _UNFIT:
             # Malformed with the column's name if the source is to blame.
-            raise self._writer.unfit(self._protocol, images.before, images.after) from None
+            raise self._writer.not_representable(self._protocol, images.before, images.after) from None
         return TextChange(self._writer, cells, before, self._writer.loses_parameters)
 
 
@@ -275,7 +275,7 @@ class TextWriters:
             old = writer.cells(before) if change.op is UPDATE and before else None
             return TextChange(writer, writer.cells(row), old, writer.loses_parameters)
         except _UNFIT:
-            raise writer.unfit(self._protocol, before, after) from None
+            raise writer.not_representable(self._protocol, before, after) from None
 
     def writer_for(self, schema: TableSchema, indexes: tuple[int, ...]) -> TextWriter:
         """Return the writer for columns at these indexes. Raises NotRepresentable for a nameless table."""

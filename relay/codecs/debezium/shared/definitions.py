@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from relay.catalog import Catalog, DdlMessage, apply_ddl, left_by
+from relay.catalog import Catalog, DdlMessage, apply_ddl, definition_after
 from relay.codecs.debezium.shared.ddl_events import (
     DIALECT,
     VIEW,
@@ -147,14 +147,14 @@ def parse(
     except REFUSED:
         raise Malformed(protocol, _PATH, "not JSON") from None
     for each in found:
-        _tidy(each)
+        _normalize(each)
     for at, change in enumerate(listed.tableChanges):
         _check(protocol, f"{_PATH}[{at}]", change, dialect or TICDC)
     declared = [DeclaredTable(change, wire) for change, wire in zip(listed.tableChanges, found, strict=True)]
     return declared, below("payload", listed.unknown)
 
 
-def _tidy(change: Json) -> None:
+def _normalize(change: Json) -> None:
     """Omit unknown members, and convert the others to TiCDC's form: defaults as text, no length of 0."""
     table = change.get("table") or {}
     columns = table.get("columns", ())
@@ -438,7 +438,7 @@ def declared_events(
                 table = _table_at(at, len(declared), change, message.table)
             if table is None:
                 continue
-            known = left_by(learned, message, table)
+            known = definition_after(learned, message, table)
             found = None
             if each.change.table is not None and each.change.table.columns:
                 origin = known or _view_of(change, table) or catalog.table(table, message.at)

@@ -105,18 +105,18 @@ def parse_again(
     which TiCDC passes unchanged and which become U+FFFD. Raises Malformed.
     """
     text = value.decode("utf-8", "replace").encode()
-    return _json.parse_leniently(protocol, text, message.convert, _tidy, limits), text != value
+    return _json.parse_leniently(protocol, text, message.convert, _normalized, limits), text != value
 
 
-def _tidy(document: dict[str, Any]) -> dict[str, Any]:
+def _normalized(document: dict[str, Any]) -> dict[str, Any]:
     """Convert the parts of a leniently read document back to JSON."""
-    tidied = dict(document)
+    normalized = dict(document)
     for name in ("before", "after", "tableChanges", "schema"):
-        if name in tidied:
-            tidied[name] = msgspec.Raw(_json.json_text(tidied[name]).encode())
-    if isinstance(tidied.get("payload"), dict):
-        tidied["payload"] = _tidy(tidied["payload"])
-    return tidied
+        if name in normalized:
+            normalized[name] = msgspec.Raw(_json.json_text(normalized[name]).encode())
+    if isinstance(normalized.get("payload"), dict):
+        normalized["payload"] = _normalized(normalized["payload"])
+    return normalized
 
 
 def foreign(protocol: str) -> DecodeError:
