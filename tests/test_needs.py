@@ -204,7 +204,7 @@ def test_a_route_without_needs_asks_for_nothing(monkeypatch: pytest.MonkeyPatch)
     def fail(*_: object) -> None:
         pytest.fail("asked")
 
-    for name in ("find", "want", "provide"):
+    for name in ("find", "pin", "provide"):
         monkeypatch.setattr(LookupCache, name, fail)
     assert translated_records(Translator(TICDC, CANAL), captured("ticdc/canal-json/09_dml"))
 
