@@ -17,7 +17,7 @@ from reference_engine import Interpreter
 from relay.io import kernel
 from relay.io.kernel import INTERFACE, KernelMode
 from relay.model.errors import ConfigError
-from relay.templates.engine import MOST_PAID, MOST_TRIED, PAID_BY_ONE, TRIED_EVERY
+from relay.templates.engine import CREDIT_PER_MATCH, MAX_CREDIT, MOST_TRIED, TRY_INTERVAL
 from relay.templates.ops import MOST_REWRITTEN
 
 ROOT = Path(__file__).parents[1]
@@ -123,9 +123,9 @@ def test_relay_and_its_kernel_have_the_same_numbers() -> None:
     expected = {
         "INTERFACE": INTERFACE,
         "MOST_TRIED": MOST_TRIED,
-        "PAID_BY_ONE": PAID_BY_ONE,
-        "MOST_PAID": MOST_PAID,
-        "TRIED_EVERY": TRIED_EVERY,
+        "CREDIT_PER_MATCH": CREDIT_PER_MATCH,
+        "MAX_CREDIT": MAX_CREDIT,
+        "TRY_INTERVAL": TRY_INTERVAL,
         "MOST_REWRITTEN": MOST_REWRITTEN,
     }
     found = dict(re.findall(rf"const ({'|'.join(expected)}): \w+ = (\d+);", sources))

@@ -144,13 +144,13 @@ impl Kernel {
         value: Option<&[u8]>,
         offset: i64,
         time_ms: i64,
-        place: &[u8],
+        mark_prefix: &[u8],
     ) -> Option<Translation<'py>> {
         let Translated { number, has_key, has_value } =
             self.0.translate(&Record { key, value, offset, time_ms })?;
         let key = has_key.then(|| PyBytes::new(py, &self.0.key));
         let value = has_value.then(|| PyBytes::new(py, &self.0.value));
-        Some((number, key, value, PyBytes::new(py, self.0.mark(place, offset))))
+        Some((number, key, value, PyBytes::new(py, self.0.mark(mark_prefix, offset))))
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -15,11 +15,10 @@ use crate::sharing::Ways;
 
 /// How many templates one marker's text has at most; `relay.templates.engine.MOST_TRIED`.
 pub const MOST_TRIED: usize = 8;
-/// How many templates messages may be tried with without success, and which of them are tried where nothing is left of
-/// that; see `relay.templates.engine`.
-const PAID_BY_ONE: usize = 8;
-const MOST_PAID: usize = 64;
-const TRIED_EVERY: usize = 16;
+/// The credit for failed attempts, and how often messages are tried without credit; see `relay.templates.engine`.
+const CREDIT_PER_MATCH: usize = 8;
+const MAX_CREDIT: usize = 64;
+const TRY_INTERVAL: usize = 16;
 
 /// A template that was not tried with so many messages is no longer in the caches of a processor, probably.
 const IN_CACHES: u64 = 1024;
@@ -84,27 +83,27 @@ pub struct Tried {
 /// last one.
 #[derive(Default)]
 pub struct Credit {
-    paid: usize,
+    credit: usize,
     skipped: usize,
 }
 
 impl Credit {
-    const FULL: Self = Self { paid: MOST_PAID, skipped: 0 };
+    const FULL: Self = Self { credit: MAX_CREDIT, skipped: 0 };
 
     pub fn is_due(&mut self) -> bool {
-        if self.paid > 0 {
+        if self.credit > 0 {
             return true;
         }
-        self.skipped = (self.skipped + 1) % TRIED_EVERY;
+        self.skipped = (self.skipped + 1) % TRY_INTERVAL;
         self.skipped == 0
     }
 
     pub fn gain(&mut self) {
-        self.paid = MOST_PAID.min(self.paid + PAID_BY_ONE);
+        self.credit = MAX_CREDIT.min(self.credit + CREDIT_PER_MATCH);
     }
 
     pub fn lose(&mut self, templates: usize) {
-        self.paid = self.paid.saturating_sub(templates);
+        self.credit = self.credit.saturating_sub(templates);
     }
 }
 
@@ -202,9 +201,9 @@ impl Templates {
     }
 
     /// The mark of what a record becomes: where its partition's offsets stand, its own, and that it is the first.
-    pub fn mark(&mut self, place: &[u8], offset: i64) -> &[u8] {
+    pub fn mark(&mut self, mark_prefix: &[u8], offset: i64) -> &[u8] {
         self.mark.clear();
-        self.mark.extend_from_slice(place);
+        self.mark.extend_from_slice(mark_prefix);
         self.mark.extend_from_slice(itoa::Buffer::new().format(offset).as_bytes());
         self.mark.extend_from_slice(b"/0");
         &self.mark

@@ -9,11 +9,11 @@ from relay.templates.ops import Frames, Marker, Template
 
 #: Maximum templates with the same text at the marker, and so the attempts per message.
 MOST_TRIED: Final = 8
-#: Each message that fits a template earns `PAID_BY_ONE` failed attempts with others, up to a balance of
-#: `MOST_PAID`. When the balance is used up, only one message in `TRIED_EVERY` is tried.
-PAID_BY_ONE: Final = 8
-MOST_PAID: Final = 64
-TRIED_EVERY: Final = 16
+#: A message that fits a template adds `CREDIT_PER_MATCH` to a credit of at most `MAX_CREDIT`; each failed
+#: attempt takes 1. Without credit, only one message in `TRY_INTERVAL` is tried.
+CREDIT_PER_MATCH: Final = 8
+MAX_CREDIT: Final = 64
+TRY_INTERVAL: Final = 16
 #: A translated message: the template's number plus the additions for lossy values
 #: (`relay.templates.ops.Put`), the target's key and value, and its source mark.
 Translation = tuple[int, bytes | None, bytes | None, bytes]
@@ -70,7 +70,7 @@ class Engine(Protocol):
         Of the templates with the same text at the marker, a new one is tried first, and then the most
         recently used. If there are already `MOST_TRIED` of them, the least recently used is replaced and its
         number is reused. A template that exists already keeps its number. Afterwards, messages are tried
-        again that were skipped before (`MOST_PAID`).
+        again that were skipped before (`MAX_CREDIT`).
 
         Raises ValueError if this engine cannot apply the template: the marker is not in its constants, or the
         engine lacks one of its conversions.
@@ -89,7 +89,7 @@ class Engine(Protocol):
         fits no such template.
 
         After too many failed attempts with messages of the same text at the marker, a message may not be
-        tried (`MOST_PAID`), so that it costs hardly more than without templates. `offset` and `time_ms` are
+        tried (`MAX_CREDIT`), so that it costs hardly more than without templates. `offset` and `time_ms` are
         the record's own, within 64 bits. The source mark consists of `mark_prefix`, the offset in digits, and
         `/0` (`relay.model.records.SOURCE_HEADER`). Raises nothing for any message.
         """

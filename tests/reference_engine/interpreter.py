@@ -14,10 +14,10 @@ from reference_engine.target import Fill
 from reference_engine.tokens import NoMatch, Tokens
 from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import (
-    MOST_PAID,
+    CREDIT_PER_MATCH,
+    MAX_CREDIT,
     MOST_TRIED,
-    PAID_BY_ONE,
-    TRIED_EVERY,
+    TRY_INTERVAL,
     AvroReader,
     AvroWriter,
     Message,
@@ -58,22 +58,22 @@ class _Credit:
     """
 
     def __init__(self) -> None:
-        self._paid, self._skipped = MOST_PAID, 0
+        self._credit, self._skipped = MAX_CREDIT, 0
 
     def is_due(self) -> bool:
         """Whether a message is to be tried."""
-        if self._paid > 0:
+        if self._credit > 0:
             return True
-        self._skipped = (self._skipped + 1) % TRIED_EVERY
+        self._skipped = (self._skipped + 1) % TRY_INTERVAL
         return self._skipped == 0
 
     def gain(self) -> None:
         """Note that a message has fitted."""
-        self._paid = min(self._paid + PAID_BY_ONE, MOST_PAID)
+        self._credit = min(self._credit + CREDIT_PER_MATCH, MAX_CREDIT)
 
     def lose(self, templates: int) -> None:
         """Note that a message was tried with so many without success."""
-        self._paid = max(0, self._paid - templates)
+        self._credit = max(0, self._credit - templates)
 
 
 class _Tried:

@@ -25,7 +25,7 @@ from reference_engine.conversions import UNFIT, read_function, token_value, writ
 from templates import values_support as made
 
 from relay.mysql.conversion_names import Conversion
-from relay.templates.engine import MOST_PAID, Engine
+from relay.templates.engine import MAX_CREDIT, Engine
 from relay.templates.ops import Constant, Put, Take, Template
 
 _M: Final = made.MEMBERS
@@ -384,9 +384,9 @@ def _filled(kernel: Engine, pair: Pair, messages: Sequence[bytes]) -> list[bytes
     """What the kernel makes of each message."""
     found: list[bytes | None] = []
     same = _template(pair)
-    for at in range(0, len(messages), MOST_PAID):
+    for at in range(0, len(messages), MAX_CREDIT):
         kernel.add(same)  # by which all of the next ones are tried, however few fit
-        found += [filled(kernel, message) for message in messages[at : at + MOST_PAID]]
+        found += [filled(kernel, message) for message in messages[at : at + MAX_CREDIT]]
     return found
 
 

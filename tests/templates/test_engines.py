@@ -7,7 +7,7 @@ import random
 import pytest
 from engine_support import ANYWHERE, ENGINES, NO_LIMIT, filled, template
 
-from relay.templates.engine import MOST_PAID, MOST_TRIED, PAID_BY_ONE, TRIED_EVERY, Engine
+from relay.templates.engine import CREDIT_PER_MATCH, MAX_CREDIT, MOST_TRIED, TRY_INTERVAL, Engine
 from relay.templates.ops import (
     Above,
     Below,
@@ -161,12 +161,12 @@ def test_where_hardly_any_message_fits_few_are_tried(make: type[Engine]) -> None
     engine.add(numbered(1))
     engine.add(numbered(2))
     odd, good = b'{"t":1,"v":"x"}', b'{"t":1,"v":7}'
-    for _ in range(MOST_PAID):
+    for _ in range(MAX_CREDIT):
         assert filled(engine, odd) is None
     assert filled(engine, b'{"t":2,"v":7}') == b"integer 2 7", "those of another marker are tried"
-    tried = [filled(engine, good) is not None for _ in range(TRIED_EVERY)]
-    assert tried == [False] * (TRIED_EVERY - 1) + [True]
-    for _ in range(PAID_BY_ONE):
+    tried = [filled(engine, good) is not None for _ in range(TRY_INTERVAL)]
+    assert tried == [False] * (TRY_INTERVAL - 1) + [True]
+    for _ in range(CREDIT_PER_MATCH):
         assert filled(engine, odd) is None
     assert filled(engine, good) is None, "one that fitted has paid for no more"
 
@@ -174,7 +174,7 @@ def test_where_hardly_any_message_fits_few_are_tried(make: type[Engine]) -> None
 def test_a_new_template_is_tried(make: type[Engine]) -> None:
     engine = make(MARKER)
     engine.add(numbered(1))
-    for _ in range(MOST_PAID):
+    for _ in range(MAX_CREDIT):
         assert filled(engine, b'{"t":1,"v":"x"}') is None
     engine.add(just(5))
     assert filled(engine, b'{"t":1,"v":5}') == b"integer 1 5"
