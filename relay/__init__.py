@@ -150,7 +150,7 @@ __all__ = [
 
 #: Where the public names live, the light modules first. They are imported when a name is asked for, so that
 #: `relay --help` need not load the codecs.
-_HOMES = (
+_MODULES = (
     *("model.errors", "model.limits", "model.records", "model.events", "model.lookups"),
     *("routing.partitioning", "model.table_globs", "catalog", "codecs.losses", "io.storage"),
     *("core.selection", "core.counts", "routing", "templates.engine", "core.pipeline", "core.translator"),
@@ -160,8 +160,8 @@ _HOMES = (
 
 def __getattr__(name: str) -> object:
     if name in __all__:
-        for home in _HOMES:
-            module = import_module(f"relay.{home}")
+        for module_name in _MODULES:
+            module = import_module(f"relay.{module_name}")
             if hasattr(module, name):
                 return getattr(module, name)
     message = f"module 'relay' has no attribute {name!r}"

@@ -393,7 +393,7 @@ def _has_files(path: Path) -> bool:
 
 
 def _is_here(config: Config, path: str) -> bool:
-    """Return whether a path is surely one of this machine, and no pattern.
+    """Return whether a path is certainly one of this machine, and no pattern.
 
     Where Spark or Hadoop has a separate configuration, a path without a scheme may be of another file system.
     """
