@@ -151,7 +151,7 @@ async def test_an_outage_is_waited_for_however_many_polls_fail(bench: Bench) -> 
 async def test_positions_behind_the_last_record_are_committed(bench: Bench) -> None:
     """What ends a partition may be no record: a transaction's marker, or what was aborted or compacted away."""
     source = bench.source
-    source.passed = lambda partition: 25 if source.position[partition] == source.length else None
+    source.position_of = lambda partition: 25 if source.position[partition] == source.length else None
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: source.committed == dict.fromkeys(source.every, 25))
     bench.relay.request_stop()
