@@ -139,9 +139,7 @@ PROMISES: Final = (
     ),
     Promise("SECURITY.md", "Secrets are shown nowhere", _NO_SECRET),
     Promise("SECURITY.md", "no value of a row appears in a log line, an error or the status", _NO_VALUES),
-    Promise(
-        "SECURITY.md", "cannot steer a terminal, begin a line of their own or grow without bound", _SAFE_TEXT
-    ),
+    Promise("SECURITY.md", "cannot control a terminal, inject a line, or grow without bound", _SAFE_TEXT),
     Promise(
         "SECURITY.md",
         "never leads out of the storage",
@@ -191,7 +189,7 @@ PROMISES: Final = (
     ),
     Promise(
         "SECURITY.md",
-        "An answer is bounded in size, depth and life",
+        "An answer is bounded in size, depth and lifetime",
         (
             "service/test_tokens.py::test_an_answer_has_bounds",
             "service/test_tokens.py::test_a_token_is_not_used_for_ever",
@@ -209,7 +207,7 @@ PROMISES: Final = (
     ),
     Promise(
         "SECURITY.md",
-        "of which few bytes could become very many values is refused",
+        "that turns few bytes into very many values, is refused",
         ("codecs/test_avro.py::test_schemas_that_relay_does_not_read_are_refused",),
     ),
     Promise(
