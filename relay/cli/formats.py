@@ -25,9 +25,9 @@ from relay.core.loss_texts import RouteLoss, large_row_losses, route_losses
 from relay.model.errors import ConfigError, Problem
 
 _COUNTED = (
-    "relay counts losses by the kinds in brackets; the target option strict refuses all or some of them."
+    "relay counts losses under the names in brackets; with the target option strict it refuses all or some."
 )
-_PROFILE = "preset options for one kind of reader; options given as well take precedence"
+_PROFILE = "preset options for one kind of reader; options set beside it take precedence"
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -155,12 +155,12 @@ def show_profile(codec: Codec, profile: str, given: Mapping[str, str], *, as_jso
         return
     typer.echo(f"{codec.name}, profile {profile}:")
     rows = [
-        (f"{option.name}={option.value}", "given besides" if option.is_given else option.reason)
+        (f"{option.name}={option.value}", "set beside the profile" if option.is_given else option.reason)
         for option in found
     ]
     for line in layout.pairs(rows, layout.width()):
         typer.echo(line)
-    typer.echo("Options given as well take precedence.")
+        typer.echo("Options set beside the profile take precedence.")
 
 
 def _description(annotation: Any) -> str:  # noqa: ANN401 - any annotation
@@ -249,7 +249,7 @@ def _print_route(source: str, target: str, lost: list[RouteLoss], *, as_json: bo
         typer.echo(f"{source} -> {target}: no losses.")
     else:
         columns = layout.width()
-        typer.echo(f"{source} -> {target} cannot carry, where a message has it:")
+        typer.echo(f"{source} -> {target} loses, where a message has it:")
         for loss in lost:
             kinds = f" [{', '.join(loss.kinds)}]" if loss.kinds else ""
             for line in layout.wrapped(loss.text + kinds, "  - ", "    ", columns):

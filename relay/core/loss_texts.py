@@ -19,7 +19,7 @@ FIELD_TEXTS: Final[Mapping[str, str]] = {
     "before": "the old row of an update",
     "deletes": "deleted rows",
     "delete_image": "the columns of a deleted row other than its key",
-    "primary_key": "which columns are the primary key",
+    "primary_key": "the columns of the primary key",
     "column_types": "the types of columns",
     "type_parameters": "type parameters: lengths, precisions, the members of ENUM and SET",
     "column_charset": "charsets of columns that are not in the text of their DDL",
@@ -43,13 +43,13 @@ FIELD_TEXTS: Final[Mapping[str, str]] = {
     "snapshot": "whether a row comes from a snapshot or from the log",
     "row_key": "the row key of TiKV",
     "physical_partition": "the table id of a partition (`ptn`)",
-    "schema_id": "Maxwell's number of a schema (`schema_id`)",
+    "schema_id": "Maxwell's schema number (`schema_id`)",
     "server_id": "the id of the MySQL server",
     "thread_id": "the id of the MySQL thread",
     "query": "the statement that changed the row",
     "transaction": "the transaction of a row",
     "transaction_order": "a row's position in its transaction",
-    "transaction_total": "how many events a transaction has",
+    "transaction_total": "the number of events in a transaction",
     "transaction_marks": "BEGIN and END of transactions",
 }
 
@@ -148,6 +148,6 @@ def large_row_losses(options: Options) -> list[RouteLoss]:
         isinstance(options, LargeMessageOptions)
         and options.large_message_handle_option is Handling.HANDLE_KEY_ONLY
     ):
-        words = "of a row above max-message-bytes, the columns other than its handle key"
+        words = "columns other than the handle key, in rows above max-message-bytes"
         return [RouteLoss("large_rows", words)]
     return []

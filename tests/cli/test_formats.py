@@ -60,7 +60,7 @@ def test_json(relay: Run) -> None:
 def test_a_route_that_loses(relay: Run) -> None:
     route = ("formats", "--from", "made-up", "--to", "made-up", "--to-option", "mode=terse")
     text = relay(*route).stdout
-    assert "made-up -> made-up cannot carry, where a message has it:" in text
+    assert "made-up -> made-up loses, where a message has it:" in text
     assert "- the old row of an update" in text
     assert "- the GTID of the transaction" in text
     found = json.loads(relay(*route, "--json").stdout)
@@ -78,9 +78,7 @@ def test_what_large_rows_lose(relay: Run, handling: str, lost: bool) -> None:
     )
     result = relay("formats", "--from", "ticdc-canal-json", "--to", "ticdc-canal-json", *options)
     assert result.exit_code == 0
-    assert (
-        "of a row above max-message-bytes, the columns other than its handle key" in result.stdout
-    ) is lost
+    assert ("columns other than the handle key, in rows above max-message-bytes" in result.stdout) is lost
 
 
 def test_a_route_that_loses_nothing(relay: Run) -> None:
@@ -174,7 +172,7 @@ def test_what_rows_of_tables_lose(relay: Run) -> None:
     ).stdout
     for lost in ("the old row of an update", "the types of columns", "watermarks", "zero dates"):
         assert lost in text
-    for kept in ("the commit ts of TiDB", "deleted rows", "which columns are the primary key"):
+    for kept in ("the commit ts of TiDB", "deleted rows", "the columns of the primary key"):
         assert kept not in text
     dropped = ("--to-option", "deletes=drop")
     assert "deleted rows" in relay("formats", "--from", "canal-json", "--to", "flat-json", *dropped).stdout
@@ -186,25 +184,25 @@ def test_every_field_of_carries_has_words() -> None:
 
 FLINK = """canal-json, profile flink:
   ddl=drop               the job fails on a statement other than CREATE
-  watermarks=drop        the job fails on them
-  max-batch-size=1       with several rows in a message, one row gets the old values of another
+  watermarks=drop        the job fails on watermarks
+  max-batch-size=1       with several rows in a message, Flink gives one row the old values of another
   missing-before=insert  the job fails on an UPDATE without its old row
-  enum=label             a column is STRING there, and a number would stay one
+  enum=label             Flink reads the column as STRING, and would show a number instead of the label
   binary=base64          BYTES is read as base64, and the job fails on other text
-  zero-dates=text        such a column is STRING there; with zero-dates=null it can be DATE or TIMESTAMP
+  zero-dates=text        declare such a column as STRING; with zero-dates=null it can be DATE or TIMESTAMP
   timestamp-format=sql   iso is for tables with canal-json.timestamp-format.standard=ISO-8601
-Options given as well take precedence.
+Options set beside the profile take precedence.
 """
 CANAL_ADAPTER = """canal-json, profile canal-adapter:
   ddl=keep               Canal sends statements, and the adapter applies them
-  watermarks=drop        Canal has none, and the adapter treats one as a change without rows
-  max-batch-size=1       several rows per message are read as well
-  missing-before=insert  an UPDATE without its old row would read as one that changes nothing
+  watermarks=drop        Canal has no watermarks, and the adapter treats one as a change without rows
+  max-batch-size=1       the adapter would also read several rows per message
+  missing-before=insert  the adapter would read an UPDATE without its old row as one that changes nothing
   enum=index             the adapter expects numbers, with sqlType 4 and -7
   binary=producer        the adapter expects a character for each byte, with sqlType 2004
   zero-dates=keep        the adapter reads them and converts them to null itself
   timestamp-format=sql   the adapter reads MySQL's text
-Options given as well take precedence.
+Options set beside the profile take precedence.
 """
 
 
@@ -216,7 +214,7 @@ def test_what_a_profile_sets_and_why(relay: Run, profile: str, expected: str) ->
 def test_an_option_besides_a_profile_is_shown(relay: Run) -> None:
     arguments = ("formats", "--to", "canal-json", "--profile", "flink", "--to-option", "ddl=keep")
     changed = FLINK.replace("ddl=drop               the job fails on a statement other than CREATE", "")
-    expected = changed.replace("  \n", "  ddl=keep               given besides\n", 1)
+    expected = changed.replace("  \n", "  ddl=keep               set beside the profile\n", 1)
     assert relay(*arguments).stdout == expected
     found = json.loads(relay(*arguments, "--json").stdout)
     assert (found["protocol"], found["profile"]) == ("canal-json", "flink")

@@ -224,25 +224,37 @@ PROFILES: Final = {
 }
 _REPLACING: Final = _NO_SOURCE_REASONS | {
     "op-column": _NEEDLESS,
-    "deleted-values": "the mark of a deleted row is 1",
-    "version-column": "of the rows of one key, the largest version stays",
-    "deletes": "a tombstone is not a row",
+    "deleted-column": "marks deleted rows",
+    "deleted-values": "1 marks a deleted row",
+    "version-column": "of the rows with one key, the one with the largest version remains",
+    "deletes": "a tombstone has no columns to load",
 }
 PROFILE_REASONS: Final = {
-    "clickhouse": _REPLACING | {"zero-dates": "0000-00-00 reads as 1900-01-01, without an error"},
+    "clickhouse": _REPLACING
+    | {
+        "timestamp-format": "DateTime64 reads MySQL's text",
+        "zero-dates": "ClickHouse reads 0000-00-00 as 1900-01-01, without an error",
+    },
     "starrocks": _NO_SOURCE_REASONS
     | {
+        "op-column": "Routine Load reads the operation from this column",
         "op-values": "0 is an upsert, 1 a delete",
         "deleted-column": _NEEDLESS,
-        "deletes": "a tombstone is not a row",
-        "zero-dates": "DATE and DATETIME have none",
+        "deletes": "a tombstone has no columns to load",
+        "timestamp-format": "DATETIME reads MySQL's text",
+        "zero-dates": "DATE and DATETIME have no zero dates",
     },
-    "doris": _REPLACING | {"zero-dates": "DATE and DATETIME have none"},
+    "doris": _REPLACING
+    | {
+        "timestamp-format": "DATETIME reads MySQL's text",
+        "zero-dates": "DATE and DATETIME have no zero dates",
+    },
     "elasticsearch": {
-        "op-column": "a document is the row",
+        **dict.fromkeys(("op-column", "database-column", "table-column"), "a document is the row alone"),
+        "deleted-column": "a deleted row has no document",
         "deletes": "behavior.on.null.values=delete deletes the document",
-        "json": "a document in a document can be searched",
-        "timestamp-format": "type date reads it without a format",
-        "zero-dates": "type date refuses the whole document",
+        "json": "nested documents can be searched",
+        "timestamp-format": "the type date reads it without a format",
+        "zero-dates": "the type date refuses the whole document",
     },
 }

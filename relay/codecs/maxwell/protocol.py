@@ -48,7 +48,7 @@ def ddl_topics(topics: Collection[str], given: Mapping[str, str]) -> dict[str, s
 
 CODEC: Final = Codec(
     name=NAME,
-    title="Maxwell's JSON, one row a message",
+    title="Maxwell's JSON, one row per message",
     options=MaxwellOptions,
     decodes=msgspec.structs.replace(
         carries(_ALL), transaction=True, transaction_order=True, transaction_marks=True

@@ -36,12 +36,12 @@ _FLINK: Final = {
 
 _FLINK_REASONS: Final = {
     "ddl": "the job fails on a statement other than CREATE",
-    "watermarks": "the job fails on them",
-    "max-batch-size": "with several rows in a message, one row gets the old values of another",
+    "watermarks": "the job fails on watermarks",
+    "max-batch-size": "with several rows in a message, Flink gives one row the old values of another",
     "missing-before": "the job fails on an UPDATE without its old row",
-    "enum": "a column is STRING there, and a number would stay one",
+    "enum": "Flink reads the column as STRING, and would show a number instead of the label",
     "binary": "BYTES is read as base64, and the job fails on other text",
-    "zero-dates": "such a column is STRING there; with zero-dates=null it can be DATE or TIMESTAMP",
+    "zero-dates": "declare such a column as STRING; with zero-dates=null it can be DATE or TIMESTAMP",
     "timestamp-format": "iso is for tables with canal-json.timestamp-format.standard=ISO-8601",
 }
 
@@ -59,9 +59,9 @@ _CANAL_ADAPTER: Final = {
 
 _CANAL_ADAPTER_REASONS: Final = {
     "ddl": "Canal sends statements, and the adapter applies them",
-    "watermarks": "Canal has none, and the adapter treats one as a change without rows",
-    "max-batch-size": "several rows per message are read as well",
-    "missing-before": "an UPDATE without its old row would read as one that changes nothing",
+    "watermarks": "Canal has no watermarks, and the adapter treats one as a change without rows",
+    "max-batch-size": "the adapter would also read several rows per message",
+    "missing-before": "the adapter would read an UPDATE without its old row as one that changes nothing",
     "enum": "the adapter expects numbers, with sqlType 4 and -7",
     "binary": "the adapter expects a character for each byte, with sqlType 2004",
     "zero-dates": "the adapter reads them and converts them to null itself",
@@ -70,7 +70,7 @@ _CANAL_ADAPTER_REASONS: Final = {
 
 CODEC: Final = Codec(
     name=NAME,
-    title="upstream Alibaba Canal, flat JSON messages (flatMessage=true)",
+    title="Alibaba Canal's JSON messages (flatMessage=true)",
     options=CanalOptions,
     decodes=carries(CanalOptions()),
     encodes=carries,

@@ -24,7 +24,7 @@ from relay.codecs.codec import Codec
 
 CODEC: Final = Codec(
     name=NAME,
-    title="upstream Canal's Protocol Buffers packets (flatMessage=false)",
+    title="Alibaba Canal's Protocol Buffers packets (flatMessage=false)",
     options=ProtobufOptions,
     decodes=msgspec.structs.replace(
         carries(ProtobufOptions()), thread_id=True, transaction=True, transaction_order=True

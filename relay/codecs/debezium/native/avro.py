@@ -212,7 +212,7 @@ class DebeziumAvroEncoder(ByTopic):
 
 CODEC: Final = Codec(
     name=NAME,
-    title="Debezium Avro of its own MySQL and MariaDB connectors, with a schema registry",
+    title="Debezium Avro, as Debezium's MySQL and MariaDB connectors write it, with a schema registry",
     options=DebeziumAvroOptions,
     decodes=carries(
         DebeziumAvroOptions(provide_transaction_metadata=True, ignore_default_for_nullables=True)

@@ -58,20 +58,22 @@ AVRO_PROFILES: Final = {
 
 _PLACEHOLDER: Final = "the placeholder would be stored as the column's value"
 _FLINK_REASONS: Final = {
-    "tombstones.on.delete": "Flink skips records without value",
+    "tombstones.on.delete": "Flink skips records without a value",
+    "vector": "Flink reads the text as STRING",
     "unavailable.value.placeholder": _PLACEHOLDER,
     "key-change-headers": "Flink reads no headers",
     **dict.fromkeys(("heartbeats", "ddl", "watermarks"), "the job fails on messages that are not rows"),
 }
 _CONNECT_REASONS: Final = {
-    "time.precision.mode": "microseconds, whatever the digits of the column",
+    "time.precision.mode": "one unit for columns with any number of fractional digits",
     "bigint.unsigned.handling.mode": "from 2^63 on, long is negative",
     "bit": "the JDBC sink fails on io.debezium.data.Bits",
     "time": "the JDBC sink fails on a TIME of a day or more, and on a negative one",
-    "wide-decimals": "the JDBC sink takes at most 38 digits",
-    "enum-schema": "text for every database; its own ENUM would have no empty label",
-    "zero-dates": "no other database has such dates; zero-dates=text makes text of all dates",
-    "schema-columns": "a default in the schema would replace NULL; a zero date may be NULL in any column",
+    "wide-decimals": "the JDBC sink supports at most 38 digits",
+    "vector": "text for every database",
+    "enum-schema": "text for every database; an ENUM created by the sink would lack the empty label",
+    "zero-dates": "only MySQL has such dates; with zero-dates=text, all dates would be text",
+    "schema-columns": "a default in the schema would replace NULL; a zero date becomes NULL in any column",
     "unavailable.value.placeholder": _PLACEHOLDER,
     "key-change-headers": "Connect's SimpleHeaderConverter fails on them",
     **dict.fromkeys(("heartbeats", "ddl", "watermarks"), "the JDBC sink fails on messages that are not rows"),
@@ -94,12 +96,12 @@ JSON_REASONS: Final = {
 AVRO_REASONS: Final = {
     "flink": {
         **_FLINK_REASONS,
-        "decimal.handling.mode": "STRING: from bytes, a DECIMAL of another scale than the message's, as "
-        "after an ALTER, is another number, without an error",
+        "decimal.handling.mode": "read as STRING; Flink would misread bytes, without an error, if the scale "
+        "of the message differs from the declared one, as after an ALTER",
         "bigint.unsigned.handling.mode": "DECIMAL(20, 0) is read from bytes; from 2^63 on, long is negative",
-        "bit": "one type for all lengths, DECIMAL(20, 0); else BOOLEAN or BYTES, lowest byte first",
-        "temporal": "STRING: Flink's Avro has TIMESTAMP of at most 3 digits, reads microseconds as "
-        "milliseconds without an error, and fails on zero dates",
+        "bit": "one type for all lengths, DECIMAL(20, 0); otherwise BOOLEAN, or BYTES, lowest byte first",
+        "temporal": "read as STRING; Flink's Avro format supports at most 3 fractional digits, reads "
+        "microseconds as milliseconds without an error, and fails on zero dates",
         "ignore.default.for.nullables": _READ_DEFAULT,
     },
     "kafka-connect": {**_CONNECT_REASONS, "ignore.default.for.nullables": _STORED_DEFAULT},

@@ -29,7 +29,7 @@ from relay.codecs.losses import Keys
 
 CODEC: Final = Codec(
     name=NAME,
-    title="Debezium JSON of its own MySQL and MariaDB connectors, 1.9 to 3.6",
+    title="Debezium JSON, as Debezium's MySQL and MariaDB connectors 1.9 to 3.6 write it",
     options=DebeziumOptions,
     decodes=carries(DebeziumOptions(provide_transaction_metadata=True, replace_null_with_default=False)),
     encodes=carries,
