@@ -90,7 +90,7 @@ PROMISES: Final = (
     Promise("docs/backfill.md", "so both write the same bytes: keys, values, headers", _SAME_WITH_SPARK),
     Promise(
         "docs/backfill.md",
-        "A repeat has the `relay.source` of what it repeats, and the same bytes.",
+        "A repeat has the `relay.source` and the bytes of the original.",
         ("spark/test_resuming.py::test_a_step_that_is_done_again_leaves_nothing_of_the_first_attempt",),
     ),
     Promise("docs/configuration.md", "relay never shows secrets", _NO_SECRET),
