@@ -86,7 +86,11 @@ PROMISES: Final = (
         "Both engines and the pipeline give the same bytes, losses and counts",
         ("templates/test_routes.py::test_the_same_comes_out",),
     ),
-    Promise("docs/architecture.md", "What the target cannot represent is never dropped in silence", _COUNTED),
+    Promise(
+        "docs/architecture.md",
+        "A fact that the target cannot represent is never dropped in silence",
+        _COUNTED,
+    ),
     Promise("docs/backfill.md", "so both write the same bytes: keys, values, headers", _SAME_WITH_SPARK),
     Promise(
         "docs/backfill.md",
