@@ -1,9 +1,10 @@
-# relay as an image: `docker build -t relay .`; with Spark and Java: `docker build --target spark -t relay-spark .`. All stages have the same base, because the virtual environment holds absolute
-# paths and links to the base's Python, and the kernel links to its C library.
+# relay's image: `docker build -t relay .`; with Spark and Java: `docker build --target spark -t relay-spark .`.
+# All stages have the same base, because the virtual environment contains absolute paths and links to the base's Python, and the
+# kernel links to its C library.
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS kernel
-# Bookworm's `cargo` is too old; `cargo-web` is the one that Debian builds its browsers with.
+# Bookworm's `cargo` is too old; `cargo-web` is a newer one, with which Debian builds its browsers.
 # hadolint ignore=DL3008
 RUN apt-get update && \
     { apt-get install --yes --no-install-recommends cargo-web || apt-get install --yes --no-install-recommends cargo; } && \
@@ -20,10 +21,10 @@ ENV UV_CACHE_DIR=/var/cache/uv \
     UV_LINK_MODE=copy \
     UV_PYTHON=python3.11 \
     UV_PYTHON_DOWNLOADS=never
-# uv in an environment of its own: a Debian Python lets nobody install beside it.
+# uv in a separate environment: Debian's Python does not allow other installations.
 RUN python -m venv /uv && /uv/bin/pip install --no-cache-dir uv==0.13.9
 WORKDIR /app
-# The dependencies alone, so that a change of relay's code leaves this layer as it is. The extras are the object stores of claim checks.
+# Only the dependencies, so that a change of relay's code does not change this layer. The extras are the object stores of claim checks.
 RUN --mount=type=cache,target=/var/cache/uv \
     --mount=type=bind,source=uv.lock,target=/app/uv.lock \
     --mount=type=bind,source=pyproject.toml,target=/app/pyproject.toml \
@@ -56,7 +57,7 @@ LABEL org.opencontainers.image.title="relay-spark" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-# Java finds no home for a user without a name. tini is what Spark's pods begin with.
+# Java needs a home folder, which a user without a name does not have. Spark's pods start with tini.
 # hadolint ignore=DL3008
 RUN apt-get update && \
     apt-get install --yes --no-install-recommends openjdk-17-jre-headless tini && \
@@ -73,11 +74,11 @@ ENV JAVA_HOME=/opt/java \
     PATH="/app/.venv/bin:${PATH}"
 USER 10001:10001
 WORKDIR /tmp
-# Spark's pods name what they are, `driver` or `executor`; any other command is run as it is.
+# Spark's pods pass `driver` or `executor`; any other command runs unchanged.
 ENTRYPOINT ["/opt/entrypoint.sh"]
 CMD ["python", "-m", "spark_backfill", "--config", "/etc/relay/relay.toml", "--spark-log", "-"]
 
-# The last stage is what is built without a target: relay itself.
+# The last stage, relay itself, is built if no target is given.
 FROM ${BASE} AS relay
 ARG VERSION=0.1.0
 ARG REVISION=unknown
@@ -88,8 +89,8 @@ LABEL org.opencontainers.image.title="relay" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /app/.venv /app/.venv
 ENV PATH="/app/.venv/bin:${PATH}"
-# A number, so that Kubernetes can tell that it is not root; there is no such user, and it owns nothing.
+# A number, so that Kubernetes can verify that it is not root. The user does not exist, and owns no files.
 USER 10001:10001
-# The exec form: SIGTERM reaches relay itself, and it drains.
+# The exec form: relay receives SIGTERM, and drains.
 ENTRYPOINT ["relay"]
 CMD ["run", "--config", "/etc/relay/relay.toml"]

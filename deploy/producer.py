@@ -1,4 +1,4 @@
-"""Write the captured records of `relay demo` to a topic again and again; a missing topic is created."""
+"""Write the captured records of `relay demo` to a topic repeatedly; create the topic if it is missing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 from relay.demo.play import PARTITIONS, captured_records
 
-#: Says to the health check that the topic is there.
+#: The health check waits for this file, which exists when the topic does.
 PRODUCING = Path(tempfile.gettempdir(), "producing")
 
 
 async def make_topic(servers: str, topic: str) -> None:
-    """Make the topic with the partitions of the capture, unless it is there."""
+    """Create the topic with the partitions of the capture, unless it exists."""
     admin = AIOKafkaAdminClient(bootstrap_servers=servers)
     await admin.start()
     try:
@@ -32,7 +32,7 @@ async def make_topic(servers: str, topic: str) -> None:
 
 
 async def produce(servers: str, topic: str, every_seconds: float, rounds: int) -> None:
-    """Write all records, every so many seconds. `rounds`: how often; 0 for ever."""
+    """Write all records every `every_seconds`, `rounds` times; 0 for no limit."""
     await make_topic(servers, topic)
     records, done = captured_records(), 0
     async with AIOKafkaProducer(bootstrap_servers=servers, acks="all") as producer:
@@ -50,12 +50,12 @@ async def produce(servers: str, topic: str, every_seconds: float, rounds: int) -
 
 
 def main() -> None:
-    """Read the arguments, and produce."""
+    """Parse the arguments, and produce."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bootstrap-servers", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--every-seconds", type=float, default=5.0)
-    parser.add_argument("--rounds", type=int, default=0, help="how often; 0 for ever")
+    parser.add_argument("--rounds", type=int, default=0, help="number of repetitions; 0 for no limit")
     given = parser.parse_args()
     asyncio.run(produce(given.bootstrap_servers, given.topic, given.every_seconds, given.rounds))
 

@@ -30,7 +30,7 @@ COMMANDS: Final[Mapping[str, str | tuple[str, Mapping[str, str]]]] = {
     "demo": "route:DemoRequest",
     "playground": "route:PlaygroundRequest",
     "dead-letters": (
-        "Look at records that could not be relayed, and relay them again when the cause is gone.",
+        "List and show records that could not be relayed, and replay them when the cause is fixed.",
         {
             "list": "dead_letters:ListRequest",
             "show": "dead_letters:ShowDeadLettersRequest",
@@ -38,7 +38,7 @@ COMMANDS: Final[Mapping[str, str | tuple[str, Mapping[str, str]]]] = {
         },
     ),
     "schema-history": (
-        "Show the table definitions that are kept over restarts, copy them, import them, or forget them.",
+        "Show, export, import, repair or reset the table definitions that relay keeps across restarts.",
         {
             "show": "schema_history:ShowHistoryRequest",
             "export": "schema_history:ExportRequest",
@@ -130,10 +130,10 @@ def _relay(
         ),
     ] = False,
 ) -> None:
-    """Translate change events from one CDC format into another: in files, or as a relay in Kafka.
+    """Translate change events from one CDC format into another, in files or between Kafka topics.
 
-    [bold]relay demo[/bold] shows it at work; [bold]relay COMMAND --help[/bold] explains a command with an
-    example.
+    Run [bold]relay demo[/bold] for a demonstration, or [bold]relay COMMAND --help[/bold] for the options of
+    a command and an example.
     """
     del version
     context.obj = show_traceback

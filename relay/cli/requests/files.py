@@ -262,7 +262,9 @@ class DiffRequest(CommandRequest, frozen=True, kw_only=True):
     examples: Annotated[
         int, typer.Option(min=0, max=10_000, metavar="N", help="Maximum differences to show.")
     ] = 10
-    values: Annotated[bool, typer.Option("--values", help="Show their keys and values.")] = False
+    values: Annotated[bool, typer.Option("--values", help="Show keys and values of these differences.")] = (
+        False
+    )
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Also count differences that the protocols themselves cause."),

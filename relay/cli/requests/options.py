@@ -138,7 +138,9 @@ IncludeTables = Annotated[
 ExcludeTables = Annotated[
     tuple[str, ...],
     typer.Option(
-        "--exclude-table", metavar="GLOB", help="No tables that match; their DDL is learned. May be repeated."
+        "--exclude-table",
+        metavar="GLOB",
+        help="No tables that match; their DDL still applies. May be repeated.",
     ),
 ]
 
@@ -181,7 +183,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="TABLE.KEY=VALUE",
-        help="Set a configuration key, over file and environment; may be repeated.",
+        help="Set a configuration key; overrides file and environment. May be repeated.",
     ),
 ]
 
@@ -237,9 +239,7 @@ Until = Annotated[
     str | None,
     typer.Option("--until", metavar="TIME", help="Only records before this time, written like --since."),
 ]
-_TOPIC_HELP = (
-    "The topic to read; no group is joined. With --config it may be left out if that names only one."
-)
+_TOPIC_HELP = "The topic to read; no group is joined. Optional if --config names only one topic."
 
 
 class TopicOption(CommandOptions, frozen=True, kw_only=True):

@@ -23,8 +23,8 @@ Processes = Annotated[
 
 
 class RunRequest(CommandRequest, frozen=True, kw_only=True):
-    """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or
-    Ctrl-C.
+    """Run the service: read Kafka topics, translate, write to other topics, commit, until stopped by SIGTERM
+    or Ctrl-C.
 
     With --dry-run it starts at the group's committed position, and does not disturb a running relay.
     """
@@ -89,19 +89,19 @@ class ExplainRequest(CommandRequest, frozen=True, kw_only=True):
         str | None,
         typer.Argument(
             metavar="POSITION",
-            help="The source record, TOPIC/PARTITION/OFFSET; TOPIC may be left out if there is only one.",
+            help="The source record, TOPIC/PARTITION/OFFSET; TOPIC is optional if there is only one.",
             show_default=False,
         ),
     ] = None
     config: ConfigSource
-    topic: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="Source topic, in place of POSITION.")
-    ] = None
+    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Source topic, instead of POSITION.")] = (
+        None
+    )
     partition: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Source partition, in place of POSITION.")
+        int | None, typer.Option(min=0, metavar="N", help="Source partition, instead of POSITION.")
     ] = None
     offset: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Source offset, in place of POSITION.")
+        int | None, typer.Option(min=0, metavar="N", help="Source offset, instead of POSITION.")
     ] = None
     as_json: Json = False
 
@@ -119,10 +119,11 @@ class DemoRequest(CommandRequest, frozen=True, kw_only=True):
 
 
 class PlaygroundRequest(CommandRequest, frozen=True, kw_only=True):
-    """Serve a local page on which a message is pasted or picked. It shows side by side the events, the
-    records of another protocol, and the losses. Ctrl-C stops it.
+    """Serve a local page that shows a pasted message, its events, the records of another protocol, and the
+    losses, side by side. Ctrl-C stops it.
 
-    The page has all options and profiles, with descriptions. It reads only pasted data, and stores nothing.
+    The page has example messages, and all options and profiles with descriptions. It reads only pasted data,
+    and stores nothing.
     """
 
     WORK: ClassVar = "relay.cli.playground.server:play"
@@ -137,4 +138,4 @@ class PlaygroundRequest(CommandRequest, frozen=True, kw_only=True):
     port: Annotated[
         int, typer.Option(min=0, max=65_535, metavar="N", help="Port to listen on; 0 for any free port.")
     ] = 8090
-    opens: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False
+    opens: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False

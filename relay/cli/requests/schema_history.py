@@ -67,7 +67,7 @@ class ImportRequest(CommandRequest, frozen=True, kw_only=True):
         tuple[str, ...],
         typer.Option(
             metavar="FILE|FOLDER",
-            help="Definitions in place of records: SHOW CREATE TABLE, or a dump, .sql or .sql.gz, of "
+            help="Definitions instead of records: SHOW CREATE TABLE, or a dump, .sql or .sql.gz, of "
             "mysqldump, mydumper, Dumpling. May be repeated.",
         ),
     ] = ()
