@@ -116,7 +116,14 @@ def _points(words: _GeometryTokens) -> bytes:
 
 
 def _point(words: _GeometryTokens) -> bytes:
-    return struct.pack("<dd", float(words.next()), float(words.next()))
+    return struct.pack("<dd", _coordinate(words), _coordinate(words))
+
+
+def _coordinate(words: _GeometryTokens) -> float:
+    try:
+        return float(words.next())
+    except ValueError:  # its text quotes the value
+        raise ValueError("not a geometry") from None
 
 
 # ---------------------------------------------------------------- bytes to text
