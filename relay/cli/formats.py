@@ -160,7 +160,7 @@ def show_profile(codec: Codec, profile: str, given: Mapping[str, str], *, as_jso
     ]
     for line in layout.pairs(rows, layout.width()):
         typer.echo(line)
-        typer.echo("Options set beside the profile take precedence.")
+    typer.echo("Options set beside the profile take precedence.")
 
 
 def _description(annotation: Any) -> str:  # noqa: ANN401 - any annotation
