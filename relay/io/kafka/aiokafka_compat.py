@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 from aiokafka.errors import NoError, for_code
 
@@ -17,6 +17,8 @@ from relay.model.errors import BrokerUnavailable
 REQUEST_SECONDS = 30.0
 STOP_SECONDS = 5.0
 GRACE_SECONDS = 2.0
+#: Consumers that are being stopped.
+_stopping: Final[set[asyncio.Future[None]]] = set()
 
 
 def client_of(owner: Any) -> Any:
@@ -80,10 +82,16 @@ async def started(seconds: float, owner: Any, brokers: Brokers, health: ClientHe
 
 
 async def stopped(consumer: Any) -> None:
-    """Stop a consumer, started or not.
+    """Stop a consumer, started or not. A cancellation of the caller does not interrupt it."""
+    stopping = asyncio.ensure_future(_stop(consumer))
+    # The loop keeps no reference to a task that nobody waits for.
+    _stopping.add(stopping)
+    stopping.add_done_callback(_stopping.discard)
+    await asyncio.shield(stopping)
 
-    If the brokers do not answer, its own stop never reaches its tasks: then they are stopped one by one.
-    """
+
+async def _stop(consumer: Any) -> None:
+    """Stop a consumer. If its own stop fails or hangs, it has not reached its tasks: stop them one by one."""
     if await within(STOP_SECONDS, consumer.stop()):
         return
     for name in ("_coordination_task", "_heartbeat_task", "_commit_refresh_task"):

@@ -18,13 +18,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from relay.io.kafka.admin import TopicAdmin
-from relay.io.kafka.aiokafka_compat import (
-    REQUEST_SECONDS,
-    STOP_SECONDS,
-    started,
-    unreachable,
-    within,
-)
+from relay.io.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped, unreachable
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.error_words import text_of
 from relay.io.kafka.fetched import relay_records
@@ -165,7 +159,7 @@ async def consuming(brokers: Brokers, pairs: list[TopicPartition]) -> AsyncItera
     except (KafkaError, TimeoutError) as error:
         raise unreachable(brokers.servers, error) from error
     finally:
-        await within(STOP_SECONDS, consumer.stop())
+        await stopped(consumer)
 
 
 @contextlib.contextmanager
