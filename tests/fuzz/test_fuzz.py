@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import signal
@@ -274,6 +275,27 @@ def test_an_unknown_member_that_is_lost_without_a_word_is_found(monkeypatch: pyt
 
     monkeypatch.setattr(Translator, "inspect", fault)
     assert broken(bench(), record) == ("unknown member", "not carried")
+
+
+def test_no_unknown_member_is_put_among_columns_whose_names_are_adjusted() -> None:
+    captured = captured_sample("ticdc/canal-json.tidb-extension/01_all_types")
+    options = {"field.name.adjustment.mode": "avro_unicode"}
+    writer = Translator(captured.protocol, "debezium-json", captured.options, options)
+    written = [made for record in captured.records for made in writer.translate(record)]
+    records = [
+        ConsumerRecord(made.topic, 0, at, made.timestamp_ms, made.key, made.value, made.headers)
+        for at, made in enumerate(written)
+    ]
+    sample = captured._replace(
+        name="adjusted", protocol="debezium-json", options=options, records=tuple(records)
+    )
+    rows = [json.loads(record.value or b"{}").get("payload", {}).get("after") for record in records]
+    (at, *_) = [at for at, row in enumerate(rows) if row and any("u005f" in name for name in row)]
+    for seed in range(100):
+        found = extended(sample, at, random.Random(seed))
+        assert found is not None
+        assert found.value is not None
+        assert json.loads(found.value)["payload"]["after"] == rows[at]
 
 
 def test_an_unknown_member_that_is_not_counted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from unknown_support import FIXED, Member, is_unknown, with_unknown_members
 
 from fuzz.corpus import Sample, answer
 from relay import ConsumerRecord, Event, Need, RelayError, RowChange, Translator
+from relay.codecs.debezium.native.fields import FIELD_NAMES
 from relay.codecs.maxwell.messages import camel_case
 from relay.model.errors import ServiceError
 
@@ -74,4 +75,6 @@ def _columns_of(reader: Translator, record: ConsumerRecord, sample: Sample) -> s
             return None
     rows = [event for event in events if isinstance(event, RowChange)]
     columns = {column.name for row in rows for column in row.schema.columns}
-    return columns | set(map(camel_case, columns))
+    # The names that producers write instead, if they are configured to.
+    spellings = (camel_case, *FIELD_NAMES.values())
+    return columns.union(*(map(spelled, columns) for spelled in spellings))
