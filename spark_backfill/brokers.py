@@ -111,7 +111,7 @@ def _quoted(text: str) -> str:
 
 
 def for_spark(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options of a client as the source and the sink of Spark take them."""
+    """Return options of a client in the form of options of Spark's source and sink."""
     return {f"kafka.{name}": value for name, value in options.items()}
 
 

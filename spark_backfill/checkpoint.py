@@ -1,9 +1,9 @@
 """relay's files in a checkpoint beside Spark's: the configuration of the run, and the results of its steps.
 
-A run goes on after the last step of the one before it, and requires that earlier steps had the same
-configuration, so every start compares it. It keeps the settings that decide about the target's bytes,
-readable, by key; no secrets, no addresses of brokers (they change; the cluster's own id is kept instead), and
-no settings that a user may change during a backfill (`batch_records`, `spark` …).
+A run continues after the last step of the previous one. All steps must have the same configuration, so every
+start compares it with the file. The file has the settings that determine the target's bytes, as text by key;
+no secrets, no addresses of brokers (they change; it has the cluster's own id instead), and no settings that a
+user may change during a backfill (`batch_records`, `spark` …).
 
 An error policy that was `stop` may change: a completed step has met no such error, so any other policy would
 have done the same.
@@ -68,7 +68,7 @@ _UNSET: Final[tuple[object, ...]] = ([], "", "start", PartitionBy.AUTO)
 
 
 def described(config: Config, source_cluster: str, target_cluster: str) -> dict[str, Any]:
-    """Return the settings that decide about the target, by key.
+    """Return the settings that determine the target's bytes, by key.
 
     `…_cluster`: Kafka's ids of the clusters; "" for none.
     """

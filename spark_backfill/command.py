@@ -1,4 +1,4 @@
-"""The command: a configuration in, a run, a summary, an exit status.
+"""The command: run a configuration, print a summary, return an exit status.
 
 Exit status: 0 done, 1 a bug in relay, 2 your input or options, 3 the environment (a broker, a topic, a disk),
 130 interrupted (Ctrl-C), 143 ended by SIGTERM.
@@ -197,7 +197,7 @@ def _folders(config: Config) -> dict[str, str]:
 def _tell_definitions(config: Config) -> None:
     """Report the definitions in the dumps of `schema_dumps`, before Spark starts.
 
-    Also report which tables that are chosen by name they lack. Raises ConfigError.
+    Also report the tables selected by name that they lack. Raises ConfigError.
     """
     found = load_schema_dumps(config, Catalog())
     if not found.files:
@@ -238,7 +238,7 @@ def _unwritten(path: str, why: str | None) -> ServiceError:
 def _range_problems(config: Config) -> Iterator[Problem]:
     """Find bounds that contain no record. Two equal ones are allowed.
 
-    They leave out a partition, or mean that all is done.
+    They exclude a partition, or mean that all is done.
     """
     source, backfill = config.source, config.backfill
     for partition, offset in source.start_offsets.items():

@@ -24,8 +24,8 @@ class BackfillCounts(msgspec.Struct):
 
     `left_out`: records outside the bounds, which are not among those `read`. `written`: by `topic/partition`.
     `inferred`: rows whose table's DDL was not known, by `database.table`; each task names its first tables.
-    `inferred_reasons`: why it was not. `unwritten`: statements that removed rows and were not written.
-    `copied_topics`: those of which statements were left out, as copies of those in partition 0. `tables`:
+    `inferred_reasons`: why it was unknown. `unwritten`: statements that removed rows and were not written.
+    `copied_topics`: topics with statements that were left out as copies of those in partition 0. `tables`:
     rows and DDL by `database.table` and kind. `ranges`: first offset, last offset and number of records by
     `topic/partition`. `failed`: records that could not be translated, by their outcome (`skipped`, `dead
     letters`) and error code. `last_files`: the newest data file of each table of a storage sink.
@@ -112,11 +112,11 @@ class CountsParam(AccumulatorParam[Parts]):
     """How Spark's accumulator adds the counters of tasks."""
 
     def zero(self, value: Parts) -> Parts:  # noqa: ARG002 - Spark's signature
-        """Return nothing counted."""
+        """Return empty counters."""
         return {}
 
     def addInPlace(self, value1: Parts, value2: Parts) -> Parts:  # noqa: N802 - Spark's name
-        """Return the counters of both; of a task that ran twice those of its last run."""
+        """Return the counters of both; for a task that ran twice, those of its last run."""
         value1.update(value2)
         return value1
 

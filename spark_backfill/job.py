@@ -173,8 +173,8 @@ def from_files(
 class TopicsRun:
     """A run over topics, in steps that Spark's checkpoint counts; endless if `continuous`.
 
-    A step that was cut off is repeated, with the same records. `tell` receives the counters of each step,
-    `warn` warnings about the target topics before the first one.
+    An interrupted step is repeated with the same records. `tell` receives the counters of each step, `warn`
+    warnings about the target topics before the first one.
     """
 
     def __init__(

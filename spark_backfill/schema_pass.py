@@ -119,7 +119,7 @@ def _batch(found: list[DdlRecord]) -> pa.RecordBatch:
 def with_times(
     config: Config, records: Iterable[ConsumerRecord], schemas: RegistrySchemas | None = None
 ) -> list[DdlRecord]:
-    """Date records that contain DDL."""
+    """Determine the times of records that contain DDL."""
     translator, resolver = translator_of(config), (schemas or RegistrySchemas(config)).resolver
     found = []
     for record in records:

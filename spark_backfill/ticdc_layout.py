@@ -6,12 +6,12 @@
     {schema}/{table}/{version}/[{partition}/][{date}/]CDC[_{dispatcher}_]{number}.json     rows, one a line
     …/meta/CDC[_{dispatcher}].index                         name of the newest data file of its folder
 
-Older releases have one `schema.json` in each folder of a version in place of the folders `meta`. A version is
+Older releases have one `schema.json` in each folder of a version instead of the folders `meta`. A version is
 the commit ts of the DDL that made it, or a checkpoint at which the changefeed began or went on; rows of a
 version come after its DDL and before the next one's. The width of the numbers is configurable. Folders with
-table ids in place of names are not read. No captured layout was at hand. Sources: PingCAP "Replicate Data to
-Storage Services" and "Guide for Developing a Storage Sink Consumer"; pingcap/ticdc pkg/sink/cloudstorage and
-cmd/storage-consumer (read 2026-08).
+table ids instead of names are not read. The layout follows documentation and source code, not the output of a
+running TiCDC. Sources: PingCAP "Replicate Data to Storage Services" and "Guide for Developing a Storage Sink
+Consumer"; pingcap/ticdc pkg/sink/cloudstorage and cmd/storage-consumer (read 2026-08).
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def renames_in_order(
 ) -> dict[str, SinkFile]:
     """Return the files with the parts of each RENAME of several tables in a possible order.
 
-    These parts have one version. One that releases a name precedes the one that takes it. Where names form a
-    circle no file contains its beginning: it stays in the order of names.
+    These parts have one version. One that releases a name precedes the one that takes it. If names form a
+    circle, no file shows which part came first: these parts stay in the order of their names.
     """
     groups: dict[tuple[int, bool], list[str]] = {}
     for path, file in files.items():

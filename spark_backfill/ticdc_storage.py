@@ -3,9 +3,9 @@
 The sink has no topics. Its records get the name of the one source topic, partition 0, and as offset their
 number in the order of all files: a schema file counts as one record, a data file as its lines. The timestamp
 of a row is its `es`, that of DDL is its version's. Lines are counted first, so that a file may be split over
-tasks in any way; but the count and the translation must split alike (see `_pin_blocks`). A file that is added
-later changes the numbers after it: 64 bits cannot hold a line number together with the commit ts and the
-names of tables by which files are ordered.
+tasks in any way; but counting and translating must split it in the same way (see `_pin_blocks`). A file that
+is added later changes the numbers after it: 64 bits cannot hold a line number together with the commit ts and
+the names of tables by which files are ordered.
 """
 
 from __future__ import annotations

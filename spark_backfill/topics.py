@@ -55,8 +55,8 @@ class SourceTopics(NamedTuple):
     ) -> SourceTopics:
         """Ask the brokers.
 
-        `kept`: where the first of several runs began; the others have the same beginning, independent of
-        `start` and retention now. Raises ConfigError, RecordsGone, TopicUnusable, BrokerUnavailable.
+        `kept`: where the first of several runs began; later ones begin there, too, regardless of `start` and
+        of retention since. Raises ConfigError, RecordsGone, TopicUnusable, BrokerUnavailable.
         """
         options = client_options(kafka.source_cluster(config))
         with closing(JavaAdmin(spark, options)) as admin:

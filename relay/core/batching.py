@@ -1,7 +1,7 @@
 """Joins rows of neighboring source records into one message: `max-batch-size` of protocols that have batches.
 
 Only the rows determine when a message is complete, so that two runs, a restart, the command line and the
-Spark job join them alike:
+Spark job join them in the same way:
 
 * its rows come from one source partition, from records whose offsets have the same quotient when divided by
   the size of a batch (a window), with the same headers, for the same target partition;

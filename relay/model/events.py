@@ -280,7 +280,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     time_unit_ns: Unit of `event_time_ns` in the message, for wire formats with more than one unit.
     binlog_row: Index of the row in its binlog event, from 0.
     physical_partition: TiDB's id of the table partition with the row.
-    schema_id: Maxwell's number of the schema with which it read the row.
+    schema_id: Number of the schema with which Maxwell read the row.
     """
 
     connector: str

@@ -1,4 +1,4 @@
-"""Wire up the service: from signal handlers to the loop, and from its outcome to an exit status."""
+"""Assemble the service: signal handlers, the loop, and the exit status for its outcome."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def run_service(
 
 
 def run_member(config: Config, log: Log, beside: Beside) -> int:
-    """Run the relay as `run_service` does, as one of several processes.
+    """Run the relay like `run_service`, as one of several processes.
 
-    `beside` runs beside it. The supervisor makes the announcement for all processes.
+    `beside` runs at the same time. The supervisor logs the configuration for all processes.
     """
     tune(takes_windows=_takes_windows(config))
 

@@ -103,7 +103,7 @@ class DryBatch:
 class DrySink:
     """Acknowledge batches at once, and discard them.
 
-    `limits`, `compacted`: as of a `KafkaSink`, for existing topics: a record that they refuse is found.
+    `limits`, `compacted`: as in `KafkaSink`, for existing topics, to find records that these would refuse.
     """
 
     is_transactional = False

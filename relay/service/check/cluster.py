@@ -143,7 +143,9 @@ class ClusterInspection:
         await asyncio.gather(*(close(connection) for connection in self._connections.values()))
 
     async def topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
-        """Look at topics, creating none; settings are None if they may not be read. Raises NoAnswer."""
+        """Describe topics without creating any; settings are None without permission to read them. Raises
+        NoAnswer.
+        """
         wanted = sorted(set(names))
         answer = await self._ask(TopicsRequest(wanted))
         self.operations = getattr(answer, "cluster_operations", UNKNOWN_OPERATIONS)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class CheckState(StrEnum):
-    """How a check ended."""
+    """Result of a check."""
 
     OK = "ok"
     NOTE = "note"
@@ -21,7 +21,7 @@ def unreported(operations: str) -> str:
 
 
 class Finding(NamedTuple):
-    """One check: its subject, how it ended, and the text about it."""
+    """One check: its subject, its result, and a text."""
 
     state: CheckState
     subject: str

@@ -42,7 +42,7 @@ _UNKNOWN_TOPIC, _NOT_ALLOWED_TOPIC = 3, 29
 async def preflight(config: Config, clusters: Clusters) -> list[Finding]:
     """Check everything that a route needs of its brokers.
 
-    Returns findings in the order in which a record passes.
+    Returns the findings in the order of a record's path, from source to target.
     """
     with _quiet_client():
         source = target = ClusterInspection(clusters.source)
@@ -217,7 +217,7 @@ def _unordered_rows(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator
 
 
 def _idle_processes(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator[Finding]:
-    """Note that some processes of this instance will have nothing to do, whatever other instances do."""
+    """Note that some processes of this instance will have nothing to do, regardless of other instances."""
     processes = config.of_processes
     counts = [found.partitions for found in topics.values()]
     busy = min(len(processes), sum(counts))

@@ -29,8 +29,8 @@ async def learned_translator(config: Config, upto: RecordPosition | None = None)
 
     Raises ServiceError, and TopicUnusable if a source topic whose partitions must be known cannot be seen.
 
-    `upto`: records of the same partition at or after this position are left out. Those of other partitions do
-    no harm: the catalog knows definitions as of a position.
+    `upto`: records of the same partition at or after this position are left out. Later ones of other
+    partitions are harmless: the catalog knows definitions as of a position.
     """
     records = await _history(config)
     if upto is not None:

@@ -1,9 +1,9 @@
 """Replay dead letters: translate and write them again, and mark them as replayed.
 
 The present configuration applies. Everything is written in chunks: first the target's records, then, when all
-of these are acknowledged, the markers. After a replay that was cut short, the next one repeats at most one
-chunk, and repeats can be recognized: `relay.source` is the original's position. Dead letters of one source
-partition keep its order.
+of these are acknowledged, the markers. After an interrupted replay, the next one repeats at most one chunk;
+repeats have the original's position in the header `relay.source`. Dead letters of one source partition keep
+its order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fetch and store the external data of records, in threads, while heartbeats go on."""
+"""Fetch and store the external data of records in threads, while heartbeats continue."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class Translates(HasCounts, Protocol):
 
     @property
     def state(self) -> State:
-        """Return everything that records leave for later ones."""
+        """Return the whole state that translating a record may change."""
         ...
 
     def restore(self, state: State, /) -> None:
-        """Go back to `state`."""
+        """Restore a `state` returned earlier."""
         ...
 
     @property
@@ -96,7 +96,7 @@ class Translates(HasCounts, Protocol):
         ...
 
     def partitions_of(self, topic: str, /) -> int | None:
-        """Return how many partitions rows of a table's topic are spread over, None if they are not."""
+        """Return over how many partitions rows of a table's topic are distributed; None if they are not."""
         ...
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:

@@ -1,6 +1,6 @@
 """Find the database's own time in the records read: the times of rows and watermarks by partition.
 
-Templates fill rows without looking at their times, so a few of the newest records are decoded once more;
+Templates translate rows without reading their times, so a few of the newest records are decoded once more;
 their number per second is limited to keep the cost negligible.
 """
 

@@ -102,7 +102,7 @@ class DdlFollower:
             self._seek()
 
     async def rewound(self, positions: Mapping[Partition, int]) -> None:
-        """Make the translator, after it was set back, learn again.
+        """Learn again after the translator's state was reset.
 
         Rereads each partition 0 that the loop rereads.
         """
@@ -137,7 +137,7 @@ class DdlFollower:
                 self._ahead[position] = None
 
     async def wait_for(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
-        """Read the DDL of these records past their time, or to its present end. Raises PollFailed."""
+        """Read DDL past the times of these records, or to its present end. Raises PollFailed."""
         followed = {Partition(*pair) for pair in self._followed}
         newest: dict[str, int] = {}
         for partition, records in polled.items():
@@ -177,7 +177,7 @@ class DdlFollower:
             self._consumer.seek(pair, self._next[pair])
 
     async def _read_past(self, topic: str, time_ms: int) -> None:
-        """Read until a younger record or the end, without a time limit while it makes progress."""
+        """Read until a later record or the end, without a time limit while it makes progress."""
         pair, clock = TopicPartition(topic, 0), asyncio.get_running_loop().time
         # The previous poll may have used its full time limit.
         self._heartbeat()

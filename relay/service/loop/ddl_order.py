@@ -1,4 +1,4 @@
-"""Make the loop take the partition with the DDL before rows of others that may need it, where it reads both.
+"""Make the loop process DDL before rows of other partitions that may need it, if it reads both.
 
 For `wait_for_ddl` in [schema]. The DDL of a row is in partition 0 of its topic, or of the topic that a
 connector has for DDL (`Config.ddl_topics`); where another instance reads that, `ddl_follower` reads it as

@@ -253,8 +253,8 @@ class Schemas:
     async def begin(self, source: RecordSource, positions: Mapping[Partition, StartPosition]) -> None:
         """Make rows of newly opened partitions wait for the partitions with their DDL.
 
-        These are taken before those rows if they were opened together, and read ahead otherwise. Raises
-        PollFailed, ServiceError.
+        If they were opened together, the DDL is processed before those rows; otherwise it is read ahead.
+        Raises PollFailed, ServiceError.
         """
         if self._follower is None:
             return
@@ -283,14 +283,14 @@ class Schemas:
     def holds_much(self) -> bool:
         """Return whether all rounds should be settled to release records learned out of turn.
 
-        True once those since everything was last safe exceed a number of bytes.
+        True once the records learned since everything was last safe exceed a number of bytes.
         """
         return self._bytes_kept + (self._follower.bytes_kept if self._follower else 0) > self._most_bytes
 
     def settled(self, positions: Mapping[Partition, int]) -> None:
         """Release records learned out of turn: everything before these positions is safe.
 
-        Nothing is in flight, so the translator is never set back before them.
+        Nothing is in flight, so the translator's state is never reset to one before them.
         """
         self._kept.clear()
         self._bytes_kept = 0
@@ -298,7 +298,7 @@ class Schemas:
             self._follower.settled(positions)
 
     async def rewound(self, positions: Mapping[Partition, int]) -> None:
-        """Make the translator, which was set back, relearn the records learned out of turn.
+        """Make the translator, whose state was reset, learn again the records learned out of turn.
 
         The loop reads again from these positions.
         """

@@ -173,7 +173,7 @@ class OffsetTracker:
 
     @property
     def is_safe(self) -> bool:
-        """Return whether no records are in flight for which the translator would be set back."""
+        """Return whether no records are in flight that would require a reset of the translator's state."""
         return self._safe_state is None
 
     @property
@@ -188,7 +188,7 @@ class OffsetTracker:
         return sum(max(0, offset - self._safe(partition)) for partition, offset in read.items())
 
     def _safe(self, partition: Partition) -> int:
-        """Return the offset below which the target has acknowledged everything, to our knowledge."""
+        """Return the offset below which the target has acknowledged everything, as far as known."""
         if partition in self.owned:
             return self.owned[partition].acknowledged
         return self._lost_ground[partition][1]
@@ -319,7 +319,7 @@ class OffsetTracker:
     def gaps(self, polled: Collection[Partition]) -> dict[Partition, int]:
         """Return positions that moved without a poll, over offsets without records.
 
-        These count: lag ends with the partition.
+        Offsets without records must be passed, too: lag is counted up to the partition's end.
         """
         passed = {
             partition: self._connections.source.position_of(partition) or 0
@@ -447,8 +447,8 @@ class OffsetTracker:
     def rewind(self) -> None:
         """Set source and translator back to safe offsets.
 
-        With transactions only the brokers know the positions: whether the last one was committed shows once a
-        new sink has ended it. So all partitions are opened again.
+        With transactions only the brokers know the positions: only after a new sink has ended the last
+        transaction is it known whether it was committed. So all partitions are opened again.
         """
         self.rewinds += 1
         self.rounds.clear()

@@ -5,11 +5,11 @@ acknowledged all below it (`relay.service.loop.offset_tracker`). So a crash, a r
 repeats records but never skips one; with a transactional sink the first copies belong to a transaction that
 was aborted.
 
-* A round is the result of one poll, or of several in a row, without records that wait for others, and with
-  those that have waited (`relay.service.loop.ddl_order`). Rounds are settled in order. A failed round is
-  dropped together with all that follow it, the sink is replaced, and everything goes back to safe offsets:
-  the source to `acknowledged` (in transactions, to the offsets committed at the brokers), the translator to
-  its state at that offset (`relay.service.loop.recovery`).
+* A round holds the records of one poll, or of several in a row, except those that must wait for others, and
+  earlier records whose wait is over (`relay.service.loop.ddl_order`). Rounds are settled in order. A failed
+  round is dropped together with all that follow it, the sink is replaced, and everything goes back to safe
+  offsets: the source to `acknowledged` (in transactions, to the offsets committed at the brokers), the
+  translator to its state at that offset (`relay.service.loop.recovery`).
 * The group's background task calls `revoked` and `assigned`. `revoked` waits for the round in flight,
   commits, and increments the generation, so that rounds of an older generation are dropped.
 * A record whose error policy is `stop` ends the loop after everything before it is delivered and committed.

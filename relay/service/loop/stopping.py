@@ -1,4 +1,4 @@
-"""Requests to stop: the signals that make one, and waits that one cuts short."""
+"""Requests to stop: signals that cause one, and waits that end early at one."""
 
 from __future__ import annotations
 

@@ -40,10 +40,11 @@ class About(msgspec.Struct, frozen=True):
     """Facts that do not change while relay runs.
 
     `topics`: source to target topic; `mode` as in [delivery]. `by_name`: the target topics whose traffic is
-    counted apart; that of all others, which are those of tables, is counted under `by_table` ("" where there
-    are none). `dead_letter_topic`, `history_topic`: "" for none. `has_row_keys`: keys of the target's records
-    identify rows. `processes`: how many share the work. `kernel`: the engine that fills templates, "" for
-    none. `series`: label values that may occur. `has_table_metrics`: counts by table are metrics, too.
+    counted separately; the traffic of all others, which are those of tables, is counted under `by_table` (""
+    if there are none). `dead_letter_topic`, `history_topic`: "" for none. `has_row_keys`: keys of the
+    target's records identify rows. `processes`: how many share the work. `kernel`: the engine that applies
+    templates, "" for none. `series`: label values that may occur. `has_table_metrics`: counts by table are
+    metrics, too.
     """
 
     version: str

@@ -22,7 +22,7 @@ class HasCounts(Protocol):
 
     @property
     def losses(self) -> Counter[Loss]:
-        """Return values that could not be carried, by kind of loss."""
+        """Return the numbers of lost values by kind of loss."""
         ...
 
     @property
@@ -52,7 +52,7 @@ class TranslatorCounts(NamedTuple):
 
     @classmethod
     def of(cls, *translators: HasCounts | None) -> TranslatorCounts:
-        """Add them up."""
+        """Add up the counters of these translators."""
         total = cls(Counter(), Counter(), {}, Counter(), {})
         for each in translators:
             if each is not None:

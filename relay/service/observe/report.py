@@ -183,7 +183,7 @@ def _outcomes(status: Status) -> Json:
 
 
 def _checks(status: Status) -> list[Json]:
-    """Return the loop's own checks, and one more: whether it turns."""
+    """Return the loop's own checks, and another one: whether the loop turns."""
     alive, age = status.is_alive, status.heartbeat_age
     detail = "" if alive else f"the last iteration was {age or 0:.0f} s ago"
     found = [{"name": "loop", "ok": alive, "detail": detail, "reason": None, "since": None}]
@@ -262,7 +262,7 @@ def _watermark_seconds(status: Status, now: float) -> float | None:
 
 
 def _lag(status: Status, sample: Sample, now: float) -> Json:
-    """Return the total lag, its trend, and, if it shrinks, when it will be gone at that rate."""
+    """Return the total lag, its trend, and, if it shrinks, when it will be 0 at that rate."""
     behind = [
         seconds
         for progress in status.partitions.values()

@@ -42,7 +42,8 @@ class Series(msgspec.Struct, frozen=True):
     """Label values that are exported with 0 from the start. Others are exported with their first count.
 
     `errors`: stage and code. `dead_letters`, `skipped`: codes of records that become dead letters, and of
-    those that are left out. `expected_losses`: kinds that follow from the two formats, see there.
+    those that are left out. `expected_losses`: kinds that follow from the two formats
+    (`relay.codecs.losses.expected_losses`).
     """
 
     errors: tuple[tuple[str, str], ...] = ()

@@ -55,7 +55,7 @@ class WebServer:
     `Hosts`.
 
     A subclass defines `routes`, and `paths` with a short description of each, the answer to any other path.
-    `not_ours`: the answer to a request for another name; `request_bytes`: most bytes of a request;
+    `not_ours`: the answer to a request for another name; `request_bytes`: maximum bytes of a request;
     `takes_bodies`: whether requests may have bodies.
     """
 

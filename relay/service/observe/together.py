@@ -216,8 +216,8 @@ class TogetherStatus(Status):
 def _joined_checks(statuses: Mapping[int, Status]) -> dict[str, Check]:
     """Return each check joined over all processes.
 
-    It has the details of the processes where it fails, or else of all; their numbers are added where they are
-    not all.
+    It has the details of the processes in which it fails, or else of all, with the numbers of the processes
+    unless it concerns all.
     """
     found: dict[str, Check] = {}
     for name in dict.fromkeys(name for status in statuses.values() for name in status.checks):

@@ -178,7 +178,7 @@ class _TableReaders(Table[_KeptReader]):
         self, wire: WireTable, known: TableSchema | None, *, has_members: bool = True
     ) -> _KeptReader:
         """Return the reader of such rows, compiling it if needed. Without members, labels of ENUM and SET
-        stay unchanged. Where the table is known, all orders of columns are read alike.
+        stay unchanged. Where the table is known, all orders of columns are read in the same way.
         """
         definition = self._defined(known, wire.pk_names)
         ordered = replace(wire, names=definition.in_order(wire.names))

@@ -53,7 +53,7 @@ class KeyedDefinition:
     def ordered(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the columns of a row in table order if they are, else in reverse table order.
 
-        Thus all orders are read alike. For an unknown table, each order makes a different definition.
+        Thus all orders give the same result. For an unknown table, each order makes a different definition.
         """
         in_order = self.in_order(names)
         return names if in_order == names else in_order[::-1]
