@@ -9,8 +9,18 @@ from support import CANAL
 
 from relay import CodecError, ConsumerRecord, Translator
 from relay.templates.engine import Engine
+from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
 
 Options = dict[str, str]
+
+
+def translator_class(policy: TemplatePolicy) -> type[Translator]:
+    """A translator with another policy."""
+
+    class WithPolicy(Translator):
+        template_policy = policy
+
+    return WithPolicy
 
 
 def outcome(translator: Translator, record: ConsumerRecord) -> object:
@@ -29,10 +39,12 @@ class Both:
         options: Options | None = None,
         target: str = CANAL,
         engine: type[Engine] = Interpreter,
+        policy: TemplatePolicy = DEFAULT_POLICY,
         **settings: Any,
     ) -> None:
         self.plain, self.templated = (
-            Translator(source, target, options, engine=each, **settings) for each in (None, engine)
+            translator_class(policy)(source, target, options, engine=each, **settings)
+            for each in (None, engine)
         )
 
     def fits(self, record: ConsumerRecord) -> bool:

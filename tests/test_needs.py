@@ -34,7 +34,6 @@ from relay import (
 from relay.codecs.codec import Codec
 from relay.codecs.plugins import Plugin, installed
 from relay.io import resolver
-from relay.model import lookups as needs
 from relay.model.errors import Malformed
 from relay.model.events import Position
 from relay.model.limits import Limits
@@ -104,9 +103,8 @@ def test_equal_needs_have_one_answer() -> None:
     assert [answers.find(type(need)(*need.args)) for need, _ in ANSWERS] == [answer for _, answer in ANSWERS]
 
 
-def test_the_answers_that_were_not_looked_up_for_longest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needs, "_MAX_ANSWERS", 3)
-    answers = LookupCache()
+def test_the_answers_that_were_not_looked_up_for_longest_go_first() -> None:
+    answers = LookupCache(max_answers=3)
     for number in range(3):
         answers.pin(check(number), record=number)
         answers.provide(check(number), b"")
@@ -326,7 +324,7 @@ def test_answers_in_a_folder_take_the_bytes_that_they_may(tmp_path: Path) -> Non
         return sum(path.stat().st_size for path in tmp_path.iterdir())
 
     def fetch(number: int, size: int = 1000) -> None:
-        answer = needs.RegisteredSchema("x" * size)
+        answer = RegisteredSchema("x" * size)
         keeping = Resolver(fetches={SchemaById: lambda _: answer}, cache=tmp_path, cache_bytes=5000)
         assert keeping.fetch(SchemaById("r", number)) == answer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from support import CANAL, OPEN, TICDC, captured, record, row_message, translate
 
 from relay import ConfigError, ConsumerRecord, Loss, ProducerRecord, Translator
 from relay.model.errors import UnusableTopicName
-from relay.routing import TopicRule, router
+from relay.routing import TopicRule
 from relay.routing.partitioning import ByKey, Partitioning, murmur2
+from relay.routing.router import Router, TopicsInUse
+from relay.routing.watermarks import WatermarkGate
 
 BY_TABLE = "{topic}.{database}.{table}"
 _TICDC = {"enable-tidb-extension": "true"}
@@ -43,6 +46,18 @@ def destinations(
     """Where what each message becomes goes."""
     records = [record(message, offset=at, partition=partition) for at, message in enumerate(messages)]
     return [[(out.topic, out.partition) for out in translator.translate(each)] for each in records]
+
+
+def routed(router: Router, messages: Sequence[dict[str, Any]]) -> list[list[tuple[str, int]]]:
+    """Where a router sends what each message has."""
+    reader, found = Translator.reader(TICDC), []
+    gate, seen = WatermarkGate() if router.spreads else None, TopicsInUse()
+    for at, message in enumerate(messages):
+        read = record(message, offset=at)
+        spread = router.spread(reader.inspect(read), read, reader.catalog, gate, seen)
+        gate, seen = spread.gate, spread.seen
+        found.append([place for destinations, _ in spread.groups for place in destinations])
+    return found
 
 
 def by_table(target: str = TICDC, **settings: Any) -> Translator:
@@ -268,9 +283,7 @@ class TestRules:
             assert translator.partitions_of("t") == 8
 
     @pytest.mark.parametrize("partitions", [None, 2])
-    def test_more_tables_than_paths_are_kept_change_nothing(
-        self, partitions: int | None, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_more_tables_than_paths_are_kept_change_nothing(self, partitions: int | None) -> None:
         rules = [TopicRule("shop.*", "{database}.{table}", 4), TopicRule("log.*", "", 8)]
         tables = [("shop", "a"), ("x", "a"), ("log", "a"), ("shop", "b"), ("log", "b"), ("x", "b")]
         messages = [
@@ -279,17 +292,24 @@ class TestRules:
             *(ddl(f"ALTER TABLE {table} ADD c INT", table, database, 40) for database, table in tables),
             *(row(table, 2, database, 50) for database, table in reversed(tables)),
         ]
-        settings: dict[str, Any] = {"topic": BY_TABLE, "partitions": partitions, "rules": rules}
-        expected = destinations(Translator(TICDC, OPEN, **settings), *messages)
-        monkeypatch.setattr(router, "_MOST_PATHS", 2)
-        translator = Translator(TICDC, OPEN, **settings)
-        assert destinations(translator, *messages) == expected
+        route: dict[str, Any] = {"topic": BY_TABLE, "partitions": partitions, "rules": rules}
+        expected = routed(Router(**route, writes_ddl_everywhere=True), messages)
+        small = Router(**route, writes_ddl_everywhere=True, max_paths=2)
+        assert routed(small, messages) == expected
         wide = {"shop.a": 4, "shop.b": 4, "topic.log.a": 8, "topic.log.b": 8}
         topics = {topic for found in expected for topic, _ in found}
-        assert {topic: translator.partitions_of(topic) for topic in topics} == dict.fromkeys(
+        assert {topic: small.partitions_of(topic) for topic in topics} == dict.fromkeys(
             topics, partitions
         ) | wide
-        assert len(translator._router._paths) <= 2
+
+    def test_paths_are_kept_for_so_many_tables(self) -> None:
+        """Rows of the others have to ask again where they go."""
+        router, reader, seen = Router(BY_TABLE, max_paths=2), Translator.reader(TICDC), TopicsInUse()
+        rows = [record(row(name), offset=at) for at, name in enumerate("abcdef")]
+        for read in rows:
+            seen = router.spread(reader.inspect(read), read, reader.catalog, None, seen).seen
+        known = [router.topic_of_row(reader.inspect(read)[0], read, seen) for read in rows]
+        assert known == [None] * 4 + ["topic.d.e", "topic.d.f"]
 
     @pytest.mark.parametrize(
         "settings",

@@ -34,12 +34,17 @@ from relay.model.records import SOURCE_HEADER, ConsumerRecord, Header, ProducerR
 from relay.templates.engine import Engine, Message, Translation
 from relay.templates.route.deriving import Deriver, MessageFormat, TracedLine
 from relay.templates.route.known import FoundRows, TemplateInfo, TopicOfRows
+from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
 from relay.templates.route.route_templates import RouteTemplates
 from relay.templates.route.topic_templates import TopicTemplates
 
 
 def open_fast_path(
-    line: Pipeline, decoder: Decoder, encoder: Encoder, engine: type[Engine]
+    line: Pipeline,
+    decoder: Decoder,
+    encoder: Encoder,
+    engine: type[Engine],
+    policy: TemplatePolicy = DEFAULT_POLICY,
 ) -> FastPath | SealedFastPath | None:
     """Return the fast path for a pipeline.
 
@@ -64,7 +69,9 @@ def open_fast_path(
     )
     new_engine = partial(engine, source.marker, source.frames)
     deriver = Deriver(traced, MessageFormat(options.unlimited_bytes, target.lengths_at), new_engine())
-    templates = RouteTemplates(new_engine, source.marker, deriver, line.count, line.limits.cache_bytes)
+    templates = RouteTemplates(
+        new_engine, source.marker, deriver, line.count, line.limits.cache_bytes, policy
+    )
     opener = decoder.opener(engine) if isinstance(decoder, DeserializingDecoder) else None
     if opener is None and seal is None:
         return FastPath(line, templates)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from relay.catalog import Catalog, Unknown
 from relay.catalog.definitions import apply_definition, definition_in, is_definition
@@ -29,6 +29,7 @@ from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.routing import Router, TopicRule, routing_problems
 from relay.routing.partitioning import Partitioning
 from relay.templates.engine import Engine
+from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
 
 Answer = TypeVar("Answer")
 #: A target for any source, without required options.
@@ -52,6 +53,9 @@ class Translator:
 
     Raises ConfigError.
     """
+
+    #: When templates are derived and dropped; a subclass may have another policy.
+    template_policy: ClassVar[TemplatePolicy] = DEFAULT_POLICY
 
     def __init__(  # noqa: PLR0913 - the parts of a route
         self,
@@ -94,7 +98,7 @@ class Translator:
         self._line = Pipeline(route, router, decoder, encoder, self._answers, self._counts)
         self._fast = None
         if engine is not None:
-            self._fast = open_fast_path(self._line, decoder, encoder, engine)
+            self._fast = open_fast_path(self._line, decoder, encoder, engine, self.template_policy)
         self._translate = self._line.translate if self._fast is None else self._fast.translate
 
     @classmethod

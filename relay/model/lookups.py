@@ -133,9 +133,7 @@ class TableDefinition(Need[TableSchema]):
         return f"the definition of table {self.table}"
 
 
-#: Maximum answers in a `LookupCache`, besides those of the current record; `Limits.cache_bytes` bounds the
-#: bytes of objects and schemas.
-_MAX_ANSWERS: Final = 10_000
+MAX_ANSWERS: Final = 10_000
 
 
 class LookupCache:
@@ -144,11 +142,14 @@ class LookupCache:
     The number and size of answers are bounded; the least recently used are evicted first. The answers that
     the current record needs stay until another record needs something, regardless of size: otherwise a record
     that needs several objects would never have all of them.
+
+    limits: Limits on the cost of one record, and on the size of caches. `cache_bytes` bounds the bytes of
+        objects and schemas.
+    max_answers: Maximum number of answers, besides those of the current record.
     """
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
-        #: Limits on the cost of one record, and on the size of caches.
-        self.limits = limits
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, max_answers: int = MAX_ANSWERS) -> None:
+        self.limits, self._max_answers = limits, max_answers
         self._answers: dict[Need[Any], Any] = {}
         self._bytes = 0
         #: The record with the latest lookup, and its needs, whose answers are not evicted.
@@ -199,7 +200,7 @@ class LookupCache:
                     break
 
     def _is_full(self) -> bool:
-        return len(self._answers) > _MAX_ANSWERS or self._bytes > self.limits.cache_bytes
+        return len(self._answers) > self._max_answers or self._bytes > self.limits.cache_bytes
 
     def _forget(self, need: Need[Any]) -> None:
         if need in self._answers:

@@ -75,8 +75,7 @@ class RoutedEvents(NamedTuple):
     unrouted: Sequence[Event]
 
 
-#: Maximum tables whose paths are cached; beyond that the cache is cleared.
-_MOST_PATHS: Final = 100_000
+MAX_PATHS: Final = 100_000
 
 
 class Router:
@@ -87,6 +86,7 @@ class Router:
         DDL.
     reserved: Topics that no table may use.
     selects: Returns whether a table is selected; None selects all.
+    max_paths: Maximum tables whose paths are cached; beyond that the cache is cleared.
 
     The router keeps only caches, the source's partitions (`expect`), and the numbers of partitions of written
     topics if they differ, whose count the cluster's number of topics limits. Raises ConfigError.
@@ -103,7 +103,9 @@ class Router:
         writes_ddl_everywhere: bool = False,
         reserved: frozenset[str] = frozenset(),
         selects: Callable[[TableId], bool] | None = None,
+        max_paths: int = MAX_PATHS,
     ) -> None:
+        self._max_paths = max_paths
         self._rest, *self._rules = topic_routes(topic, partitions, partition_by, rules)
         self._reads_ddl_everywhere = reads_ddl_everywhere
         self._writes_ddl_everywhere = writes_ddl_everywhere
@@ -178,7 +180,7 @@ class Router:
         """Return the columns that a rule chooses for the keys of a table's rows; () if no rule does."""
         found = self._keys.get(table)
         if found is None:
-            if len(self._keys) >= _MOST_PATHS:
+            if len(self._keys) >= self._max_paths:
                 self._keys.clear()
             found = self._keys[table] = self._route_of(table).key
         return found
@@ -327,7 +329,7 @@ class Router:
         found = self._paths.get((topic, table))
         if found is None:
             found = self._new_path(topic, table)
-            if len(self._paths) >= _MOST_PATHS:
+            if len(self._paths) >= self._max_paths:
                 self._paths.clear()
             self._paths[topic, table] = found
             if found.route.width is not None and len(self._widths) > 1:

@@ -74,14 +74,18 @@ class JsonToken:
         return found
 
 
-def parsed(text: bytes, start: int = 0) -> JsonToken:
+#: More than in a row of 4096 columns with its old row: Open Protocol has nine tokens per column in each.
+MAX_TOKENS: Final = 100_000
+
+
+def parsed(text: bytes, start: int = 0, max_tokens: int = MAX_TOKENS) -> JsonToken:
     """Return the value in a text from `start` to its end.
 
-    Raises NotTemplatable for a duplicate name in an object, for excessive nesting or too many tokens, and for
-    most invalid JSON: a decoder has already parsed the text.
+    Raises NotTemplatable for a duplicate name in an object, for excessive nesting, for more than `max_tokens`
+    tokens, and for most invalid JSON: a decoder has already parsed the text.
     """
     try:
-        token = _Parser(text, start).value()
+        token = _Parser(text, start, max_tokens).value()
     except (StopIteration, RecursionError, msgspec.DecodeError, UnicodeDecodeError):
         raise NotTemplatable from None
     if token.end != len(text):
@@ -89,8 +93,6 @@ def parsed(text: bytes, start: int = 0) -> JsonToken:
     return token
 
 
-#: More than in a row of 4096 columns with its old row: Open Protocol has nine tokens per column in each.
-_MOST_TOKENS: Final = 100_000
 #: The start and end of a token, the token, and a colon or a comma after it.
 _Placed = tuple[int, int, bytes, bytes | None]
 
@@ -98,10 +100,10 @@ _Placed = tuple[int, int, bytes, bytes | None]
 class _Parser:
     """Parses a text from `start` on without validating commas. `_end`: end of the latest object or list."""
 
-    def __init__(self, text: bytes, start: int) -> None:
+    def __init__(self, text: bytes, start: int, max_tokens: int) -> None:
         all_tokens = _TOKEN.finditer(text, start)
         tokens = [
-            (found.start(1), found.end(1), found[1], found[2]) for found in islice(all_tokens, _MOST_TOKENS)
+            (found.start(1), found.end(1), found[1], found[2]) for found in islice(all_tokens, max_tokens)
         ]
         if next(all_tokens, None) is not None:
             raise NotTemplatable

@@ -11,11 +11,12 @@ import pytest
 from fake_registry import MemoryRegistry
 from reference_engine import Interpreter
 from support import CANAL, TICDC
+from templates_support import translator_class
 
 from benchmarks import wide
 from relay import ConsumerRecord, Resolver, Translator
 from relay.model.limits import DEFAULT_LIMITS
-from relay.templates.route import route_templates, topic_templates
+from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
 from relay.templates.route.route_templates import RouteTemplates
 
 TABLES: Final = 4
@@ -32,9 +33,15 @@ def rows_of_tables() -> tuple[list[ConsumerRecord], list[ConsumerRecord]]:
     return records[:TABLES], [next(row for row in rows if name in (row.value or b"")) for name in tables]
 
 
-def translator_with(cache_bytes: int) -> tuple[Translator, list[ConsumerRecord]]:
+#: Records are not tried for a while after ten that fitted no template.
+PAUSING: Final = TemplatePolicy(misses_before_pause=10)
+
+
+def translator_with(
+    cache_bytes: int = DEFAULT_LIMITS.cache_bytes, policy: TemplatePolicy = DEFAULT_POLICY
+) -> tuple[Translator, list[ConsumerRecord]]:
     limits = msgspec.structs.replace(DEFAULT_LIMITS, cache_bytes=cache_bytes)
-    translator = Translator(TICDC, CANAL, limits=limits, engine=Interpreter)
+    translator = translator_class(policy)(TICDC, CANAL, limits=limits, engine=Interpreter)
     statements, rows = rows_of_tables()
     for record in statements:
         translator.translate(record)
@@ -59,7 +66,7 @@ def fitting(translator: Translator, record: ConsumerRecord, times: int) -> int:
 
 
 def test_every_table_has_templates_within_the_capacity() -> None:
-    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+    translator, rows = translator_with()
     assert [fitting(translator, row, 5) for row in rows] == [3] * TABLES
 
 
@@ -72,9 +79,8 @@ def test_a_table_has_no_templates_beyond_the_capacity() -> None:
     assert fitting(translator, rows[0], 5) == 5
 
 
-def test_unused_templates_are_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route_templates, "_LOOK_EVERY", 10)
-    translator, rows = translator_with(1)
+def test_unused_templates_are_evicted() -> None:
+    translator, rows = translator_with(1, TemplatePolicy(search_interval=10))
     assert fitting(translator, rows[0], 5) == 3
     assert fitting(translator, rows[1], 8) == 0
     assert fitting(translator, rows[0], 1) == 1, "it was used before somebody looked"
@@ -91,7 +97,7 @@ def test_templates_of_a_changed_table_are_evicted() -> None:
 
 
 def test_a_table_that_changes_costs_others_nothing() -> None:
-    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+    translator, rows = translator_with()
     assert [fitting(translator, row, 5) for row in rows] == [3] * TABLES
     change_table(translator, 2, b"ADD COLUMN more INT")
     assert [fitting(translator, row, 5) for row in rows] == [5, 5, 3, 5]
@@ -110,18 +116,16 @@ def untraceable(row: ConsumerRecord) -> ConsumerRecord:
     return msgspec.structs.replace(row, value=value)
 
 
-def test_records_are_not_looked_at_where_hardly_any_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route_templates, "_VAIN", 10)
-    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+def test_records_are_not_looked_at_where_hardly_any_fits() -> None:
+    translator, rows = translator_with(policy=PAUSING)
     assert fitting(translator, rows[0], 5) == 3
     assert fitting(translator, untraceable(rows[0]), 40) == 0
     assert fitting(translator, rows[0], 20) == 0, "records that fit are not examined, either"
     assert fitting(translator, rows[0], 200) > 50, "now and then somebody looks"
 
 
-def test_a_change_of_definitions_has_records_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route_templates, "_VAIN", 10)
-    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+def test_a_change_of_definitions_has_records_looked_at_again() -> None:
+    translator, rows = translator_with(policy=PAUSING)
     assert fitting(translator, rows[0], 5) == 3
     assert fitting(translator, untraceable(rows[0]), 40) == 0
     assert fitting(translator, rows[0], 5) == 0
@@ -133,8 +137,8 @@ def test_records_are_not_looked_at_where_definitions_change_too_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As many statements as make templates not worth their making; from then on few records are examined."""
-    monkeypatch.setattr(route_templates, "_VAIN", 10)
-    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+    policy = msgspec.structs.replace(PAUSING, late_derivation=100)
+    translator, rows = translator_with(policy=policy)
     found = []
     looked: list[ConsumerRecord] = []
     is_due = RouteTemplates.is_due
@@ -151,15 +155,13 @@ def test_records_are_not_looked_at_where_definitions_change_too_often(
         found.append(len(looked))
     assert found[0] == 2, "the second one has a template"
     assert sum(found[-20:]) < 20 * 20 / 4
-    monkeypatch.setattr(route_templates, "_IDLE", 0)
-    assert fitting(translator, rows[0], 1000) > 100, (
+    assert fitting(translator, rows[0], 2500) > 100, (
         "when statements come no more, rows have a template again"
     )
 
 
-def test_tables_that_fit_do_not_pay_for_one_that_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route_templates, "_VAIN", 10)
-    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+def test_tables_that_fit_do_not_pay_for_one_that_does_not() -> None:
+    translator, rows = translator_with(policy=PAUSING)
     assert fitting(translator, rows[0], 5) == 3
     found = [
         fitting(translator, row, 1) for _ in range(100) for row in (rows[0], *[untraceable(rows[1])] * 3)
@@ -196,7 +198,7 @@ def test_rows_whose_topic_templates_cannot_say_are_learned_once(
 def test_what_cannot_be_derived_is_hardly_tried_where_definitions_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+    translator, rows = translator_with()
     derived = derivations(monkeypatch)
     for number in range(200):
         change_table(translator, 0, b"ADD COLUMN more_%d INT" % number)
@@ -207,9 +209,7 @@ def test_what_cannot_be_derived_is_hardly_tried_where_definitions_change(
 
 
 def test_what_is_kept_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route_templates, "_MOST_NOTED_BYTES", 500)
-    monkeypatch.setattr(topic_templates, "_MOST_COUNTED_BYTES", 500)
-    translator, rows = translator_with(DEFAULT_LIMITS.cache_bytes)
+    translator, rows = translator_with(policy=TemplatePolicy(shape_bytes=500))
     derived = derivations(monkeypatch)
     for _ in range(20):
         for row in map(untraceable, rows):

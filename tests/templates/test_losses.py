@@ -12,14 +12,14 @@ from engine_support import ENGINES
 from open_support import cell, ddl, framed, row
 from reference_engine import Interpreter
 from support import OPEN, record, row_message
-from templates_support import Both
+from templates_support import Both, translator_class
 
 from relay import ConsumerRecord, Translator
 from relay.codecs.losses import Loss
 from relay.model.limits import DEFAULT_LIMITS
 from relay.templates.engine import Engine
 from relay.templates.ops import Template
-from relay.templates.route import route_templates
+from relay.templates.route.policy import TemplatePolicy
 
 TABLE = ddl(
     "CREATE TABLE d.t (id INT PRIMARY KEY, price DECIMAL(30,18), day DATE, at DATETIME(6) NOT NULL,"
@@ -113,16 +113,14 @@ def test_each_loss_is_counted(make: type[Engine]) -> None:
 
 
 @pytest.mark.parametrize("make", ENGINES)
-def test_losses_are_counted_once_when_their_template_is_evicted(
-    make: type[Engine], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_losses_are_counted_once_when_their_template_is_evicted(make: type[Engine]) -> None:
     """With a template goes what is known of each set of losses that values added to it: another template may
     take its number.
     """
-    monkeypatch.setattr(route_templates, "_LOOK_EVERY", 10)
     limits = msgspec.structs.replace(DEFAULT_LIMITS, cache_bytes=1)
+    impatient = translator_class(TemplatePolicy(search_interval=10))
     translator, plain = (
-        Translator(OPEN, "ticdc-debezium", limits=limits, engine=each) for each in (make, None)
+        impatient(OPEN, "ticdc-debezium", limits=limits, engine=each) for each in (make, None)
     )
 
     def fitting(*messages: ConsumerRecord) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
@@ -9,19 +10,26 @@ import msgspec
 import pytest
 from cost_support import assert_linear
 from engine_support import ENGINES
+from reference_engine import Interpreter
 from support import CANAL, OPEN, TICDC, captured, record, row_message
 from templates_support import Both, outcome
 from test_table_topics import ddl
 
 from relay import ConsumerRecord, Translator
 from relay.codecs.losses import Loss
+from relay.model.events import Event, TableId
 from relay.model.limits import DEFAULT_LIMITS
 from relay.templates import scanning
 from relay.templates.engine import Engine
-from relay.templates.route import route_templates, topic_templates
+from relay.templates.ops import LOSS, Marker
+from relay.templates.route.known import TemplateInfo
+from relay.templates.route.policy import TemplatePolicy
+from relay.templates.route.route_templates import RouteTemplates
+from relay.templates.route.topic_templates import TopicTemplates
 from relay.templates.tracing import NotTemplatable
 
 DEBEZIUM = "debezium-json"
+MARKER = Marker("value", b'"table":', b",")
 #: A time of records, in ms since 1970.
 MS = 1_700_000_000_123
 
@@ -78,15 +86,12 @@ def test_more_values_in_an_old_row_than_a_record_may_have(engine: type[Engine]) 
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_losses_are_counted_however_many_values_lose_something(
-    engine: type[Engine], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is kept of each combination is bounded, and counted before it goes."""
-    monkeypatch.setattr(route_templates, "_MOST_LOSING", 3)
-    monkeypatch.setattr(route_templates, "_MOST_LOSING_OF_ONE", 1)
+def test_losses_are_counted_however_many_values_lose_something(engine: type[Engine]) -> None:
+    """What is kept of each combination is counted before it goes."""
     names = [f"c{at}" for at in range(6)]
     columns = ", ".join(f"{name} INT NULL DEFAULT 5" for name in names)
-    both = Both(TICDC, target=DEBEZIUM, engine=engine)
+    policy = TemplatePolicy(loss_sets=3, loss_sets_per_template=1)
+    both = Both(TICDC, target=DEBEZIUM, engine=engine, policy=policy)
     both.fits(compact(ddl(f"CREATE TABLE t (id INT PRIMARY KEY, {columns})"), 0))
     types = dict.fromkeys(["id", *names], "int")
     for at in range(1, 200):
@@ -94,24 +99,52 @@ def test_losses_are_counted_however_many_values_lose_something(
         both.fits(compact(row_message(types, {"id": str(at)} | cells, pkNames=["id"]), at))
     assert both.templated.paths["fast"] > 100
     assert both.templated.losses[Loss.NULL_REPLACED_BY_DEFAULT] > 100
-    (topic,) = both.templated._fast.templates._topics.values()  # type: ignore[union-attr]  # the route has a fast path
-    assert len(topic.known) < 10
 
 
-def test_texts_at_the_marker_are_forgotten_when_they_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_templates, "_MOST_COUNTED_BYTES", 1_000)
-    both = Both(TICDC, target=CANAL)
-    for at in range(50):
-        assert not both.fits(insert(at, database="d" * 100 + str(at)))
-    (topic,) = both.templated._fast.templates._topics.values()  # type: ignore[union-attr]  # the route has a fast path
-    assert len(topic._met) < 12
+def test_what_is_kept_of_combinations_of_losses_is_bounded() -> None:
+    counted: Counter[Loss] = Counter()
+
+    def count(_: list[Event], losses: list[Loss], rows: int) -> None:
+        counted.update(dict.fromkeys(losses, rows))
+
+    policy = TemplatePolicy(loss_sets=3, loss_sets_per_template=1)
+    none_derived: Any = None
+    templates = RouteTemplates(lambda: Interpreter(MARKER), MARKER, none_derived, count, 1, policy)
+    topic = templates.of_topic("t")
+    topic.known[0] = TemplateInfo(
+        [],
+        [],
+        (),
+        None,
+        lambda _: [Loss.ZERO_DATE],
+        table=TableId("d", "t"),
+        more=[],
+        has_tombstone=False,
+    )
+    for number in range(100):
+        templates.known_of(topic, number * LOSS).uses += 1
+        assert len(topic.known) < 7
+    templates.settle()
+    assert counted == {Loss.ZERO_DATE: 99}
 
 
-def test_messages_of_very_many_tokens_have_no_template(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "_MOST_TOKENS", 30)
-    both = Both(TICDC, target=CANAL)
-    for at in range(20):
-        assert not both.fits(insert(at))
+def test_texts_at_the_marker_are_forgotten_when_they_are_long() -> None:
+    topic = TopicTemplates(Interpreter(MARKER), shape_bytes=1_000)
+    shapes = [(b"d" * 100 + b"%d" % at, False) for at in range(50)]
+    assert [topic.meet(shapes[0], 2)[0] for _ in range(3)] == [1, 2, 3]
+    for shape in shapes[1:8]:
+        topic.meet(shape, 2)
+    assert topic.meet(shapes[0], 2)[0] == 4
+    for shape in shapes:
+        topic.meet(shape, 2)
+    assert topic.meet(shapes[0], 2)[0] == 1
+
+
+def test_messages_of_very_many_tokens_have_no_template() -> None:
+    text = insert(1).value or b""
+    scanning.parsed(text)
+    with pytest.raises(NotTemplatable):
+        scanning.parsed(text, max_tokens=30)
 
 
 def test_a_refused_statement_is_not_counted_as_a_copy() -> None:

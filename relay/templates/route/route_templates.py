@@ -15,28 +15,18 @@ from relay.templates.engine import Engine
 from relay.templates.ops import LOSS, Marker
 from relay.templates.route.deriving import Deriver, only_row
 from relay.templates.route.known import FoundRows, TemplateInfo
+from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
 from relay.templates.route.topic_templates import WORTH, Shape, TopicTemplates
 
-#: Maximum bytes of shapes with a derived or failed template; beyond that, their messages are counted from 0
-#: again. Besides its text, a shape takes about `_COUNT_BYTES`.
-_MOST_NOTED_BYTES: Final = 1 << 20
+#: The bytes that a shape takes besides its text, approximately.
 _COUNT_BYTES: Final = 200
-#: Maximum combinations of losses with separate facts: for all templates of a topic, and additionally for
-#: each.
-_MOST_LOSING: Final = 256
-_MOST_LOSING_OF_ONE: Final = 4
 #: The number of the message of a shape from which a template is derived. When definitions change, it is
-#: increased if templates did not pay off: if fewer rows fitted them than expected (`WORTH`).
+#: increased to `TemplatePolicy.late_derivation` if templates did not pay off: if fewer rows fitted them than
+#: expected (`WORTH`).
 _SIGHT: Final = 2
-_LATE_SIGHT: Final = 512
 _MOST_WASTE: Final = 32 * WORTH
-#: At the size limit, the number of records without a template between two searches for unused templates.
-_LOOK_EVERY: Final = 10_000
-#: After `_VAIN` records of known shapes that fitted no template, and fewer than a quarter as many that fitted
-#: one (`_FIT_FOR_VAIN`), the next `_IDLE` * `_VAIN` records are not tried.
-_VAIN: Final = 256
+#: How many misses a record that fits a template makes up for.
 _FIT_FOR_VAIN: Final = 4
-_IDLE: Final = 15
 
 Count = Callable[[list[Event], list[Loss], int], None]
 
@@ -47,6 +37,7 @@ class RouteTemplates:
     new_engine: Creates the engine of a topic.
     count: Counts events and losses of a number of records.
     most_bytes: Approximate maximum size of all templates.
+    policy: When templates are derived, tried and dropped.
     """
 
     def __init__(
@@ -56,9 +47,11 @@ class RouteTemplates:
         deriver: Deriver,
         count: Count,
         most_bytes: int,
+        policy: TemplatePolicy = DEFAULT_POLICY,
     ) -> None:
-        self._new_engine, self._marker, self._deriver = new_engine, marker, deriver
-        self._most_bytes, self._bytes, self._to_look = most_bytes, 0, _LOOK_EVERY
+        self._new_engine, self._marker, self._deriver, self._policy = new_engine, marker, deriver, policy
+        self._loss_sets, self._loss_sets_per_template = policy.loss_sets, policy.loss_sets_per_template
+        self._most_bytes, self._bytes, self._to_look = most_bytes, 0, policy.search_interval
         self._topics: dict[str, TopicTemplates] = {}
         #: The catalog with which all templates agree.
         self.catalog = Catalog()
@@ -97,7 +90,7 @@ class RouteTemplates:
         """Return the templates of a source topic, always the same object, so that callers may keep it."""
         topic = self._topics.get(name)
         if topic is None:
-            topic = self._topics[name] = TopicTemplates(self._new_engine())
+            topic = self._topics[name] = TopicTemplates(self._new_engine(), self._policy.shape_bytes)
         return topic
 
     def known_of(self, topic: TopicTemplates, number: int) -> TemplateInfo:
@@ -161,7 +154,7 @@ class RouteTemplates:
         if self._derivations:
             missing = self._derivations * WORTH - (self.uses - self._uses_before)
             self._waste = min(max(0, self._waste + missing), 2 * _MOST_WASTE)
-            self._sight = _SIGHT if self._waste < _MOST_WASTE else _LATE_SIGHT
+            self._sight = _SIGHT if self._waste < _MOST_WASTE else self._policy.late_derivation
             self._derivations, self._uses_before = 0, self._uses
         if self._sight == _SIGHT:
             self.idle = 0
@@ -198,11 +191,11 @@ class RouteTemplates:
     def _note_vain(self) -> None:
         """Record that a record fitted no template although its shape has, or cannot have, templates."""
         self._vain += 1
-        if self._vain < _VAIN:
+        if self._vain < self._policy.misses_before_pause:
             return
         uses = self.uses
         if _FIT_FOR_VAIN * (uses - self._uses_then) < self._vain:
-            self.idle = _IDLE * self._vain
+            self.idle = self._policy.pause_factor * self._vain
         self._vain, self._uses_then = 0, uses
 
     def _has_capacity(self) -> bool:
@@ -212,7 +205,7 @@ class RouteTemplates:
         self._to_look -= 1
         if self._to_look > 0:
             return False
-        self._to_look = _LOOK_EVERY
+        self._to_look = self._policy.search_interval
         for topic in self._topics.values():
             self._remove_unused(topic)
         return self._bytes < self._most_bytes
@@ -267,7 +260,7 @@ class RouteTemplates:
         """
         if (topic, shape) in self._shapes_of[table]:
             return
-        if self._shape_bytes > _MOST_NOTED_BYTES:
+        if self._shape_bytes > self._policy.shape_bytes:
             for other in list(self._shapes_of):
                 self._count_anew(other)
         self._shapes_of[table].add((topic, shape))
@@ -295,7 +288,7 @@ class RouteTemplates:
     def _shed(self, topic: TopicTemplates) -> None:
         """Drop the facts of records with losses if there are many; they are created again on demand."""
         templates = len(topic.known) - topic.losing_count
-        if topic.losing_count > _MOST_LOSING + _MOST_LOSING_OF_ONE * templates:
+        if topic.losing_count > self._loss_sets + self._loss_sets_per_template * templates:
             for known in topic.pop_losing():
                 self._count_uses(known)
 

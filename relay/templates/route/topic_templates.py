@@ -12,11 +12,10 @@ from typing import Final
 from relay.templates.engine import Engine
 from relay.templates.ops import LOSS
 from relay.templates.route.known import TemplateInfo
+from relay.templates.route.policy import DEFAULT_POLICY
 
-#: Maximum shapes that are counted, and maximum bytes of their texts at the marker; beyond that, counting
-#: starts over.
+#: Maximum shapes that are counted; beyond that, counting starts over.
 _MOST_COUNTED: Final = 10_000
-_MOST_COUNTED_BYTES: Final = 1 << 20
 #: Back-off factor. After a failed derivation, the next attempt comes after this many times as many messages.
 #: If templates replace one another, each is derived only after this many times as many messages as the
 #: previous one.
@@ -31,10 +30,13 @@ Shape = tuple[bytes, bool]
 
 
 class TopicTemplates:
-    """The templates of a source topic's messages, and the counts of messages by shape."""
+    """The templates of a source topic's messages, and the counts of messages by shape.
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    shape_bytes: Maximum bytes of the texts of shapes that are counted; beyond that, counting starts over.
+    """
+
+    def __init__(self, engine: Engine, shape_bytes: int = DEFAULT_POLICY.shape_bytes) -> None:
+        self.engine, self._max_met_bytes = engine, shape_bytes
         self.translate, self.translate_rows = engine.translate, engine.translate_rows
         #: Facts by the number that an engine returns.
         self.known: dict[int, TemplateInfo] = {}
@@ -82,7 +84,7 @@ class TopicTemplates:
         `sight`: the initial count at which to derive one.
         """
         if shape not in self._met:
-            if len(self._met) >= _MOST_COUNTED or self._met_bytes > _MOST_COUNTED_BYTES:
+            if len(self._met) >= _MOST_COUNTED or self._met_bytes > self._max_met_bytes:
                 self._met.clear()
                 self._met_bytes = 0
             self._met_bytes += len(shape[0])
