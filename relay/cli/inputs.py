@@ -33,11 +33,11 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 SUFFIXES: Final = (".jsonl", ".json")
 _COMPRESSED: Final = (".gz", ".zst")
 #: Maximum bytes of a line in a compressed file. Kafka's records are shorter, even with base64 around them.
-_LONGEST_LINE: Final = 256 << 20
+MAX_LINE_BYTES: Final = 256 << 20
 #: An error of the operating system, in cramjam's format.
 _OF_SYSTEM: Final = re.compile(r"\(os error (\d+)\)$").search
 #: Maximum bytes of text that may be one document over several lines.
-_MOST_PRINTED: Final = 64 << 20
+MAX_DOCUMENT_BYTES: Final = 64 << 20
 _LONG_LIST: Final = (
     "a JSON list begins here that is too long to read at once: write one record per line (jq -c '.[]')"
 )
@@ -108,7 +108,7 @@ def _one(name: str, stack: ExitStack, input_format: LineFormat, option: str) -> 
     origins = Origins(opened.name)
     opened = opened._replace(format=input_format, origins=origins)
     if opened.size is None:
-        return opened._replace(stream=cast("BinaryIO", _Lines(_documents(opened.stream, origins))))
+        return opened._replace(stream=cast("BinaryIO", _Lines(documents_of(opened.stream, origins))))
     head = opened.stream.read(len(_ZSTD))
     opened.stream.seek(0)
     if not head.startswith((_GZIP, _ZSTD)) and not _begins_with_document(opened.stream):
@@ -116,7 +116,7 @@ def _one(name: str, stack: ExitStack, input_format: LineFormat, option: str) -> 
         return opened
     opened.stream.seek(0)
     kept = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
-    _keep(kept, _documents(_plain(opened.stream, head, name, option), origins), name, option)
+    _keep(kept, documents_of(_plain(opened.stream, head, name, option), origins), name, option)
     return opened._replace(stream=cast("BinaryIO", kept), size=rewound_size(kept))
 
 
@@ -138,7 +138,7 @@ def _keep(
 def _plain(stream: BinaryIO, head: bytes, name: str, option: str) -> Iterable[bytes]:
     """Return the lines of a stream, unpacked."""
     if head.startswith(_GZIP):
-        return _bounded(gzip.open(stream), name, option)
+        return bounded_lines(gzip.open(stream), name, option)
     if head.startswith(_ZSTD):
         return _bounded_of_zstd(name, option)
     return stream
@@ -155,16 +155,21 @@ def _bounded_of_zstd(name: str, option: str) -> Iterator[bytes]:
             if of_system := _OF_SYSTEM(str(error)):
                 raise OSError(int(of_system[1]), os.strerror(int(of_system[1]))) from error
             raise ConfigError([Problem(option, f"cannot read {name}: {error}")]) from error
-        yield from _bounded(unpacked, name, option)
+        yield from bounded_lines(unpacked, name, option)
 
 
-def _bounded(stream: IO[bytes] | gzip.GzipFile, name: str, option: str) -> Iterator[bytes]:
-    """Yield the lines of unpacked data, which may be much longer than its file. Raises ConfigError."""
+def bounded_lines(
+    stream: IO[bytes] | gzip.GzipFile, name: str, option: str, max_bytes: int = MAX_LINE_BYTES
+) -> Iterator[bytes]:
+    """Yield the lines of unpacked data, which may be much longer than its file.
+
+    Raises ConfigError, about `option`, for a line of more than `max_bytes`.
+    """
     number = 0
-    while line := stream.readline(_LONGEST_LINE + 1):
+    while line := stream.readline(max_bytes + 1):
         number += 1
-        if len(line) > _LONGEST_LINE and not line.endswith(b"\n"):
-            what = f"cannot read {name}: line {number} has more than {_LONGEST_LINE} bytes"
+        if len(line) > max_bytes and not line.endswith(b"\n"):
+            what = f"cannot read {name}: line {number} has more than {max_bytes} bytes"
             raise ConfigError([Problem(option, what)])
         yield line
 
@@ -232,12 +237,14 @@ def _begins_document(text: bytes) -> bool:
     return False
 
 
-def _documents(lines: Iterable[bytes], origins: Origins) -> Iterator[bytes]:
+def documents_of(
+    lines: Iterable[bytes], origins: Origins, max_bytes: int = MAX_DOCUMENT_BYTES
+) -> Iterator[bytes]:
     """Yield lines unchanged, except JSON over several lines and lists.
 
     A document over several lines, and each object of a list, becomes one line. Their beginnings go to
     `origins`. Outside of a JSON text a line feed is white space, and inside of a string there is none. Raises
-    Malformed for a list that is too long.
+    Malformed for a list of more than `max_bytes`.
     """
     stream = iter(lines)
     for before, line in enumerate(stream):
@@ -246,11 +253,11 @@ def _documents(lines: Iterable[bytes], origins: Origins) -> Iterator[bytes]:
             yield from chain([line], stream)
         elif text:
             begun, size = [line], len(line)
-            while size < _MOST_PRINTED and (line := next(stream, b"")):
+            while size < max_bytes and (line := next(stream, b"")):
                 begun.append(line)
                 size += len(line)
             documents = _found_in(begun, before, origins)
-            if not documents and size >= _MOST_PRINTED and text.lstrip().startswith(b"["):
+            if not documents and size >= max_bytes and text.lstrip().startswith(b"["):
                 origin = origins.at(before + 1)
                 raise Malformed("record file", f"{origin.name} line {origin.line}", _LONG_LIST)
             yield from documents or begun

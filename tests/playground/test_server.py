@@ -22,7 +22,6 @@ import aiohttp
 import pytest
 from support import CANAL, TICDC
 
-from relay.cli.playground import server as command
 from relay.cli.playground import server as module
 from relay.cli.playground.catalog import catalog, examples
 from relay.cli.playground.server import MOST_BYTES, PlaygroundServer, address
@@ -174,18 +173,17 @@ async def test_requests_are_bounded(site: Site) -> None:
     assert (await site.translate(REQUEST))[0] == 200
 
 
-async def test_a_body_that_does_not_end_is_not_waited_for(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_REQUEST_SECONDS", 0.2)
-    reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
-    writer.write(
-        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
-    )
-    async with asyncio.timeout(5):
-        assert b" 408 " in await reader.readline()
-    writer.transport.abort()
-    await asyncio.sleep(0.01)
+async def test_a_body_that_does_not_end_is_not_waited_for() -> None:
+    async with PlaygroundServer("127.0.0.1", 0, request_seconds=0.2) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(
+            b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 99\r\n\r\n{"
+        )
+        async with asyncio.timeout(5):
+            assert b" 408 " in await reader.readline()
+        writer.transport.abort()
+        await asyncio.sleep(0.01)
 
 
 async def test_a_bug_is_an_answer_without_values(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +229,7 @@ async def test_a_browser_is_opened_on_request_alone(
     monkeypatch.setattr(webbrowser, "open", no_browser)
     loop = asyncio.get_running_loop()
     for opens in (False, True):
-        serving = asyncio.create_task(command._serve("127.0.0.1", 0, opens=opens))
+        serving = asyncio.create_task(module.serve("127.0.0.1", 0, opens=opens))
         await asyncio.sleep(0.3)
         serving.cancel()
         await asyncio.wait({serving})

@@ -14,10 +14,16 @@ from support import CANAL, CAPTURED, OPEN, TICDC, captured
 from typer.testing import CliRunner
 
 from relay.cli.commands import app
-from relay.cli.playground import translation
 from relay.cli.playground.catalog import Example, catalog, examples
 from relay.cli.playground.pasted import records_in
-from relay.cli.playground.translation import MOST_RECORDS, TranslationRequest, answer, encoded, part
+from relay.cli.playground.translation import (
+    MAX_SHOWN_BYTES,
+    MOST_RECORDS,
+    TranslationRequest,
+    answer,
+    encoded,
+    part,
+)
 from relay.codecs import BUILT_IN
 from relay.io.record_lines import format_record
 
@@ -35,11 +41,12 @@ def schemas(protocol: str) -> str:
     return str(found["schemas"])
 
 
-def asked(source: str, target: str, message: str, **more: Any) -> dict[str, Any]:
+def asked(
+    source: str, target: str, message: str, max_shown_bytes: int = MAX_SHOWN_BYTES, **more: Any
+) -> dict[str, Any]:
     """The answer as the page gets it."""
-    found: dict[str, Any] = json.loads(encoded(answer(msgspec.convert(
-        {"from": source, "to": target, "message": message, **more}, TranslationRequest
-    ))))  # fmt: skip
+    request = msgspec.convert({"from": source, "to": target, "message": message, **more}, TranslationRequest)
+    found: dict[str, Any] = json.loads(encoded(answer(request, max_shown_bytes)))
     return found
 
 
@@ -314,12 +321,11 @@ def test_what_other_packages_answer_is_not_asked(monkeypatch: pytest.MonkeyPatch
     assert found["records"][0]["error"]["code"] == "service.need-unanswered"
 
 
-def test_records_and_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_and_bytes_are_bounded() -> None:
     line = example(TICDC, "insert").message
     found = asked(TICDC, CANAL, "\n".join([line] * (MOST_RECORDS + 5)))
     assert (len(found["records"]), found["left_out"]) == (MOST_RECORDS, 5)
-    monkeypatch.setattr(translation, "_MOST_SHOWN", 1000)
-    found = asked(TICDC, CANAL, "\n".join([line] * 10))
+    found = asked(TICDC, CANAL, "\n".join([line] * 10), max_shown_bytes=1000)
     assert (len(found["records"]), found["left_out"]) == (2, 8)
 
 

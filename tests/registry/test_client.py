@@ -44,9 +44,15 @@ class Waits:
         self.all.append(seconds)
 
 
-def client(*urls: str, waits: Waits | None = None, retries: int = 3, **more: Any) -> SchemaRegistry:
+def client(
+    *urls: str,
+    waits: Waits | None = None,
+    retries: int = 3,
+    max_characters: int = ANSWER_BYTES,
+    **more: Any,
+) -> SchemaRegistry:
     settings = RegistrySettings(table="target.schema_registry", urls=urls, **more)
-    return SchemaRegistry(settings, retries=retries, sleep=waits or Waits())
+    return SchemaRegistry(settings, retries=retries, max_characters=max_characters, sleep=waits or Waits())
 
 
 # ---------------------------------------------------------------- what is asked
@@ -384,20 +390,16 @@ def test_an_answer_that_ends_early_is_none_and_asked_for_again(fake: FakeRegistr
         client(fake.url, retries=0).schema(1)
 
 
-def test_schemas_that_one_refers_to_have_a_bound_together(
-    fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_schemas_that_one_refers_to_have_a_bound_together(fake: FakeRegistry) -> None:
     names = [f"R{at}" for at in range(8)]
     for name in names:
         fake.add(name, record("a", name=name).text)
     outer = fake.add(SUBJECT, record("id").text)
     fake.references[outer] = [{"name": name, "subject": name, "version": 1} for name in names]
     size = len(record("a", name="R0").text)
-    monkeypatch.setattr("relay.io.registry.client.ANSWER_BYTES", 8 * size)
-    assert len(client(fake.url).schema(outer).references) == 8
-    monkeypatch.setattr("relay.io.registry.client.ANSWER_BYTES", 4 * size)
+    assert len(client(fake.url, max_characters=8 * size).schema(outer).references) == 8
     with pytest.raises(SchemaRefused, match="refers to schemas of more than"):
-        client(fake.url).schema(outer)
+        client(fake.url, max_characters=4 * size).schema(outer)
 
 
 def test_redirects_are_not_followed(fake: FakeRegistry) -> None:

@@ -26,14 +26,16 @@ from relay.service.observe.server import HEADER_BYTES, SettingNames, WebServer, 
 
 #: Maximum bytes of a request to translate.
 MOST_BYTES: Final = 1 << 20
-#: Time limit for receiving a request.
-_REQUEST_SECONDS: Final = 10.0
+REQUEST_SECONDS: Final = 10.0
 _JSON: Final = "application/json"
 _REQUEST: Final = msgspec.json.Decoder(TranslationRequest)
 
 
 class PlaygroundServer(WebServer):
-    """Serve the playground while the `async with` block runs."""
+    """Serve the playground while the `async with` block runs.
+
+    request_seconds: Time limit for receiving a request.
+    """
 
     paths: ClassVar[Mapping[str, str]] = {
         "/": "the playground",
@@ -45,8 +47,9 @@ class PlaygroundServer(WebServer):
     request_bytes: ClassVar = MOST_BYTES + HEADER_BYTES
     takes_bodies: ClassVar = True
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, *, request_seconds: float = REQUEST_SECONDS) -> None:
         super().__init__(host, port)
+        self._request_seconds = request_seconds
         self._page = Page("relay.cli.playground", "playground.html")
         # One at a time: a translation takes the processor, and may take some memory.
         self._turn = asyncio.Lock()
@@ -77,7 +80,7 @@ class PlaygroundServer(WebServer):
         if (request.content_length or 0) > MOST_BYTES:
             return _too_large()
         try:
-            async with asyncio.timeout(_REQUEST_SECONDS):
+            async with asyncio.timeout(self._request_seconds):
                 body = await request.read()
             asked = _REQUEST.decode(body)
         except TimeoutError:
@@ -104,10 +107,11 @@ def _too_large() -> web.Response:
 
 def play(request: PlaygroundRequest) -> None:
     """Serve the playground until the process is asked to end. Raises AddressUnavailable."""
-    asyncio.run(_serve(request.host, request.port, opens=request.opens))
+    asyncio.run(serve(request.host, request.port, opens=request.opens))
 
 
-async def _serve(host: str, port: int, *, opens: bool) -> None:
+async def serve(host: str, port: int, *, opens: bool) -> None:
+    """Serve the playground until a signal asks for its end. Raises AddressUnavailable."""
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

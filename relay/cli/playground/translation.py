@@ -46,8 +46,7 @@ from relay.text.redaction import plain_json, printable, to_json
 
 #: Records of a request that are translated; the rest is counted.
 MOST_RECORDS: Final = 100
-#: Maximum bytes of all records in the answer; the remaining ones are counted.
-_MOST_SHOWN: Final = 4 << 20
+MAX_SHOWN_BYTES: Final = 4 << 20
 _LIMITS: Final = Limits(
     decompressed_bytes=4 << 20,
     values=200_000,
@@ -81,15 +80,18 @@ class TranslationRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     schemas: str = ""
 
 
-def answer(request: TranslationRequest) -> dict[str, Any]:
-    """Return the page's content, as JSON: `problems` alone, or `records` with `lost` and `notes`."""
+def answer(request: TranslationRequest, max_shown_bytes: int = MAX_SHOWN_BYTES) -> dict[str, Any]:
+    """Return the page's content, as JSON: `problems` alone, or `records` with `lost` and `notes`.
+
+    Records beyond `max_shown_bytes` of all records together are only counted.
+    """
     try:
-        return _answered(request)
+        return _answered(request, max_shown_bytes)
     except ConfigError as error:
         return {"problems": [_problem(each) for each in error.problems]}
 
 
-def _answered(request: TranslationRequest) -> dict[str, Any]:
+def _answered(request: TranslationRequest, max_shown_bytes: int) -> dict[str, Any]:
     translator = Translator(
         request.source, request.target, request.from_options, request.to_options, limits=_LIMITS
     )
@@ -100,7 +102,7 @@ def _answered(request: TranslationRequest) -> dict[str, Any]:
         raise ConfigError([Problem("message", "is empty", "paste a message, or choose an example")])
     translator.expect_partitions((each.record.topic, each.record.partition) for each in pasted)
     playing.go_before(request.before, pasted)
-    shown = playing.shown(pasted)
+    shown = playing.shown(pasted, max_shown_bytes)
     return {
         "problems": [],
         "records": shown,
@@ -225,11 +227,11 @@ class _PastedMessages:
         finally:
             self._translator.restore(before)
 
-    def shown(self, pasted: Sequence[Pasted]) -> list[dict[str, Any]]:
-        """Translate the records, one after the other, and return their display data."""
+    def shown(self, pasted: Sequence[Pasted], max_bytes: int) -> list[dict[str, Any]]:
+        """Translate the records, one after the other, and return their display data, of about `max_bytes`."""
         found = []
         for each in pasted[:MOST_RECORDS]:
-            if self._shown_bytes > _MOST_SHOWN:
+            if self._shown_bytes > max_bytes:
                 break
             found.append(self._one(each))
         return found

@@ -96,7 +96,8 @@ class SchemaRegistry:
     """A client of one registry. Raises ConfigError for settings that cannot be used.
 
     `retries`: how often a request is tried again before RegistryUnavailable, or SchemaMissing; 0 where the
-    caller tries again. `sleep`, and `transport`, are the clock and the network.
+    caller tries again. `max_characters`: of all schemas together that one refers to. `sleep`, and
+    `transport`, are the clock and the network.
     """
 
     def __init__(
@@ -104,10 +105,12 @@ class SchemaRegistry:
         settings: RegistrySettings,
         *,
         retries: int = RETRIES,
+        max_characters: int = ANSWER_BYTES,
         transport: Transport | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._settings, self._retries, self._sleep = settings, retries, sleep
+        self._max_characters = max_characters
         problems: list[Problem] = []
         self._headers = _headers(settings, problems)
         context = _context(settings, problems)
@@ -191,9 +194,10 @@ class SchemaRegistry:
             # After those that it needs.
             del found[each.name]
             found[each.name] = other.schema
-            if sum(map(len, found.values())) > ANSWER_BYTES:
+            if sum(map(len, found.values())) > self._max_characters:
                 raise SchemaRefused(
-                    f"{self._shown}: {what} refers to schemas of more than {ANSWER_BYTES} characters together"
+                    f"{self._shown}: {what} refers to schemas of more than {self._max_characters} characters "
+                    "together"
                 )
 
     # ------------------------------------------------------------ ids
