@@ -16,8 +16,8 @@ from relay.io.kafka.settings import ClusterSettings, Mechanism, Security
 from relay.model.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
 from spark_backfill.connector import CONNECTOR
 
-_ANSWER_MS = 30_000
-_REQUEST_MS = 10_000
+ANSWER_MS: Final = 30_000
+REQUEST_MS: Final = 10_000
 _LOGIN: Final = "org.apache.kafka.common.security"
 #: The option with the endpoint of tokens.
 ENDPOINT_OPTION: Final = "sasl.oauthbearer.token.endpoint.url"
@@ -116,16 +116,26 @@ def for_spark(options: Mapping[str, str]) -> dict[str, str]:
 
 
 class JavaAdmin:
-    """The admin client of a cluster. All calls raise BrokerUnavailable."""
+    """The admin client of a cluster. All calls raise BrokerUnavailable.
 
-    def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
+    `answer_ms`, `request_ms`: time limits of a call, and of each of its requests.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: Mapping[str, str],
+        *,
+        answer_ms: int = ANSWER_MS,
+        request_ms: int = REQUEST_MS,
+    ) -> None:
         # Objects of Java have no types in py4j.
         jvm: Any = spark._jvm
         self._jvm = jvm
         self.servers = options["bootstrap.servers"]
         properties = jvm.java.util.Properties()
         for name, value in (
-            {**options, "default.api.timeout.ms": str(_ANSWER_MS), "request.timeout.ms": str(_REQUEST_MS)}
+            {**options, "default.api.timeout.ms": str(answer_ms), "request.timeout.ms": str(request_ms)}
         ).items():
             properties.setProperty(name, value)
         try:

@@ -48,17 +48,17 @@ _INTERRUPTED: Final = STATUS[signal.SIGINT]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
-    given = _parser().parse_args(arguments)
+    given = argument_parser().parse_args(arguments)
     # Otherwise PySpark prints Java's stack, which holds a row's value.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     log: SparkLog | None = None
     folders: dict[str, str] = {}
     try:
         config = load_config(given.config, given.set)
-        _check(config, continuous=given.continuous)
+        check_config(config, continuous=given.continuous)
         folders = _folders(config)
         _check_summary(config.backfill.summary)
-        _tell_definitions(config)
+        report_schema_dumps(config)
         if not is_started_by_java():
             log = SparkLog.opened(given.spark_log)
         work = _BackfillRun(config, continuous=given.continuous, log=log)
@@ -136,7 +136,8 @@ class _BackfillRun:
         _summarize(config, run.counts, time.perf_counter() - began)
 
 
-def _parser() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m spark_backfill", description="Translate history of any size with Spark."
     )
@@ -157,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _check(config: Config, *, continuous: bool) -> None:
+def check_config(config: Config, *, continuous: bool) -> None:
     """Refuse a configuration that suits the service but not the job. Raises ConfigError."""
     backfill, problems = config.backfill, []
     if not backfill.input and not backfill.checkpoint:
@@ -194,7 +195,7 @@ def _folders(config: Config) -> dict[str, str]:
     return {name: folder for name, folder in found.items() if folder} | {"spark.local.dir": own.split(",")[0]}
 
 
-def _tell_definitions(config: Config) -> None:
+def report_schema_dumps(config: Config) -> None:
     """Report the definitions in the dumps of `schema_dumps`, before Spark starts.
 
     Also report the tables selected by name that they lack. Raises ConfigError.

@@ -38,14 +38,14 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _PID_NAMESPACE: Final = Path("/proc/self/ns/pid")
 
 
-def pid_space() -> str:
-    """Return the scope of this process's ids: the machine's boot id and the PID namespace.
+def pid_space(boot_id: Path = _BOOT_ID) -> str:
+    """Return the scope of this process's ids: the machine's boot id, read from a file, and the PID namespace.
 
     "" on systems that do not report them. Containers on one machine or on several may have the same host
     name.
     """
     try:
-        return f"{_BOOT_ID.read_text().strip()} {_PID_NAMESPACE.readlink()}"
+        return f"{boot_id.read_text().strip()} {_PID_NAMESPACE.readlink()}"
     except OSError:
         return ""
 

@@ -10,17 +10,27 @@ from typing import Final
 from pyspark import StatusTracker
 
 #: Shorter runs report nothing.
-_FIRST_SECONDS = 5.0
-_EVERY_SECONDS = 10.0
+FIRST_SECONDS: Final = 5.0
+EVERY_SECONDS: Final = 10.0
 #: How long the end waits for a report in progress.
 _END_SECONDS: Final = 2.0
 
 
 @contextlib.contextmanager
-def telling(tracker: StatusTracker, say: Callable[[str], None]) -> Iterator[None]:
-    """Report every few seconds how many tasks are done, if that has changed, until the block ends."""
+def telling(
+    tracker: StatusTracker,
+    say: Callable[[str], None],
+    *,
+    first_seconds: float = FIRST_SECONDS,
+    every_seconds: float = EVERY_SECONDS,
+) -> Iterator[None]:
+    """Report how many tasks are done, if that has changed, until the block ends.
+
+    `first_seconds`, `every_seconds`: the time until the first look, and between two looks.
+    """
     ended = threading.Event()
-    thread = threading.Thread(target=_tell, args=(tracker, say, ended), daemon=True)
+    times = first_seconds, every_seconds
+    thread = threading.Thread(target=_tell, args=(tracker, say, ended, *times), daemon=True)
     thread.start()
     try:
         yield
@@ -29,11 +39,17 @@ def telling(tracker: StatusTracker, say: Callable[[str], None]) -> Iterator[None
         thread.join(_END_SECONDS)
 
 
-def _tell(tracker: StatusTracker, say: Callable[[str], None], ended: threading.Event) -> None:
-    logged, seconds = "", _FIRST_SECONDS
+def _tell(
+    tracker: StatusTracker,
+    say: Callable[[str], None],
+    ended: threading.Event,
+    first_seconds: float,
+    every_seconds: float,
+) -> None:
+    logged, seconds = "", first_seconds
     with contextlib.suppress(Exception):  # Spark may end during the run, which reports it
         while not ended.wait(seconds):
-            now, seconds = _state(tracker), _EVERY_SECONDS
+            now, seconds = _state(tracker), every_seconds
             if now not in ("", logged) and not ended.is_set():
                 say(now)
                 logged = now

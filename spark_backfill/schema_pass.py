@@ -143,7 +143,7 @@ def find_ddl(
     if signature is not None and isinstance(reader, Columns):
         frame = frame.where(~_matches(signature))
     elif signature is not None and isinstance(reader, Lines) and signature.part == "value":
-        frame = frame.where(~_matches_in_line(signature))
+        frame = frame.where(~matches_in_line(signature))
     return collect_ddl(frame.mapInArrow(FindDdl(config, reader, name, known), FOUND))
 
 
@@ -181,8 +181,10 @@ def _matches(signature: NonDdlMarker) -> Column:
     return _has_marks(part, signature, lambda mark: F.lit(bytearray(mark)))
 
 
-def _matches_in_line(signature: NonDdlMarker) -> Column:
-    """Return the same for a line of a record file as relay writes it, the value last; no other line matches.
+def matches_in_line(signature: NonDdlMarker) -> Column:
+    """Return `NonDdlMarker.matches` for a line of a record file as an expression of Spark.
+
+    Lines that relay did not write, with the value last, never match.
 
     Inside the value's text every quote is escaped, so plain quotes around a comma begin another member.
     """

@@ -38,7 +38,7 @@ def session(config: Config, log: SparkLog | None = None) -> SparkSession:
         SparkContext._ensure_initialized()
     conf = SparkConf()
     allowed = _allowed(config)
-    wanted = {**_defaults(config, allowed), **NEEDED, **config.backfill.spark}
+    wanted = {**default_settings(config, allowed), **NEEDED, **config.backfill.spark}
     for name, value in wanted.items():
         conf.setIfMissing(name, value)
     if conf.get("spark.master", "").startswith("local") and not conf.contains("spark.pyspark.python"):
@@ -63,7 +63,8 @@ def _allowed(config: Config) -> str:
     return allowed_urls(*options)
 
 
-def _defaults(config: Config, allowed: str) -> dict[str, str]:
+def default_settings(config: Config, allowed: str = "") -> dict[str, str]:
+    """Return the job's own settings, which the configuration may override. `allowed`: see `allowed_urls`."""
     defaults = {
         "spark.master": "local[*]",
         "spark.app.name": f"relay backfill: {config.route.from_} to {config.route.to}",

@@ -18,7 +18,7 @@ from relay.config import Config
 from relay.config.kafka import producer_settings, target_cluster
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.ports import Undelivered, start_sink
-from relay.io.kafka.sink import KafkaSink
+from relay.io.kafka.sink import ROTATE_AFTER_RECORDS, KafkaSink
 from relay.io.logs import Log
 from relay.model.errors import BrokerUnavailable, DeliveryFailed, RelayError
 from relay.model.records import ProducerRecord, source_mark
@@ -29,17 +29,28 @@ from spark_backfill.task_errors import Stopped
 
 #: The columns of the result, which has no rows.
 WRITTEN: Final = "nothing int"
-#: Records between two waits for acknowledgements; after each, the producer may be replaced.
-_RECORDS: Final = 1 << 20
-#: The same where topics depend on tables: these are held in memory.
+FLUSH_RECORDS: Final = 1 << 20
+#: Records between two waits where topics depend on tables: these are held in memory.
 _RECORDS_BY_TABLE: Final = 1 << 16
 
 
 class Write:
-    """Write the rows of a task to their topics, in order. `topics`: the known topics before it."""
+    """Write the rows of a task to their topics, in order.
 
-    def __init__(self, config: Config, topics: Topics) -> None:
+    `topics`: the known topics before it. `flush_records`: records between two waits for acknowledgements;
+    after each, the producer may be replaced, if it has written `rotate_after_records` to a partition.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        topics: Topics,
+        *,
+        flush_records: int = FLUSH_RECORDS,
+        rotate_after_records: int = ROTATE_AFTER_RECORDS,
+    ) -> None:
         self.config, self.topics = config, topics
+        self._flush_records, self._rotate_after_records = flush_records, rotate_after_records
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write everything and yield no rows. Many tasks have no rows, and need no client."""
@@ -74,11 +85,13 @@ class Write:
             await self._write_some(iter(some), topics.written.limits)
 
     async def _write_some(self, records: Iterator[ProducerRecord], limits: Mapping[str, int]) -> None:
-        sink = KafkaSink(producer_settings(self.config), limits)
+        sink = KafkaSink(
+            producer_settings(self.config), limits, rotate_after_records=self._rotate_after_records
+        )
         try:
             await start_sink(sink)
             for first in records:
-                await sink.write(chain((first,), islice(records, _RECORDS - 1)))
+                await sink.write(chain((first,), islice(records, self._flush_records - 1)))
                 if sink.needs_rotation:
                     break
         except Undelivered as error:

@@ -16,17 +16,25 @@ from typing import Any, Final
 #: Exit status of each signal that ends a run.
 STATUS: Final = {signal.SIGINT: 130, signal.SIGTERM: 143}
 _LOOK_SECONDS = 0.2
-#: How often the work is stopped again: it may have been between two jobs of Spark.
-_AGAIN_SECONDS = 0.5
-#: How long it may take to end; Kubernetes kills 30 s after its signal.
-_LONGEST_SECONDS = 20.0
+#: The work is stopped again and again: it may have been between two jobs of Spark.
+STOP_AGAIN_SECONDS: Final = 0.5
+#: Kubernetes kills 30 s after its signal.
+END_SECONDS: Final = 20.0
 
 
-def until_signal(work: Callable[[], None], stop: Callable[[], None], tell: Callable[[str], None]) -> int:
+def until_signal(
+    work: Callable[[], None],
+    stop: Callable[[], None],
+    tell: Callable[[str], None],
+    *,
+    stop_again_seconds: float = STOP_AGAIN_SECONDS,
+    end_seconds: float = END_SECONDS,
+) -> int:
     """Do the work; return 0, or the status of the signal that ended it.
 
     Raises the errors of the work, unless it was stopped. `stop`: ends the work's current operation; called
-    from another thread, again and again until the work has ended. `tell`: receives the signal's name.
+    from another thread, every `stop_again_seconds` until the work has ended. `tell`: receives the signal's
+    name. `end_seconds`: how long the work may take to end after a signal.
     """
     failure: list[BaseException] = []
     worker = threading.Thread(target=_caught, args=(work, failure), daemon=True)
@@ -37,8 +45,9 @@ def until_signal(work: Callable[[], None], stop: Callable[[], None], tell: Calla
         if received:
             tell(received[0].name)
             # `stop` may itself wait for the work.
-            threading.Thread(target=_stop, args=(worker, stop), daemon=True).start()
-            worker.join(_LONGEST_SECONDS)
+            times = stop_again_seconds, end_seconds
+            threading.Thread(target=_stop, args=(worker, stop, *times), daemon=True).start()
+            worker.join(end_seconds)
             return STATUS[received[0]]
     if failure:
         raise failure[0]
@@ -52,12 +61,14 @@ def _caught(work: Callable[[], None], failure: list[BaseException]) -> None:
         failure.append(error)
 
 
-def _stop(worker: threading.Thread, stop: Callable[[], None]) -> None:
-    end = time.monotonic() + _LONGEST_SECONDS
+def _stop(
+    worker: threading.Thread, stop: Callable[[], None], again_seconds: float, end_seconds: float
+) -> None:
+    end = time.monotonic() + end_seconds
     while worker.is_alive() and time.monotonic() < end:
         with contextlib.suppress(Exception):  # the same signal may have ended the JVM
             stop()
-        worker.join(_AGAIN_SECONDS)
+        worker.join(again_seconds)
 
 
 @contextlib.contextmanager

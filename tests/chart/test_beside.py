@@ -12,7 +12,7 @@ import helm_python as helm
 import pytest
 from chart.rendering import CHART, NAME, Object, Rendered, example, examples, values_of
 
-from spark_backfill.command import _parser
+from spark_backfill.command import argument_parser
 
 SPREAD = '[route]\nfrom = "ticdc-open-protocol"\nto = "ticdc-open-protocol"\n[target]\ntopic = "x"\npartitions = 6\n'
 
@@ -145,7 +145,7 @@ def test_a_backfill_has_relays_settings_and_more_storage() -> None:
     (container,) = pod["containers"]
     assert container["image"] == f"{release.container['image']}-spark"
     assert container["command"] == ["python", "-m", "spark_backfill"]
-    given = _parser().parse_args(container["args"])
+    given = argument_parser().parse_args(container["args"])
     assert str(given.config) == "/etc/relay/relay.toml"
     assert given.set == [
         "backfill.checkpoint=/data/checkpoint",

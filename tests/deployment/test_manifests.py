@@ -17,7 +17,7 @@ from pyspark import __version__ as spark_version
 
 from relay.config import load_config
 from relay.config.tables import Delivery
-from spark_backfill.command import _check, _parser
+from spark_backfill.command import argument_parser, check_config
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -102,10 +102,10 @@ def test_the_jobs_configuration_is_one_for_the_spark_job(tmp_path: Path) -> None
     (container,) = of_kind("spark/job.yaml", "Job")["spec"]["template"]["spec"]["containers"]
     application = of_kind("spark/sparkapplication.yaml", "SparkApplication")["spec"]
     for arguments in (container["args"], application["arguments"]):
-        given = _parser().parse_args(arguments)
+        given = argument_parser().parse_args(arguments)
         assert str(given.config) == "/etc/relay/relay.toml"
         config = load_config(path, given.set)
-        _check(config, continuous=given.continuous)
+        check_config(config, continuous=given.continuous)
         assert config.backfill.checkpoint.startswith("/data/")
     for volumes in (
         of_kind("spark/job.yaml", "Job")["spec"]["template"]["spec"]["volumes"],

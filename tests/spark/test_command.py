@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import os
@@ -21,8 +22,10 @@ from wrong_kernel_support import wrong_kernel
 
 from relay.demo.kafka import java_binary
 from relay.model.errors import Malformed, RelayError, ServiceError
+from spark_backfill.brokers import JavaAdmin
 from spark_backfill.command import main
 from spark_backfill.counts import BackfillCounts
+from spark_backfill.progress import telling
 from spark_backfill.spark_errors import explained
 from spark_backfill.spark_log import INHERITED
 from spark_backfill.task_errors import STOP_MARK, RecordStopped, Stopped
@@ -140,8 +143,8 @@ def test_workers_compare_both_paths_if_the_driver_is_configured_to(
 
 
 def test_a_run_says_how_far_it_has_come(run: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    for name in ("_FIRST_SECONDS", "_EVERY_SECONDS"):
-        monkeypatch.setattr(f"spark_backfill.progress.{name}", 0.01)
+    often = functools.partial(telling, first_seconds=0.01, every_seconds=0.01)
+    monkeypatch.setattr("spark_backfill.command.telling", often)
     assert run() == 0
     said = capsys.readouterr().err
     assert re.search(r"^\d+ of \d+ tasks done \(stage \d+\), \d+ at work$", said, re.MULTILINE)
@@ -335,8 +338,8 @@ def test_a_folder_with_other_things_is_left_alone(run: Any, tmp_path: Path, caps
 def test_a_broker_that_is_away_is_the_environment(
     run: Any, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_backfill.brokers._ANSWER_MS", 2000)
-    monkeypatch.setattr("spark_backfill.brokers._REQUEST_MS", 1000)
+    hasty = functools.partial(JavaAdmin, answer_ms=2000, request_ms=1000)
+    monkeypatch.setattr("spark_backfill.topics.JavaAdmin", hasty)
     assert run("backfill.input=", f"backfill.checkpoint={tmp_path / 'checkpoint'}") == 3
     assert "error: 127.0.0.1:1: TimeoutException" in capsys.readouterr().err
 

@@ -13,7 +13,7 @@ from relay.catalog.definitions import Definition, definition_record, schema_of
 from relay.model.events import TableId
 from relay.model.limits import DEFAULT_LIMITS
 from spark_backfill.checkpoint import described
-from spark_backfill.command import _tell_definitions
+from spark_backfill.command import report_schema_dumps
 from spark_backfill.frames import Columns, record_batch
 from spark_backfill.job import earlier_catalog, empty_catalog
 from spark_backfill.registries import RegistrySchemas
@@ -50,7 +50,7 @@ def test_definitions_are_reported_before_spark_starts(
     route = {"from": "ticdc-canal-json", "to": "canal-json", "include_tables": ["shop.*", "crm.*"]}
     broken = tmp_path / "broken.sql"
     broken.write_text("CREATE TABLE d.t (;")
-    _tell_definitions(config_for("x", "y", route=route, schema={"schema_dumps": [DUMP, str(broken)]}))
+    report_schema_dumps(config_for("x", "y", route=route, schema={"schema_dumps": [DUMP, str(broken)]}))
     printed = capsys.readouterr().err
     assert "schema_dumps: files read: 2, tables defined: 2" in printed
     assert f"warning: schema_dumps: {broken} line 1: not understood" in printed

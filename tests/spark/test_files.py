@@ -24,7 +24,7 @@ from relay.io.record_lines import format_record
 from spark_backfill.counts import BackfillCounts
 from spark_backfill.files import read_files
 from spark_backfill.job import from_files
-from spark_backfill.schema_pass import _matches_in_line, find_ddl
+from spark_backfill.schema_pass import find_ddl, matches_in_line
 
 
 class Route(NamedTuple):
@@ -252,4 +252,4 @@ def test_rows_of_record_files_are_known_without_a_worker(spark: Any) -> None:
     )
     marks = translator_of(config_for("x", "y")).route.source.non_ddl_marker
     assert marks is not None
-    assert files.frame.where(~_matches_in_line(marks)).count() == 4  # its DDL
+    assert files.frame.where(~matches_in_line(marks)).count() == 4  # its DDL

@@ -70,10 +70,10 @@ def test_a_process_id_counts_only_in_its_own_pid_namespace() -> None:
     assert not ended._replace(pid=os.getpid()).is_gone
 
 
-def test_a_system_that_tells_no_pid_namespace_recognizes_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_backfill.lease._BOOT_ID", Path("/nowhere"))
-    assert pid_space() == ""
-    assert not Holder("other", platform.node(), dead_process(), 3, pid_space()).is_gone
+def test_a_system_that_tells_no_pid_namespace_recognizes_no_process() -> None:
+    unknown = pid_space(Path("/nowhere"))
+    assert unknown == ""
+    assert not Holder("other", platform.node(), dead_process(), 3, unknown).is_gone
 
 
 def test_a_lease_of_an_older_version_is_read(spark: Any, tmp_path: Path) -> None:

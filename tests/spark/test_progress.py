@@ -5,16 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import pytest
 from pyspark import SparkStageInfo
 
 from spark_backfill.progress import telling
-
-
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_backfill.progress._FIRST_SECONDS", 0.01)
-    monkeypatch.setattr("spark_backfill.progress._EVERY_SECONDS", 0.01)
 
 
 class Tracker:
@@ -40,9 +33,9 @@ def stage(number: int, tasks: int, active: int, done: int) -> SparkStageInfo:
     return SparkStageInfo(number, 0, "mapInArrow", tasks, active, done, 0)
 
 
-def said_by(tracker: Any, looks: int) -> list[str]:
+def said_by(tracker: Any, looks: int, first_seconds: float = 0.01) -> list[str]:
     said: list[str] = []
-    with telling(tracker, said.append):
+    with telling(tracker, said.append, first_seconds=first_seconds, every_seconds=0.01):
         for _ in range(looks):
             assert tracker.looks.acquire(timeout=30)
     return said
@@ -72,6 +65,5 @@ def test_a_spark_that_has_ended_ends_no_run() -> None:
     ]
 
 
-def test_a_run_that_is_over_soon_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_backfill.progress._FIRST_SECONDS", 60)
-    assert said_by(Tracker([stage(1, 2, 2, 0)]), 0) == []
+def test_a_run_that_is_over_soon_says_nothing() -> None:
+    assert said_by(Tracker([stage(1, 2, 2, 0)]), 0, first_seconds=60) == []

@@ -36,8 +36,7 @@ def test_a_signal_stops_the_work(number: signal.Signals, status: int) -> None:
     os.kill(os.getpid(), number)
 
 
-def test_work_between_two_jobs_is_stopped_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_backfill.stopping._AGAIN_SECONDS", 0.01)
+def test_work_between_two_jobs_is_stopped_as_well() -> None:
     asked = threading.Semaphore(0)
 
     def work() -> None:
@@ -49,18 +48,17 @@ def test_work_between_two_jobs_is_stopped_as_well(monkeypatch: pytest.MonkeyPatc
         asked.release()
         raise ConnectionError("Java has ended")
 
-    assert until_signal(work, stop, lambda _: None) == 143
+    assert until_signal(work, stop, lambda _: None, stop_again_seconds=0.01) == 143
 
 
-def test_work_that_does_not_stop_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_backfill.stopping._LONGEST_SECONDS", 0.05)
+def test_work_that_does_not_stop_is_left() -> None:
     end = threading.Event()
 
     def work() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         end.wait(30)
 
-    assert until_signal(work, lambda: None, lambda _: None) == 143
+    assert until_signal(work, lambda: None, lambda _: None, end_seconds=0.05) == 143
     end.set()
 
 

@@ -555,9 +555,8 @@ async def test_a_producer_is_replaced_before_its_numbers_end(
         await begin(sink)
 
     monkeypatch.setattr(KafkaSink, "start", counted)
-    monkeypatch.setattr("relay.io.kafka.sink.ROTATE_AFTER_RECORDS", 20)
-    monkeypatch.setattr("spark_backfill.sink._RECORDS", 10)
-    assert list(await asyncio.to_thread(Write(config, known({target: 1_000_000})), [batch_of(records)])) == []
+    write = Write(config, known({target: 1_000_000}), flush_records=10, rotate_after_records=20)
+    assert list(await asyncio.to_thread(write, [batch_of(records)])) == []
     assert len(started) == math.ceil(len(records) / 20)
     assert contents(await kafka.read(target)) == contents(records)
 

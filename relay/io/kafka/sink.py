@@ -47,7 +47,7 @@ from relay.model.errors import DeliveryFailed, InstanceFenced, ServiceError, Top
 from relay.model.records import ProducerRecord
 
 ABANDON_SECONDS = 2.0
-# aiokafka's sequence numbers turn negative after 2³¹ records to one partition, where Kafka goes on with 0.
+#: aiokafka's sequence numbers turn negative after 2³¹ records to one partition, where Kafka goes on with 0.
 ROTATE_AFTER_RECORDS = 2**30
 _NOT_ALLOWED = (
     ClusterAuthorizationFailedError,
@@ -112,7 +112,8 @@ class KafkaSink:
 
     `limits`: `max.message.bytes` of every topic that is written. `compacted`: those of them in which every
     record needs a key. `brokers`: those of the settings, if their files were read before; a sink that
-    replaces another must not depend on files that may be gone.
+    replaces another must not depend on files that may be gone. `rotate_after_records`: records to a partition
+    after which the sink should be replaced.
     """
 
     is_transactional = False
@@ -124,9 +125,12 @@ class KafkaSink:
         limits: Mapping[str, int],
         brokers: Brokers | None = None,
         compacted: Container[str] = (),
+        *,
+        rotate_after_records: int = ROTATE_AFTER_RECORDS,
         **arguments: Any,
     ) -> None:
         brokers = brokers or Brokers.from_settings(settings.cluster)
+        self._rotate_after_records = rotate_after_records
         compression = settings.compression
         self._brokers, self._servers = brokers, brokers.servers
         self._limits = TopicLimits(limits, compacted)
@@ -258,7 +262,7 @@ class KafkaSink:
     @property
     def needs_rotation(self) -> bool:
         """Return whether the sequence numbers of a partition come near their end."""
-        return any(count >= ROTATE_AFTER_RECORDS for count in self._written.values())
+        return any(count >= self._rotate_after_records for count in self._written.values())
 
     async def stop(self) -> None:
         """Disconnect. Without a broker, the stop of an idempotent producer itself never returns."""
