@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -36,7 +37,8 @@ from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.error_budget import ErrorBudget
 from relay.service.loop.history import Schemas
 from relay.service.loop.offset_tracker import RecordRefused
-from relay.service.loop.relay_loop import Relay, Timing
+from relay.service.loop.relay_loop import Relay
+from relay.service.loop.settings import DEFAULT_SETTINGS, LoopSettings
 from relay.service.loop.stopping import Stop, stopped_by_signals
 from relay.service.loop.translation_stage import TranslationStage
 from relay.service.loop.windows import Joins
@@ -96,7 +98,7 @@ async def _run_until_signal(config: Config, log: Log, run: Callable[..., Awaitab
             return await run(stop, config, log, status=status)
 
 
-async def run_until(
+async def run_until(  # noqa: PLR0913 - a run and its observers
     stop: asyncio.Event,
     config: Config,
     log: Log,
@@ -104,14 +106,18 @@ async def run_until(
     status: Status | None = None,
     *,
     dry_run: bool = False,
+    settings: LoopSettings = DEFAULT_SETTINGS,
 ) -> int:
-    """Run the relay until `stop` is set, log its progress, and return the exit status."""
+    """Run the relay until `stop` is set, log its progress, and return the exit status.
+
+    `settings`: those of the loop that `config` does not have.
+    """
     announce(config, log)
     status = status or Status(About.of(config))
-    return await relay_until(stop, config, log, translator, status, dry_run=dry_run)
+    return await relay_until(stop, config, log, translator, status, dry_run=dry_run, settings=settings)
 
 
-async def relay_until(
+async def relay_until(  # noqa: PLR0913 - a run and its observers
     stop: asyncio.Event,
     config: Config,
     log: Log,
@@ -119,6 +125,7 @@ async def relay_until(
     status: Status,
     *,
     dry_run: bool = False,
+    settings: LoopSettings = DEFAULT_SETTINGS,
 ) -> int:
     """Run the relay like `run_until`, without an announcement."""
     if dry_run:
@@ -128,7 +135,7 @@ async def relay_until(
     try:
         with client_logs(log):
             async with telling(log, status), serving(config.http, status, log):
-                await serve(stop, config, log, translator, status, dry_run=dry_run)
+                await serve(stop, config, log, translator, status, dry_run=dry_run, settings=settings)
     except RecordRefused as refused:
         return _record_refused(refused, config, log, status)
     except RelayError as error:
@@ -154,7 +161,7 @@ def _dry(status: Status) -> dict[str, Any]:
     }
 
 
-async def serve(
+async def serve(  # noqa: PLR0913 - a run and its observers
     stop: asyncio.Event,
     config: Config,
     log: Log,
@@ -162,10 +169,12 @@ async def serve(
     status: Status,
     *,
     dry_run: bool = False,
+    settings: LoopSettings = DEFAULT_SETTINGS,
 ) -> None:
     """Relay until `stop` is set. Raises RecordRefused or RelayError."""
     # Once and for all: replacement clients must not depend on files that may have been deleted by then.
-    clusters = Clusters.from_settings(kafka.source_cluster(config), kafka.target_cluster(config))
+    source, target = kafka.source_cluster(config), kafka.target_cluster(config)
+    clusters = Clusters.from_settings(source, target, settings.timeouts)
     status.set_check("configuration", ok=True)
     translator = translator or _translator(config, log)
     try:
@@ -177,7 +186,8 @@ async def serve(
         for warning in topics.warnings:
             status.warn(warning)
         assemble = _assembled_dry if dry_run else _assembled
-        async with assemble(config, clusters, topics, log, status, translator) as relay:
+        settings = _configured(settings, config)
+        async with assemble(config, clusters, topics, log, status, translator, settings) as relay:
             stopping = asyncio.create_task(_pass_on(stop, relay, log))
             try:
                 await relay.run()
@@ -224,13 +234,14 @@ def _clients(
 
 
 @contextlib.asynccontextmanager
-async def _assembled(
+async def _assembled(  # noqa: PLR0913, PLR0917 - the parts of a relay
     config: Config,
     clusters: Clusters,
     topics: Topics,
     log: Log,
     status: Status,
     translator: Translates,
+    settings: LoopSettings,
 ) -> AsyncIterator[Relay]:
     """Assemble the loop for a route whose topics are known."""
     status.translator = translator
@@ -247,7 +258,7 @@ async def _assembled(
     written = WrittenTopics(topics.limits, topics.compacted) if targets is None else targets.written
     stage = TranslationStage(
         translator,
-        AsyncResolver(log, resolver, writes="to" in route.storages),
+        AsyncResolver(log, resolver, writes="to" in route.storages, retry_seconds=settings.retry_seconds),
         log,
         status,
         errors=error_policies_of(config, topics.target_partitions.get(config.dead_letter_topic, 1)),
@@ -271,7 +282,7 @@ async def _assembled(
             check_topics=partial(_check_again, config, clusters, written, targets),
             find_reason=Reasons(clusters).find,
             find_earlier_output=partial(earlier_output, config, clusters),
-            timing=_timing(config),
+            settings=settings,
         )
     finally:
         if progress:
@@ -279,13 +290,14 @@ async def _assembled(
 
 
 @contextlib.asynccontextmanager
-async def _assembled_dry(
+async def _assembled_dry(  # noqa: PLR0913, PLR0917 - the parts of a relay
     config: Config,
     clusters: Clusters,
     topics: Topics,
     log: Log,
     status: Status,
     translator: Translates,
+    settings: LoopSettings,
 ) -> AsyncIterator[Relay]:
     """Assemble the loop of a dry run."""
     config = without_missing_history(config, topics)
@@ -296,7 +308,9 @@ async def _assembled_dry(
     joining = translator_of(config).route.joining
     stage = TranslationStage(
         translator,
-        AsyncResolver(log, resolver_of(config, retries=0), writes=False),
+        AsyncResolver(
+            log, resolver_of(config, retries=0), writes=False, retry_seconds=settings.retry_seconds
+        ),
         log,
         status,
         errors=error_policies_of(config, topics.target_partitions.get(config.dead_letter_topic, 1)),
@@ -309,11 +323,11 @@ async def _assembled_dry(
     progress, reached = None, dict[Partition, int]()
     if config.delivery.mode is DeliveryMode.EXACTLY_ONCE and not config.is_one_cluster:
         progress = ProgressTopic(clusters.target, config.delivery.progress_topic, config.source.group_id)
-    settings = kafka.consumer_settings(config)
+    consumer = kafka.consumer_settings(config)
     read = progress.read if progress and config.delivery.progress_topic in topics.target_partitions else None
     try:
         yield Relay(
-            lambda: DrySource(reached, settings, read, log, clusters.source),
+            lambda: DrySource(reached, consumer, read, log, clusters.source),
             lambda: DrySink(topics.limits, topics.compacted),
             stage,
             log,
@@ -322,7 +336,7 @@ async def _assembled_dry(
             check_topics=partial(check_topics, config, clusters, creates=Creates.NONE),
             find_reason=Reasons(clusters).find,
             find_earlier_output=partial(earlier_output, config, clusters),
-            timing=_timing(config),
+            settings=settings,
         )
     finally:
         if progress:
@@ -348,14 +362,16 @@ async def _refresh(admin: TopicAdmin, written: WrittenTopics, topic: str) -> Non
 GATHER_BYTES = 24 * 1024 * 1024
 
 
-def _timing(config: Config) -> Timing:
-    return Timing(
-        commit_interval=config.delivery.commit_interval_seconds,
-        transaction_interval=config.delivery.transaction_interval_seconds,
+def _configured(settings: LoopSettings, config: Config) -> LoopSettings:
+    """Return the settings with those of the configuration."""
+    return dataclasses.replace(
+        settings,
+        commit_interval_seconds=config.delivery.commit_interval_seconds,
+        transaction_interval_seconds=config.delivery.transaction_interval_seconds,
         gather_bytes=GATHER_BYTES if config.has_table_topics else 0,
-        drain=config.delivery.drain_timeout_seconds,
+        drain_seconds=config.delivery.drain_timeout_seconds,
         # The group waits this long for revoked partitions; the rest is for the commit and for joining again.
-        revoke=config.source.rebalance_timeout_ms / 1000 * 2 / 3,
+        revoke_seconds=config.source.rebalance_timeout_ms / 1000 * 2 / 3,
     )
 
 

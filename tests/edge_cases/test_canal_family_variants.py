@@ -26,7 +26,6 @@ from relay.io.logs import Log
 from relay.io.resolver import Resolver
 from relay.model.errors import ClaimCheckMissing
 from relay.model.lookups import Need
-from relay.service.loop import async_resolver as objects
 from relay.service.loop.async_resolver import AsyncResolver
 
 CREATE = ddl(CREATE_AB, "CREATE")
@@ -75,13 +74,10 @@ def test_a_claim_check_becomes_the_row_that_it_stands_for(tmp_path: Path) -> Non
 
 
 @CASES.covers("67")
-async def test_a_missing_object_is_asked_for_again_and_then_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(objects, "RETRY_SECONDS", (0.0, 0.0))
+async def test_a_missing_object_is_asked_for_again_and_then_refused(tmp_path: Path) -> None:
     translator, need = claiming(tmp_path)
     log = io.StringIO()
-    answering = AsyncResolver(Log(log))
+    answering = AsyncResolver(Log(log), retry_seconds=(0.0, 0.0))
     with pytest.raises(ClaimCheckMissing):
         await answering.resolve(need, translator, record(CLAIM), lambda: False)
     assert log.getvalue().count("storage.failed") == 2

@@ -20,6 +20,7 @@ from relay.io.logs import Log
 from relay.model.errors import Malformed
 from relay.model.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.service.app import run_until
+from relay.service.loop.settings import DEFAULT_SETTINGS, LoopSettings
 from relay.service.observe.about import About
 from relay.service.observe.status import Status
 
@@ -59,10 +60,16 @@ class ListLog(Log):
 class Running:
     """A relay in a task; `stop` gives its exit status."""
 
-    def __init__(self, config: Config, translator: Any) -> None:
+    def __init__(self, config: Config, translator: Any, settings: LoopSettings) -> None:
         self.config, self.log, self.status = config, ListLog(), Status(About.of(config))
         self._stop = asyncio.Event()
-        self._task = asyncio.create_task(run_until(self._stop, config, self.log, translator, self.status))
+        self._task = asyncio.create_task(
+            run_until(self._stop, config, self.log, translator, self.status, settings=settings)
+        )
+
+    @property
+    def has_ended(self) -> bool:
+        return self._task.done()
 
     async def ended(self) -> int:
         """Wait until it ends by itself."""
@@ -85,12 +92,18 @@ def list_log() -> ListLog:
 
 
 @pytest.fixture
-async def run_relay() -> AsyncIterator[Callable[..., Running]]:
+def loop_settings() -> LoopSettings:
+    """Give the settings of all relays of a test; a module may have a fixture of its own with this name."""
+    return DEFAULT_SETTINGS
+
+
+@pytest.fixture
+async def run_relay(loop_settings: LoopSettings) -> AsyncIterator[Callable[..., Running]]:
     """Start relays beside the test; those that are still running are stopped after it."""
     running: list[Running] = []
 
-    def start(config: Config, translator: Any) -> Running:
-        running.append(Running(config, translator))
+    def start(config: Config, translator: Any, settings: LoopSettings | None = None) -> Running:
+        running.append(Running(config, translator, settings or loop_settings))
         return running[-1]
 
     yield start

@@ -11,6 +11,7 @@ from relay.catalog import Catalog
 from relay.codecs.losses import Loss
 from relay.config import Config
 from relay.core.counts import UnwrittenStatement
+from relay.core.error_policies import ErrorPolicies
 from relay.core.pipeline import State
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.ports import Owner, Partition, StartPosition, Undelivered
@@ -21,7 +22,8 @@ from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.history import Schemas
-from relay.service.loop.relay_loop import Relay, Timing
+from relay.service.loop.relay_loop import Relay
+from relay.service.loop.settings import LoopSettings
 from relay.service.loop.translation_stage import TranslationStage
 from relay.service.loop.windows import Joins
 from relay.service.observe.about import About
@@ -157,7 +159,7 @@ class Target:
     def __init__(self, transactional: bool = False) -> None:
         self.records: list[ProducerRecord] = []
         self.transactional = transactional
-        self.refuse_commit: Callable[[], Exception | None] = lambda: None
+        self.refuse_commit: Callable[[Mapping[Partition, int]], Exception | None] = lambda _: None
         self.source: Any = None
         self.checks = 0
         self.problem: TopicUnusable | None = None
@@ -212,7 +214,7 @@ class MemorySink:
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
         await asyncio.sleep(0)
         assert self.state == "started"
-        if error := self.target.refuse_commit():
+        if error := self.target.refuse_commit(offsets):
             raise error
         self.target.records += self.open
         self.open = []
@@ -339,21 +341,24 @@ class Copy(PlainTranslator):
 
 
 class Bench:
-    """A relay between memory and memory."""
+    """A relay between memory and memory. `settings`: of the loop, which is quick otherwise. `topic`: the schema
+    history's.
+    """
 
     def __init__(  # noqa: PLR0913 - what a relay may be made with
         self,
         log: Any,
         *partitions: Partition,
         length: int = 20,
-        rounds: int = 2,
         transactional: bool = False,
         copy: Any = None,
         objects: AsyncResolver | None = None,
         joins: Joins | None = None,
         source: MemorySource | None = None,
         config: Config = PLAIN,
-        gather_bytes: int = 0,
+        errors: ErrorPolicies | None = None,
+        topic: Any = None,
+        **settings: Any,
     ) -> None:
         self.source, self.target, self.log = (
             source or MemorySource(length, *partitions),
@@ -364,27 +369,26 @@ class Bench:
         self.copy = copy or Copy()
         self.status = Status(About.of(config))
         objects = objects or AsyncResolver(log, writes=False)
-        stage = TranslationStage(self.copy, objects, log, self.status, joins=joins)
-        timing = Timing(
-            commit_interval=0.0,
-            transaction_interval=0.0,
-            drain=0.5,
-            revoke=0.2,
-            rounds=rounds,
-            gather_bytes=gather_bytes,
-        )
-        schemas = Schemas(config, self.copy, log, self.status)
+        stage = TranslationStage(self.copy, objects, log, self.status, joins=joins, errors=errors)
+        quick: dict[str, Any] = {
+            "commit_interval_seconds": 0.0,
+            "transaction_interval_seconds": 0.0,
+            "drain_seconds": 0.5,
+            "revoke_seconds": 0.2,
+            "backoff_seconds": (0.001,),
+        }
+        self.schemas = Schemas(config, self.copy, log, self.status, topic=topic)
         self.relay = Relay(
             lambda: self.source,
             self.target.sink,
             stage,
             log,
             self.status,
-            schemas,
+            self.schemas,
             check_topics=self.target.check,
             find_reason=self.target.find_reason,
             find_earlier_output=self.target.find_earlier_output,
-            timing=timing,
+            settings=LoopSettings(**quick | settings),
         )
 
     async def run_to_the_end(self) -> None:

@@ -13,7 +13,6 @@ from support import CANAL, TICDC, record, row_message
 from relay import Translator
 from relay.io.kafka.ports import Partition
 from relay.model.records import ConsumerRecord
-from relay.service.loop import database_times
 from relay.service.loop.database_times import DatabaseTimes
 
 BEGIN_MS = 1_700_000_000_000
@@ -108,12 +107,11 @@ def test_a_row_before_watermarks_is_found_and_none_is_no_time() -> None:
     assert (status.partitions[ORDERS_0].row_ms, status.partitions[ORDERS_1].row_ms) == (500, None)
 
 
-def test_many_partitions_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_times, "_PARTITIONS", 10)
+def test_many_partitions_have_their_turn() -> None:
     status, translator = running_status(Clock()), Rows()
     every = [Partition("orders", number) for number in range(25)]
     status.assigned(every)
-    times = DatabaseTimes(translator, status)
+    times = DatabaseTimes(translator, status, max_partitions=10)
     for known in (10, 20, 25):
         for partition in every:
             times.note(partition, [at(partition, 0, 100)], 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -79,6 +80,7 @@ class Watching(Copy):
     def __init__(self, times: Mapping[Partition, Sequence[int]], first: Partition = A) -> None:
         super().__init__()
         self.times, self.first, self.seen = times, first, 0
+        self.translated: Counter[tuple[str, int]] = Counter()
         self.broken: list[str] = []
 
     @property
@@ -94,6 +96,7 @@ class Watching(Copy):
             self.seen = max(self.seen, record.offset + 1)
         elif self.seen < bisect_right(self.times[self.first], record.timestamp_ms):
             self.broken.append(f"{record.position} at {record.timestamp_ms}, when {self.seen} were known")
+        self.translated[record.topic, record.partition] += 1
         return super().translate(record)
 
 
@@ -104,16 +107,14 @@ class Watching(Copy):
     [(WAITING, A, (B, C)), (CONNECTOR, DDL, ROWS)],
     ids=["partition 0", "topic of DDL"],
 )
-async def test_no_row_outruns_its_ddl(  # noqa: PLR0913, PLR0917 - what a run is made of
+async def test_no_row_outruns_its_ddl(
     list_log: Any,
     config: Config,
     first: Partition,
     others: Sequence[Partition],
     seed: int,
     transactional: bool,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     rng = random.Random(seed)
     times = {each: sorted(rng.choices(range(100), k=LENGTH)) for each in (first, *others)}
     source, copy = LiveSource(times, rng), Watching(times, first)
@@ -202,11 +203,8 @@ async def test_partitions_0_of_tables_wait_for_the_topic_of_ddl_and_nobody_waits
     assert not any(order.must_wait(each) for each in ROWS)
 
 
-async def test_however_many_tables_wait_little_is_held(
-    list_log: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_however_many_tables_wait_little_is_held(list_log: Any) -> None:
     """While the topic of DDL is behind, polls leave out what would only wait."""
-    monkeypatch.setattr("relay.service.loop.relay_loop.HELD_BYTES", 10)
     rows = [Partition(f"shop.db.t{number}", 0) for number in range(40)]
     times = {DDL: [1] * LENGTH, **dict.fromkeys(rows, [2] * LENGTH)}
     source = LiveSource(times, random.Random(1))
@@ -214,12 +212,12 @@ async def test_however_many_tables_wait_little_is_held(
     tables = {"topics": tuple(each.topic for each in (*rows, DDL))}
     config = CONNECTOR.model_copy(update={"source": CONNECTOR.source.model_copy(update=tables)})
     copy = Watching(times, DDL)
-    bench = Bench(list_log, length=LENGTH, copy=copy, source=source, config=config)
+    bench = Bench(list_log, length=LENGTH, copy=copy, source=source, config=config, held_bytes=10)
     poll, most, paused = source.poll, 0, False
 
     async def by_few(without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         nonlocal most, paused
-        most = max(most, len(bench.relay._tracker.held))
+        most = max(most, sum(source.position[each] > copy.translated[each] for each in rows))
         paused = paused or source.paused == set(rows)
         assert not source.paused - set(without)
         busy = [each for each in rows if each not in without and source.position[each] < LENGTH]
@@ -260,8 +258,14 @@ async def test_a_stalled_partition_0_is_not_hidden_by_rows_that_wait(list_log: A
     times = {A: [1] * LENGTH, B: [5] * LENGTH}
     source = LiveSource(times, random.Random(1))
     source.now = 9
-    bench = Bench(list_log, length=LENGTH, copy=Watching(times), source=source, config=WAITING)
-    bench.relay._recovery.stall_check_seconds = 0.02
+    bench = Bench(
+        list_log,
+        length=LENGTH,
+        copy=Watching(times),
+        source=source,
+        config=WAITING,
+        stall_check_seconds=0.02,
+    )
     poll, start, starts = source.poll, source.start, 0
 
     async def deaf(without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
@@ -285,15 +289,17 @@ async def test_what_is_held_is_left_alone_by_a_stop(list_log: Any) -> None:
     source = LiveSource(times, random.Random(1))
     source.now = 9
     bench = Bench(list_log, length=LENGTH, copy=Watching(times), source=source, config=WAITING)
-    poll = source.poll
+    poll, is_held = source.poll, asyncio.Event()
 
     async def deaf(without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         await asyncio.sleep(0.001)
+        if B in without:
+            is_held.set()
         return await poll({A, *without})
 
     source.poll = deaf
     running = asyncio.create_task(bench.relay.run())
-    await until(lambda: bool(bench.relay._tracker.held))
+    await is_held.wait()
     bench.relay.request_stop()
     await running
     assert not bench.target.records
@@ -408,8 +414,7 @@ async def test_a_partition_0_that_passes_over_what_is_no_record_is_not_stalled(l
             return self.position[A] < 200
 
     source = Aborted(A, B)
-    bench = Bench(list_log, source=source, config=WAITING)
-    bench.relay._recovery.stall_check_seconds = 0.05
+    bench = Bench(list_log, source=source, config=WAITING, stall_check_seconds=0.05)
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: source.committed == {A: 200, B: 5})
     bench.relay.request_stop()

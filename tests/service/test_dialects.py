@@ -12,8 +12,7 @@ from support import captured
 
 from relay.io.logs import Log
 from relay.model.records import ConsumerRecord
-from relay.service.loop import dialects
-from relay.service.loop.dialects import DialectWatch
+from relay.service.loop.dialects import LOOK_SECONDS, DialectWatch
 
 PLAIN = "ticdc/canal-json/09_dml"
 EXTENDED = "ticdc/canal-json.tidb-extension/09_dml"
@@ -24,20 +23,14 @@ def of_topic(path: str, topic: str = "orders") -> list[ConsumerRecord]:
     return [msgspec.structs.replace(each, topic=topic) for each in captured(path)]
 
 
-@pytest.fixture
-def each_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialects, "LOOK_SECONDS", 0.0)
-
-
-def reported(*polls: Sequence[ConsumerRecord]) -> list[dict[str, object]]:
+def reported(*polls: Sequence[ConsumerRecord], look_seconds: float = 0.0) -> list[dict[str, object]]:
     stream = io.StringIO()
-    watch = DialectWatch(Log(stream))
+    watch = DialectWatch(Log(stream), look_seconds)
     for records in polls:
         watch.look(records)
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-@pytest.mark.usefixtures("each_is_looked_at")
 def test_a_change_is_reported_once() -> None:
     plain, extended, canal = of_topic(PLAIN)[4:], of_topic(EXTENDED)[4:], of_topic(CANAL)[4:]
     found = reported(plain, plain[5:], extended, plain, extended, canal, extended)
@@ -52,7 +45,6 @@ def test_a_change_is_reported_once() -> None:
     ]
 
 
-@pytest.mark.usefixtures("each_is_looked_at")
 @pytest.mark.parametrize(
     "path", [PLAIN, EXTENDED, CANAL, "mysql/debezium/09_dml", "ticdc/simple.json.claim-check/04_strings_binary",
              "ticdc/canal-json.claim-check/04_strings_binary", "ticdc/open-protocol.batch/09_dml", "ticdc/avro.tidb-extension/09_dml"]
@@ -62,7 +54,6 @@ def test_one_producer_is_one_dialect(path: str) -> None:
     assert reported(*([each] for each in records)) == []
 
 
-@pytest.mark.usefixtures("each_is_looked_at")
 def test_topics_are_apart_and_tombstones_say_nothing() -> None:
     tombstone = ConsumerRecord("orders", 0, 0, 0, b"k", None)
     assert (
@@ -71,4 +62,4 @@ def test_topics_are_apart_and_tombstones_say_nothing() -> None:
 
 
 def test_a_topic_is_looked_at_now_and_then() -> None:
-    assert reported(of_topic(PLAIN), of_topic(CANAL)) == []
+    assert reported(of_topic(PLAIN), of_topic(CANAL), look_seconds=LOOK_SECONDS) == []

@@ -14,7 +14,6 @@ from relay.io.kafka.ports import Fault, FaultKind, Partition
 from relay.model.errors import Malformed
 from relay.model.events import TableId
 from relay.model.records import ConsumerRecord
-from relay.service.loop import health_checks
 from relay.service.loop.health_checks import HealthChecks
 
 
@@ -52,7 +51,7 @@ class Checked:
         self.bench, self.source, self.sink = bench, Health(), Health()
         bench.source.health = self.source  # type: ignore[assignment]  # what the protocol asks for
         bench.target.sinks[0].health = self.sink  # type: ignore[assignment]  # what the protocol asks for
-        self.checks: HealthChecks = bench.relay._recovery.checks
+        self.checks: HealthChecks = bench.relay.checks
 
     def failing(self) -> dict[str, str]:
         """The failing checks, with their words, after a look."""
@@ -68,9 +67,8 @@ class Learning(Copy):
 
 
 @pytest.fixture
-def checked(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Checked:
-    monkeypatch.setattr(health_checks, "LOOK_SECONDS", 3600.0)
-    return Checked(Bench(list_log, A, B))
+def checked(list_log: Any) -> Checked:
+    return Checked(Bench(list_log, A, B, check_seconds=3600.0))
 
 
 async def test_a_target_that_refused_is_ok_when_it_has_acknowledged_something(checked: Checked) -> None:
@@ -136,9 +134,8 @@ async def test_a_topic_that_relay_writes_and_that_is_gone_is_to_be_created(check
 
 async def test_what_is_given_up_counts_once_the_target_has_acknowledged_it(list_log: Any) -> None:
     """Also after a failed delivery, after which it comes once more."""
-    bench = Bench(list_log, A, B, copy=Learning())
+    bench = Bench(list_log, A, B, copy=Learning(), errors=ErrorPolicies({"decode": Policy.SKIP}))
     bench.copy.refuse = {4: Malformed("echo", "value", "is poison")}
-    bench.relay._stage.errors = ErrorPolicies({"decode": Policy.SKIP})
     bench.target.gate.clear()
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: bench.status.errors.total() > 0)

@@ -18,11 +18,13 @@ from support import CANAL, OPEN, TICDC, captured
 
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.catalog import Catalog
+from relay.config import Config
 from relay.core.pipeline import State
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.ports import Partition, Undelivered
 from relay.io.kafka.progress import progress_in, progress_records
 from relay.io.record_lines import format_record, parse_record
+from relay.io.resolver import Resolver
 from relay.model.errors import TopicUnusable
 from relay.model.events import TableId
 from relay.model.records import Header
@@ -293,9 +295,11 @@ class Topic:
         pass
 
 
-def put(topic: Any, schemas: Schemas) -> None:
-    """Have it read this topic."""
-    schemas._topic = topic
+def reading(
+    topic: Any, translator: Any, log: Any, config: Config = PLAIN, resolver: Resolver | None = None
+) -> Schemas:
+    """The schemas of a relay that reads this topic."""
+    return Schemas(config, translator, log, plain_status(), resolver=resolver, topic=topic)
 
 
 def entry_of_another_route() -> ConsumerRecord:
@@ -305,8 +309,7 @@ def entry_of_another_route() -> ConsumerRecord:
 
 async def test_rewound_teaches_what_was_learned_out_of_turn(list_log: Any) -> None:
     pupil, topic = Pupil(), Topic()
-    schemas = Schemas(PLAIN, pupil, list_log, plain_status())
-    put(topic, schemas)
+    schemas = reading(topic, pupil, list_log)
     before = pupil.state
     topic.coming = [entry_of_another_route()]
     await schemas.ready({})
@@ -320,15 +323,16 @@ async def test_what_was_learned_is_let_go_when_everything_is_safe(list_log: Any)
     """The translator is never set back behind such a moment."""
     pupil, topic = Pupil(), Topic()
     config = PLAIN.model_copy(update={"limits": PLAIN.limits.model_copy(update={"cache_bytes": 1})})
-    schemas = Schemas(config, pupil, list_log, plain_status())
-    put(topic, schemas)
+    schemas, before = reading(topic, pupil, list_log, config), pupil.state
     topic.coming = [entry_of_another_route()]
     await schemas.ready({})
     much = [schemas.holds_much]
     schemas.settled({})
     assert [*much, schemas.holds_much] == [True, False]
-    assert not schemas._kept
     assert list(pupil.known) == [b"CREATE TABLE"]
+    pupil.restore(before)
+    await schemas.rewound({})
+    assert not pupil.known
 
 
 async def test_learning_much_lets_others_have_their_turn(list_log: Any) -> None:
@@ -339,8 +343,8 @@ async def test_learning_much_lets_others_have_their_turn(list_log: Any) -> None:
             time.sleep(0.002)  # as a statement of many columns
             return super().learn(record)
 
-    schemas, topic, turns = Schemas(PLAIN, Slow(), list_log, plain_status()), Topic(), 0
-    put(topic, schemas)
+    topic, turns = Topic(), 0
+    schemas = reading(topic, Slow(), list_log)
     records = [ConsumerRecord("in", 7, number, 0, None, b"%d" % number) for number in range(100)]
     topic.coming = [
         as_read(history_record(record, "history"), number) for number, record in enumerate(records)
@@ -353,16 +357,12 @@ async def test_learning_much_lets_others_have_their_turn(list_log: Any) -> None:
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-async def test_a_failed_delivery_does_not_undo_entries_of_others(
-    list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
-) -> None:
+async def test_a_failed_delivery_does_not_undo_entries_of_others(list_log: Any, transactional: bool) -> None:
     """The history is read once: definitions from after the position to which the loop returns must not be
     lost.
     """
-    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     pupil, topic = Pupil(), Topic()
-    bench = Bench(list_log, A, B, copy=pupil, transactional=transactional)
-    put(topic, bench.relay._schemas)
+    bench = Bench(list_log, A, B, copy=pupil, transactional=transactional, topic=topic)
     failures = [Undelivered("refused", retriable=True)]
 
     def refuse(batch: MemoryBatch) -> Undelivered | None:
@@ -382,8 +382,7 @@ async def test_a_failed_delivery_does_not_undo_entries_of_others(
 
 async def test_what_is_damaged_while_relay_runs_ends_it(list_log: Any) -> None:
     topic = Topic()
-    schemas = Schemas(PLAIN, Pupil(), list_log, plain_status())
-    put(topic, schemas)
+    schemas = reading(topic, Pupil(), list_log)
     topic.coming = [ConsumerRecord("history", 0, 3, 0, b"orders/0/7", b"something else")]
     async with asyncio.timeout(5):
         with pytest.raises(TopicUnusable, match="history/0 at 3 is not a record"):
@@ -393,8 +392,7 @@ async def test_what_is_damaged_while_relay_runs_ends_it(list_log: Any) -> None:
 @pytest.mark.parametrize("key", [None, b"", b"k", b"a/b/c", b"7/0", b"orders/0/x"])
 async def test_what_others_have_written_is_passed_over(list_log: Any, key: bytes | None) -> None:
     pupil, topic = Pupil(), Topic()
-    schemas = Schemas(PLAIN, pupil, list_log, plain_status())
-    put(topic, schemas)
+    schemas = reading(topic, pupil, list_log)
     topic.coming = [ConsumerRecord("history", 0, 3, 0, key, b"something else"), entry_of_another_route()]
     await schemas.ready({})
     assert list(pupil.known) == [b"CREATE TABLE"]
@@ -421,8 +419,7 @@ def kept_of(topic: str, offset: int) -> ConsumerRecord:
 async def test_records_of_unread_topics_are_reported_once(list_log: Any) -> None:
     """They are learned: somebody may have imported them. Or another route keeps its tables in the same topic."""
     pupil, topic = Pupil(), Topic()
-    schemas = Schemas(PLAIN, pupil, list_log, plain_status())
-    put(topic, schemas)
+    schemas = reading(topic, pupil, list_log)
     topic.coming = [kept_of("in", 1), kept_of("theirs", 2), kept_of("theirs", 3), kept_of("by-hand", 4)]
     await schemas.load()
     topic.coming = [kept_of("theirs", 5), kept_of("in", 6)]
@@ -439,8 +436,7 @@ async def test_records_of_unread_topics_are_reported_once(list_log: Any) -> None
 
 async def test_a_history_of_ones_own_is_not_foreign(list_log: Any) -> None:
     topic = Topic()
-    schemas = Schemas(PLAIN, Pupil(), list_log, plain_status())
-    put(topic, schemas)
+    schemas = reading(topic, Pupil(), list_log)
     topic.coming = [kept_of("in", 1), kept_of("in", 2)]
     await schemas.load()
     assert list_log.named("schemas.foreign") == []

@@ -24,10 +24,9 @@ from relay.service.loop.recovery import GIVE_UP_POLLS
 
 
 @pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
-async def bench(request: pytest.FixtureRequest, list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
+async def bench(request: pytest.FixtureRequest, list_log: Any) -> Bench:
     """Two partitions, with and without a round under way during a poll."""
-    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
-    return Bench(list_log, A, B, rounds=request.param)
+    return Bench(list_log, A, B, max_in_flight=request.param)
 
 
 async def test_without_failures(bench: Bench) -> None:
@@ -71,14 +70,9 @@ async def test_a_poll_that_raises_after_moving_on(bench: Bench, moment: int) -> 
 
 
 @pytest.mark.parametrize("failing", [False, True])
-async def test_a_round_may_take_several_polls(
-    list_log: Any, monkeypatch: pytest.MonkeyPatch, failing: bool
-) -> None:
+async def test_a_round_may_take_several_polls(list_log: Any, failing: bool) -> None:
     """Where tables have topics of their own, so that batches are not of one record."""
-    monkeypatch.setattr("relay.service.loop.relay_loop.MUCH_BYTES", 1)
-    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
-    monkeypatch.setattr("relay.service.loop.relay_loop.FIRST_GROWTH", 1.0)
-    bench = Bench(list_log, A, B, gather_bytes=20)
+    bench = Bench(list_log, A, B, gather_bytes=20, gather_poll_bytes=1, first_growth=1.0)
     bench.source.failures = (
         [None, PollFailed("corrupt"), *[None] * 4, PollFailed("corrupt")] if failing else []
     )
@@ -89,13 +83,11 @@ async def test_a_round_may_take_several_polls(
     assert failing or bench.status.batches.count <= 4
 
 
-async def test_a_round_takes_less_where_messages_grow(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_round_takes_less_where_messages_grow(list_log: Any) -> None:
     """What they become is in memory until the round is sent: ten times as much for a tenth of it."""
-    monkeypatch.setattr("relay.service.loop.relay_loop.MUCH_BYTES", 1)
-    monkeypatch.setattr("relay.service.loop.relay_loop.FIRST_GROWTH", 1.0)
     rounds = []
     for growth in (1, 10):
-        bench = Bench(list_log, A, gather_bytes=60, length=60)
+        bench = Bench(list_log, A, length=60, gather_bytes=60, gather_poll_bytes=1, first_growth=1.0)
         bench.copy.become = dict.fromkeys(range(60), b"v" * 2 * growth)
         await bench.run_to_the_end()
         assert len(bench.target.records) == 60
@@ -103,14 +95,10 @@ async def test_a_round_takes_less_where_messages_grow(list_log: Any, monkeypatch
     assert rounds[0] < rounds[1]
 
 
-async def test_a_round_that_is_late_does_not_tell_how_messages_grow(
-    list_log: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_round_that_is_late_does_not_tell_how_messages_grow(list_log: Any) -> None:
     """What is left of it would be taken for messages that became nothing, and the next round take too much."""
-    monkeypatch.setattr("relay.service.loop.relay_loop.MUCH_BYTES", 1)
-    monkeypatch.setattr("relay.service.loop.relay_loop.FIRST_GROWTH", 10.0)
-    monkeypatch.setattr("relay.service.loop.relay_loop.ROUND_SECONDS", 0.0)
-    bench = Bench(list_log, A, B, gather_bytes=60, length=60)
+    gathering = {"gather_bytes": 60, "gather_poll_bytes": 1, "first_growth": 10.0, "round_seconds": 0.0}
+    bench = Bench(list_log, A, B, length=60, **gathering)
     bench.copy.become = {at: b"%20d" % at for at in range(60)}
     polls = [0]
     poll = bench.source.poll

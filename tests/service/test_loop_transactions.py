@@ -5,20 +5,20 @@ not at all.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from service.memory import A, B, Bench, MemoryBatch, MemorySink, until
 
-from relay.io.kafka.ports import PollFailed, Undelivered
+from relay.io.kafka.ports import Partition, PollFailed, Undelivered
 from relay.model.errors import DeliveryFailed, InstanceFenced
 from relay.service.loop.offset_tracker import RecordRefused
 
 
 @pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
-async def bench(request: pytest.FixtureRequest, list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
-    return Bench(list_log, A, B, rounds=request.param, transactional=True)
+async def bench(request: pytest.FixtureRequest, list_log: Any) -> Bench:
+    return Bench(list_log, A, B, transactional=True, max_in_flight=request.param)
 
 
 def check_exactly_once(bench: Bench) -> None:
@@ -54,13 +54,12 @@ async def test_a_commit_whose_outcome_nobody_knows(bench: Bench, moment: int, is
     """The brokers are asked, and what they have committed is neither written again nor left out."""
     outcomes = [None] * moment + [TimeoutError]
 
-    def refuse_commit() -> Exception | None:
+    def refuse_commit(offsets: Mapping[Partition, int]) -> Exception | None:
         if not outcomes or outcomes.pop(0) is None:
             return None
         if is_committed:
-            sink, owned = bench.target.sinks[-1], bench.relay._tracker.owned
-            bench.target.records += sink.open
-            bench.source.committed |= {partition: each.acknowledged for partition, each in owned.items()}
+            bench.target.records += bench.target.sinks[-1].open
+            bench.source.committed |= offsets
         return Undelivered("no answer", retriable=True)
 
     bench.target.refuse_commit = refuse_commit
@@ -77,7 +76,7 @@ async def test_a_commit_that_the_brokers_have_forgotten_is_not_waited_for(
     def refuse(batch: MemoryBatch) -> Undelivered | None:
         if not forgotten or int(batch[0].value or b"") < 10:
             return None
-        assert any(bench.relay._tracker.expected_offsets.values())
+        assert any(bench.source.committed.values())
         monkeypatch.setattr(MemorySink, "has_aborted_hanging_transaction", True)
         bench.target.records.clear()
         bench.source.committed = dict.fromkeys((A, B), 0)
@@ -93,12 +92,11 @@ async def test_a_stop_asks_the_brokers_what_a_commit_has_come_to(list_log: Any, 
     """Only they know it after a commit without an answer, and status 0 must be true."""
     bench = Bench(list_log, A, B, transactional=True)
 
-    def refuse_commit() -> Exception | None:
+    def refuse_commit(offsets: Mapping[Partition, int]) -> Exception | None:
         bench.relay.request_stop()
         if is_committed:
             bench.target.records += bench.target.sinks[-1].open
-            owned = bench.relay._tracker.owned
-            bench.source.committed |= {partition: each.acknowledged for partition, each in owned.items()}
+            bench.source.committed |= offsets
         return Undelivered("no answer", retriable=True)
 
     bench.target.refuse_commit = refuse_commit
@@ -121,7 +119,7 @@ async def test_a_poll_that_raises_after_moving_on(bench: Bench, moment: int) -> 
 async def test_a_fenced_instance_ends_and_commits_nothing_more(bench: Bench) -> None:
     commits = 0
 
-    def refuse_commit() -> Exception | None:
+    def refuse_commit(_: object) -> Exception | None:
         nonlocal commits
         commits += 1
         return InstanceFenced("another instance has started") if commits > 2 else None
@@ -160,14 +158,13 @@ async def test_a_worn_sink_is_changed_between_two_transactions(bench: Bench) -> 
     assert [sink.state for sink in bench.target.sinks] == ["stopped", "stopped"]
 
 
-async def test_offsets_that_stand_still_are_committed_again(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("rounds", [1, 2])
+async def test_offsets_that_stand_still_are_committed_again(list_log: Any, rounds: int) -> None:
     """Brokers forget the offsets of a group without members, and a shard is no member."""
-    monkeypatch.setattr("relay.service.loop.offset_tracker.REFRESH_SECONDS", 0.02)
+    bench = Bench(list_log, A, B, transactional=True, max_in_flight=rounds, refresh_seconds=0.02)
     commits = 0
 
-    def count() -> None:
+    def count(_: object) -> None:
         nonlocal commits
         commits += 1
 
@@ -176,14 +173,13 @@ async def test_offsets_that_stand_still_are_committed_again(
     await until(lambda: bench.source.committed == {A: 20, B: 20})
     bench.source.committed = {}
     before = commits
-    bench.relay._tracker._refresh_at = 0.0
     await until(lambda: commits > before + 2 and bench.source.committed == {A: 20, B: 20})
     bench.relay.request_stop()
     await running
 
 
 async def test_a_commit_that_never_succeeds_ends_the_relay(bench: Bench) -> None:
-    bench.target.refuse_commit = lambda: Undelivered("not allowed", retriable=False)
+    bench.target.refuse_commit = lambda _: Undelivered("not allowed", retriable=False)
     with pytest.raises(DeliveryFailed, match="3 times in a row: not allowed"):
         await bench.relay.run()
     assert bench.target.records == []

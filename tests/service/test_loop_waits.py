@@ -17,17 +17,21 @@ from relay.io.kafka.ports import Owner, Partition, Undelivered
 from relay.model.errors import BrokerUnavailable, ClaimCheckMissing, DeliveryFailed, TopicUnusable
 from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, ProducerRecord
-from relay.service.loop import async_resolver as objects
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.offset_tracker import RecordRefused
-from relay.service.loop.relay_loop import Timing
+from relay.service.loop.settings import DEFAULT_SETTINGS
 from relay.service.observe import report
 
 
 @pytest.fixture
-def bench(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
+def bench(list_log: Any) -> Bench:
     return Bench(list_log, A, B)
+
+
+@pytest.fixture
+def suspicious(list_log: Any) -> Bench:
+    """It soon asks whether records wait, when none come."""
+    return Bench(list_log, A, B, stall_check_seconds=0.02)
 
 
 def is_ready(bench: Bench) -> bool:
@@ -43,7 +47,7 @@ async def test_a_stop_while_rows_wait_for_ddl_leaves_them_alone(bench: Bench) ->
             waiting.set()
             await asyncio.Event().wait()
 
-    bench.relay._schemas.ready = ready
+    bench.schemas.ready = ready  # type: ignore[method-assign]
     running = asyncio.create_task(bench.relay.run())
     await waiting.wait()
     bench.relay.request_stop()
@@ -64,7 +68,7 @@ async def test_offsets_committed_before_the_start_are_reported(bench: Bench) -> 
 
 async def test_readiness_waits_for_the_history_and_ends_with_the_request_to_stop(bench: Bench) -> None:
     is_loaded, refused = asyncio.Event(), asyncio.Event()
-    bench.relay._schemas.load = is_loaded.wait  # type: ignore[assignment]  # with other types
+    bench.schemas.load = is_loaded.wait  # type: ignore[assignment,method-assign]  # with other types
     running = asyncio.create_task(bench.relay.run())
     await asyncio.sleep(0.05)
     assert not is_ready(bench)
@@ -75,7 +79,7 @@ async def test_readiness_waits_for_the_history_and_ends_with_the_request_to_stop
         refused.set()
         await asyncio.sleep(0.2)
 
-    bench.relay._connections.sink.delivered = slow  # type: ignore[assignment]  # with other types
+    bench.target.sinks[-1].delivered = slow  # type: ignore[method-assign]
     bench.source.length = 40
     await refused.wait()
     bench.relay.request_stop()
@@ -88,15 +92,14 @@ async def test_readiness_waits_for_the_history_and_ends_with_the_request_to_stop
 
 @pytest.mark.parametrize("transactional", [False, True])
 async def test_a_stop_that_cuts_a_round_off_is_no_success(list_log: Any, transactional: bool) -> None:
-    bench = Bench(list_log, A, transactional=transactional)
-    bench.relay._timing = Timing(drain=0.05)
+    bench = Bench(list_log, A, transactional=transactional, drain_seconds=0.05)
     is_stuck = asyncio.Event()
 
     async def send(*_: object) -> Any:
         is_stuck.set()
         await asyncio.Event().wait()
 
-    bench.relay._connections.sink.send = send  # type: ignore[assignment]  # with other types
+    bench.target.sinks[-1].send = send  # type: ignore[method-assign]
     running = asyncio.create_task(bench.relay.run())
     await is_stuck.wait()
     bench.relay.request_stop()
@@ -105,7 +108,8 @@ async def test_a_stop_that_cuts_a_round_off_is_no_success(list_log: Any, transac
     assert set(bench.source.committed.values()) <= {0}
 
 
-async def test_brokers_that_go_away_while_the_consumer_is_replaced_are_waited_for(bench: Bench) -> None:
+async def test_brokers_that_go_away_while_the_consumer_is_replaced_are_waited_for(suspicious: Bench) -> None:
+    bench = suspicious
     calls: list[str] = []
     heard, start = bench.source.poll, bench.source.start
 
@@ -120,7 +124,6 @@ async def test_brokers_that_go_away_while_the_consumer_is_replaced_are_waited_fo
         await start(owner)
 
     bench.source.poll, bench.source.start = deaf, refused
-    bench.relay._recovery.stall_check_seconds = 0.02
     await bench.run_to_the_end()
     bench.check_complete()
     assert calls == ["start"] * 4
@@ -134,8 +137,7 @@ async def test_a_round_ends_in_time_although_its_poll_has_more(
     """A slow storage would keep a transaction open until the broker gives it up; then nothing would ever get
     through.
     """
-    monkeypatch.setattr("relay.service.loop.relay_loop.ROUND_SECONDS", 0.05)
-    bench = Bench(list_log, A, B, length=200, transactional=transactional)
+    bench = Bench(list_log, A, B, length=200, transactional=transactional, round_seconds=0.05)
     bench.source.take = 200
     translate = bench.copy.translate
 
@@ -156,11 +158,8 @@ async def test_a_round_ends_in_time_although_its_poll_has_more(
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-async def test_lag_grows_while_the_target_is_away(
-    list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
-) -> None:
+async def test_lag_grows_while_the_target_is_away(list_log: Any, transactional: bool) -> None:
     """Nothing is polled meanwhile, so what is read again must count as lag."""
-    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     bench = Bench(list_log, A, B, transactional=transactional)
     bench.target.refuse = lambda batch: (
         Undelivered("refused", retriable=True) if int(batch[0].value or b"") >= 6 else None
@@ -186,12 +185,13 @@ async def test_lag_grows_while_the_target_is_away(
     await running
 
 
-async def test_an_outage_of_a_quiet_source_is_reported_and_counted(bench: Bench) -> None:
+async def test_an_outage_of_a_quiet_source_is_reported_and_counted(suspicious: Bench) -> None:
+    bench = suspicious
+
     async def nobody() -> None:
         return None
 
     bench.source.waiting = nobody  # type: ignore[assignment]  # with other types
-    bench.relay._recovery.stall_check_seconds = 0.02
     bench.source.length = 0
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: len(bench.log.named("source.unreachable")) >= 2)
@@ -235,19 +235,12 @@ class Claims(Copy):
 def needing(
     log: Any, storage: Slow, needs: Callable[[ConsumerRecord], bool], *partitions: Partition, **settings: Any
 ) -> Bench:
-    objects = AsyncResolver(log, storage)  # type: ignore[arg-type]  # as far as it is asked
-    return Bench(log, *partitions, copy=Claims(needs), objects=objects, **settings)
+    """A relay that takes a hundredth of the usual time for a round."""
+    waits = [seconds / 100 for seconds in DEFAULT_SETTINGS.retry_seconds]
+    objects = AsyncResolver(log, storage, retry_seconds=waits)  # type: ignore[arg-type]  # as far as it is asked
+    return Bench(log, *partitions, copy=Claims(needs), objects=objects, **{"round_seconds": 0.1, **settings})
 
 
-@pytest.fixture
-def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundredth of the time."""
-    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
-    monkeypatch.setattr("relay.service.loop.relay_loop.ROUND_SECONDS", 0.1)
-    monkeypatch.setattr(objects, "RETRY_SECONDS", tuple(seconds / 100 for seconds in objects.RETRY_SECONDS))
-
-
-@pytest.mark.usefixtures("short_rounds")
 async def test_an_object_that_takes_longer_than_a_round_is_fetched_once(list_log: Any) -> None:
     """Thrown away because the round is late, it would be fetched for ever."""
     storage = Slow(0.2)
@@ -257,7 +250,6 @@ async def test_an_object_that_takes_longer_than_a_round_is_fetched_once(list_log
     assert storage.calls == 1
 
 
-@pytest.mark.usefixtures("short_rounds")
 @pytest.mark.parametrize("seconds", [0.0, 0.05])
 async def test_a_missing_object_ends_relay_however_late_it_is_reported(list_log: Any, seconds: float) -> None:
     bench = needing(
@@ -270,27 +262,24 @@ async def test_a_missing_object_ends_relay_however_late_it_is_reported(list_log:
     assert bench.source.committed == {A: 5}
 
 
-@pytest.mark.usefixtures("short_rounds")
 async def test_many_partitions_that_wait_for_a_storage_share_the_time_of_a_round(list_log: Any) -> None:
     """Each of them would otherwise make one more call after the time is up."""
     storage = Slow(0.01)
     partitions = [Partition("in", number) for number in range(60)]
     bench = needing(list_log, storage, lambda _: True, *partitions, length=3, transactional=True)
-    took, process = [], bench.relay._process
+    took: list[float] = []
 
-    async def timed(*given: Any) -> None:
-        began = time.monotonic()
-        await process(*given)
-        took.append(time.monotonic() - began)
+    def observe(step: str, seconds: float) -> None:
+        if step == "translate":
+            took.append(seconds)
 
-    bench.relay._process = timed  # type: ignore[assignment]  # with other types
+    bench.status.observe = observe  # type: ignore[method-assign]
     await bench.run_to_the_end()
     bench.check_complete()
     assert storage.calls == 180
     assert max(took) < 0.4
 
 
-@pytest.mark.usefixtures("short_rounds")
 async def test_no_partition_is_passed_over_for_long(list_log: Any) -> None:
     """A round ends before all partitions had their turn; the next one begins with those, whatever the order
     of the poll.
@@ -305,7 +294,6 @@ async def test_no_partition_is_passed_over_for_long(list_log: Any) -> None:
     await running
 
 
-@pytest.mark.usefixtures("short_rounds")
 async def test_partitions_may_be_taken_away_while_a_round_with_gaps_waits(list_log: Any) -> None:
     storage = Slow(0.6)
     bench = needing(list_log, storage, lambda record: record.offset == 5, A, B)
@@ -327,12 +315,9 @@ async def test_partitions_may_be_taken_away_while_a_round_with_gaps_waits(list_l
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-async def test_checks_are_ok_again_when_records_flow_again(
-    list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
-) -> None:
+async def test_checks_are_ok_again_when_records_flow_again(list_log: Any, transactional: bool) -> None:
     """Else an alert on them would stay for ever."""
-    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
-    bench = Bench(list_log, A, B, length=6, transactional=transactional)
+    bench = Bench(list_log, A, B, length=6, transactional=transactional, stall_check_seconds=0.03)
     source, away = bench.source, True
     waiting = source.waiting
 
@@ -340,14 +325,13 @@ async def test_checks_are_ok_again_when_records_flow_again(
         return None if away else await waiting()
 
     source.waiting = maybe
-    bench.relay._recovery.stall_check_seconds = 0.03
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: bool(list_log.named("source.unreachable")))
     assert not bench.status.checks["source"].ok
     away = False
     bench.target.problem = TopicUnusable("topic history has no leader")
     failures = [BrokerUnavailable("the history cannot be read now")] * 2
-    load = bench.relay._schemas.load
+    load = bench.schemas.load
 
     async def failing() -> None:
         if failures:
@@ -355,7 +339,7 @@ async def test_checks_are_ok_again_when_records_flow_again(
         bench.target.problem = None
         await load()
 
-    bench.relay._schemas.load = failing
+    bench.schemas.load = failing  # type: ignore[method-assign]
     await bench.relay.revoked()
     bench.relay.assigned((A, B))
     await until(lambda: not failures)

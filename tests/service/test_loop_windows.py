@@ -67,8 +67,7 @@ def wanted(translator: Any, length: int, partition: Partition, first: int = 0) -
 
 
 @pytest.fixture
-def bench(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
+def bench(list_log: Any) -> Bench:
     return Bench(list_log, A, B, length=103, copy=Marks(odd=[9, 10, 40]), joins=Joins(NUMBERS, {}))
 
 
@@ -160,9 +159,9 @@ def test_what_is_held_back() -> None:
 
 @pytest.mark.parametrize("policy", [Policy.STOP, Policy.SKIP])
 async def test_a_refused_record_in_the_middle(list_log: Any, policy: Policy) -> None:
-    bench = Bench(list_log, A, length=20, copy=Marks(refuse=[6]), joins=Joins(NUMBERS, {}))
+    errors = ErrorPolicies({"decode": policy})
+    bench = Bench(list_log, A, length=20, copy=Marks(refuse=[6]), joins=Joins(NUMBERS, {}), errors=errors)
     bench.source.take = 20
-    bench.relay._stage.errors = ErrorPolicies({"decode": policy})
     if policy is Policy.SKIP:
         await bench.run_to_the_end()
         assert bench.target.records == wanted(bench.copy, 20, A)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ from relay.io.storage import Storage
 from relay.model.errors import ClaimCheckMissing, Malformed, StorageUnavailable
 from relay.model.lookups import ClaimCheck
 from relay.model.records import Blob, ConsumerRecord, ProducerRecord
-from relay.service.loop import async_resolver as objects
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.offset_tracker import RecordRefused
+from relay.service.loop.settings import LoopSettings
 
 
 class Checks(PlainTranslator):
@@ -78,16 +79,14 @@ class SlowStorage(Storage):
 
 
 class CheckBench(Bench):
-    def __init__(self, log: Any, rounds: int) -> None:
+    def __init__(self, log: Any, rounds: int, retry_seconds: Sequence[float] = (0.001,) * 3) -> None:
         self.checks, self.storage = Checks(), SlowStorage()
-        super().__init__(
-            log, A, B, rounds=rounds, copy=self.checks, objects=AsyncResolver(log, Resolver(self.storage))
-        )
+        objects = AsyncResolver(log, Resolver(self.storage), retry_seconds=retry_seconds)
+        super().__init__(log, A, B, copy=self.checks, objects=objects, max_in_flight=rounds)
 
 
 @pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
-async def bench(request: pytest.FixtureRequest, list_log: Any, monkeypatch: pytest.MonkeyPatch) -> CheckBench:
-    monkeypatch.setattr(objects, "RETRY_SECONDS", (0.001, 0.001, 0.001))
+async def bench(request: pytest.FixtureRequest, list_log: Any) -> CheckBench:
     return CheckBench(list_log, request.param)
 
 
@@ -171,11 +170,10 @@ async def test_a_blob_that_cannot_be_stored_refuses_its_record(bench: CheckBench
     bench.check()
 
 
+@pytest.mark.parametrize("rounds", [1, 2])
 @pytest.mark.parametrize("kind", ["with_object", "with_blob"])
-async def test_a_stop_ends_the_patience(
-    bench: CheckBench, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    monkeypatch.setattr(objects, "RETRY_SECONDS", (0.05,) * 1000)
+async def test_a_stop_ends_the_patience(list_log: Any, rounds: int, kind: str) -> None:
+    bench = CheckBench(list_log, rounds, (0.05,) * 1000)
     setattr(bench.checks, kind, {5})
     bench.storage.failures = {"0-5": [StorageUnavailable("away")] * 1000}
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
@@ -253,14 +251,13 @@ async def test_captured_claim_checks_through_kafka(
 
 @pytest.mark.kafka
 async def test_a_missing_object_ends_the_service_with_the_offset_before_it(
-    kafka: Any, make_config: Any, run_relay: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Any, make_config: Any, run_relay: Any, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(objects, "RETRY_SECONDS", (0.001,))
     source, target = await kafka.topic(1), await kafka.topic(1)
     records = captured("ticdc/canal-json.claim-check/04_strings_binary")
     await kafka.produce(source, records)
     config = make_config(source, target, route_from_options={"claim-check-storage-uri": str(tmp_path)})
-    running = run_relay(config, None)
+    running = run_relay(config, None, LoopSettings(retry_seconds=(0.001,)))
     assert await running.ended() == 3
     (refused,) = running.log.named("record.refused")
     assert (refused["offset"], refused["code"]) == (17, "service.claim-check-missing")

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from fake_registry import FakeRegistry, later, serving
-from service.memory import PLAIN, plain_status
-from service.test_history import Topic, as_read, put
+from service.test_history import Topic, as_read, reading
 from support import captured
 
 from relay import TableId, Translator
@@ -21,19 +20,14 @@ from relay.io.resolver import Resolver
 from relay.model.errors import RegistryUnavailable, SchemaMissing, SchemaRefused
 from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, ProducerRecord
-from relay.service.loop import async_resolver
 from relay.service.loop.async_resolver import AsyncResolver
-from relay.service.loop.history import Schemas, apply_records, history_record
+from relay.service.loop.history import apply_records, history_record
+from relay.service.loop.settings import DEFAULT_SETTINGS
 
 FILE = "mysql/debezium.avro/01_all_types"
 
 
-WAITS = async_resolver.RETRY_SECONDS
-
-
-@pytest.fixture(autouse=True)
-def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(async_resolver, "RETRY_SECONDS", (0.0, 0.0, 0.0, 0.0, 0.0))
+WAITS = DEFAULT_SETTINGS.retry_seconds
 
 
 def resolver(url: str) -> Resolver:
@@ -42,13 +36,13 @@ def resolver(url: str) -> Resolver:
 
 
 async def resolved(
-    url: str, translator: Translator, record: ConsumerRecord, log: Log
+    url: str, translator: Translator, record: ConsumerRecord, log: Log, wait: float = 0.0
 ) -> list[ProducerRecord] | None:
-    """What the loop gets for a record that needs something."""
+    """What the loop gets for a record that needs something. `wait`: before each new attempt, in seconds."""
     try:
         return translator.translate(record)
     except Need as need:
-        found = AsyncResolver(log, resolver(url))
+        found = AsyncResolver(log, resolver(url), retry_seconds=[wait] * len(WAITS))
         return await found.resolve(need, translator, record, lambda: False)
 
 
@@ -81,15 +75,11 @@ async def test_what_is_refused_is_not_tried_again(list_log: Any) -> None:
         assert len(fake.registrations()) == 1
 
 
-async def test_an_id_that_nobody_knows_is_tried_six_times(
-    list_log: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shortest = min(WAITS)
-    monkeypatch.setattr(async_resolver, "RETRY_SECONDS", (shortest,) * len(WAITS))
+async def test_an_id_that_nobody_knows_is_tried_six_times(list_log: Any) -> None:
     with serving(FakeRegistry()) as fake:
         translator = Translator("debezium-avro", "canal-json")
         with pytest.raises(SchemaMissing):
-            await resolved(fake.url, translator, captured(FILE)[0], list_log)
+            await resolved(fake.url, translator, captured(FILE)[0], list_log, min(WAITS))
         assert len(fake.asked) == 6
 
 
@@ -119,6 +109,19 @@ async def test_the_history_is_learned_with_the_schemas_of_its_records() -> None:
     assert apply_records(without, records) == len(records)
 
 
+class Replaced:
+    """A translator that can be replaced with a new one, which knows no schema."""
+
+    def __init__(self) -> None:
+        self.replace()
+
+    def replace(self) -> None:
+        self._translator = Translator("debezium-avro", "canal-json")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._translator, name)
+
+
 class Waiting(Resolver):
     """Answers when the loop has had a turn meanwhile."""
 
@@ -136,15 +139,14 @@ class Waiting(Resolver):
 @pytest.mark.parametrize("again", [False, True], ids=["at the start", "after a way back"])
 async def test_the_loop_goes_on_while_the_history_waits_for_schemas(list_log: Any, again: bool) -> None:
     records = [record for record in captured(FILE) if record.topic == "dbzavro"]
-    translator, waiting, topic = Translator("debezium-avro", "canal-json"), Waiting(), Topic()
+    translator, waiting, topic = Replaced(), Waiting(), Topic()
     before = translator.state
-    schemas = Schemas(PLAIN, translator, list_log, plain_status(), resolver=waiting)
-    put(topic, schemas)
+    schemas = reading(topic, translator, list_log, resolver=waiting)
     topic.coming = [as_read(history_record(record, "history")) for record in records]
     asyncio.get_running_loop().call_later(0.01, waiting.had_a_turn.set)
     await schemas.ready({})
     if again:
-        translator = schemas._translator = Translator("debezium-avro", "canal-json")
+        translator.replace()
         assert translator.state == before
         waiting.had_a_turn.clear()
         asyncio.get_running_loop().call_later(0.01, waiting.had_a_turn.set)

@@ -21,7 +21,7 @@ from relay.model.events import TableId
 from relay.model.records import ConsumerRecord, ProducerRecord, RecordPosition
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.offset_tracker import InFlightBatch, Owned
-from relay.service.loop.translation_stage import InFlightBatchBuilder, TranslationStage
+from relay.service.loop.translation_stage import STRETCH_RECORDS, InFlightBatchBuilder, TranslationStage
 
 #: The first record whose topic is not certain, and how many there are.
 FIRST, COUNT = 3, 9
@@ -92,6 +92,7 @@ class Bench:
         ahead: Collection[RecordPosition] = (),
         is_over: Callable[[], bool] = lambda: False,
         resolver: AsyncResolver | None = None,
+        stretch_records: int = STRETCH_RECORDS,
     ) -> None:
         self.target, self.owned = Target(), Owned(0, 0, None)
         self.round = InFlightBatch(0, translator.state)
@@ -109,6 +110,7 @@ class Bench:
             history_topic="history",
             ahead=frozenset(ahead),
             targets=given,
+            stretch_records=stretch_records,
         )
         self.builder: InFlightBatchBuilder = stage.builder(self.round, self._sink, is_over)
 
@@ -218,13 +220,10 @@ async def test_others_have_their_turn_within_a_stretch(end: str, list_log: Any) 
     assert await bench.written() == of_their_own(end=done)
 
 
-async def test_a_stop_behind_a_stretch_leaves_the_next_records(
-    list_log: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("relay.service.loop.translation_stage.TOGETHER", 2)
+async def test_a_stop_behind_a_stretch_leaves_the_next_records(list_log: Any) -> None:
     stops = iter([False, True])
     translator = Learning()
-    bench = Bench(list_log, translator, is_over=lambda: next(stops))
+    bench = Bench(list_log, translator, is_over=lambda: next(stops), stretch_records=2)
     assert await bench.take() == bench.owned.next == FIRST + 4
     assert bench.topics.asked == [["t3", "t4"], ["t5", "t6"]]
     assert translator.taken == tuple(range(FIRST + 4))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
 from status_support import Clock, running_status
 
-from relay.service.observe import recovery_log as telling_module
 from relay.service.observe.recovery_log import telling
 
 
@@ -61,13 +59,11 @@ async def test_lines_that_were_left_out_are_counted_out_at_the_end(list_log: Any
     assert (one["lines"], one["message"]) == (1, "1 more line like this suppressed")
 
 
-async def test_they_are_counted_out_when_no_more_come(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_they_are_counted_out_when_no_more_come(list_log: Any) -> None:
     """Once each: a line that comes later begins anew."""
-    monkeypatch.setattr(telling_module, "_LOOK_SECONDS", 0.005)
-    monkeypatch.setattr("relay.io.logs.REPEAT_SECONDS", 0.1)
-    async with telling(list_log, running_status(Clock())):
+    async with telling(list_log, running_status(Clock()), look_seconds=0.005):
         for _ in range(5):
-            list_log.rate_limited("kafka.client", "no node", level="error")
+            list_log.rate_limited("kafka.client", "no node", level="error", every_seconds=0.1)
         async with asyncio.timeout(5):
             while not list_log.named("log.left-out"):  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.005)

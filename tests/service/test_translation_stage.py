@@ -27,7 +27,7 @@ from relay.model.lookups import ClaimCheck
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.offset_tracker import InFlightBatch, Owned
-from relay.service.loop.translation_stage import TOGETHER, TranslationStage
+from relay.service.loop.translation_stage import STRETCH_RECORDS, TranslationStage
 
 PARTITIONS = [("out", 0), ("out", 1), ("other", 0)]
 
@@ -106,15 +106,17 @@ class AskedTopics:
 
 async def test_topics_of_a_stretch_are_asked_for_together_however_slow_its_rows_are(list_log: Any) -> None:
     """A first read of many tables, each with DDL to parse, would wait for the brokers every few records."""
-    translator, targets = Slow([[(f"t{at}", 0)] for at in range(2 * TOGETHER)]), AskedTopics()
-    records = [ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(2 * TOGETHER)]
+    translator, targets = Slow([[(f"t{at}", 0)] for at in range(2 * STRETCH_RECORDS)]), AskedTopics()
+    records = [
+        ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(2 * STRETCH_RECORDS)
+    ]
     target, current = Target(), InFlightBatch(0, translator.state)
     current.pause_at, current.ends_at = time.monotonic(), math.inf
     made: Any = targets
     stage = TranslationStage(translator, AsyncResolver(list_log), list_log, plain_status(), targets=made)
     builder = stage.builder(current, target.sink(), lambda: False)
     assert await builder.take(records, Owned(0, 0, None)) == len(records)
-    assert targets.asked == [TOGETHER, TOGETHER]
+    assert targets.asked == [STRETCH_RECORDS, STRETCH_RECORDS]
 
 
 class Stopped(AsyncResolver):

@@ -16,9 +16,8 @@ from relay.model.records import ConsumerRecord
 
 
 @pytest.fixture(params=[False, True], ids=["at-least-once", "exactly-once"])
-async def bench(request: pytest.FixtureRequest, list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
-    return Bench(list_log, A, B, transactional=request.param)
+async def bench(request: pytest.FixtureRequest, list_log: Any) -> Bench:
+    return Bench(list_log, A, B, transactional=request.param, stall_check_seconds=0.03)
 
 
 def deafen(bench: Bench) -> list[str]:
@@ -41,7 +40,6 @@ def deafen(bench: Bench) -> list[str]:
         await stop()
 
     bench.source.poll, bench.source.start, bench.source.stop = heard, started, stopped
-    bench.relay._recovery.stall_check_seconds = 0.03
     return calls
 
 

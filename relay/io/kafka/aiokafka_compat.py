@@ -12,10 +12,11 @@ from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.error_words import text_of
 from relay.io.kafka.reconnecting import keep_connected
+from relay.io.kafka.settings import DEFAULT_TIMEOUTS
 from relay.model.errors import BrokerUnavailable
 
-REQUEST_SECONDS = 30.0
-STOP_SECONDS = 5.0
+REQUEST_SECONDS = DEFAULT_TIMEOUTS.request_seconds
+STOP_SECONDS = DEFAULT_TIMEOUTS.stop_seconds
 GRACE_SECONDS = 2.0
 #: Consumers that are being stopped.
 _stopping: Final[set[asyncio.Future[None]]] = set()
@@ -81,18 +82,21 @@ async def started(seconds: float, owner: Any, brokers: Brokers, health: ClientHe
     task.result()
 
 
-async def stopped(consumer: Any) -> None:
-    """Stop a consumer, started or not. A cancellation of the caller does not interrupt it."""
-    stopping = asyncio.ensure_future(_stop(consumer))
+async def stopped(consumer: Any, seconds: float = STOP_SECONDS) -> None:
+    """Stop a consumer, started or not. A cancellation of the caller does not interrupt it.
+
+    `seconds`: time limit of the consumer's own stop.
+    """
+    stopping = asyncio.ensure_future(_stop(consumer, seconds))
     # The loop keeps no reference to a task that nobody waits for.
     _stopping.add(stopping)
     stopping.add_done_callback(_stopping.discard)
     await asyncio.shield(stopping)
 
 
-async def _stop(consumer: Any) -> None:
+async def _stop(consumer: Any, seconds: float) -> None:
     """Stop a consumer. If its own stop fails or hangs, it has not reached its tasks: stop them one by one."""
-    if await within(STOP_SECONDS, consumer.stop()):
+    if await within(seconds, consumer.stop()):
         return
     for name in ("_coordination_task", "_heartbeat_task", "_commit_refresh_task"):
         task = getattr(consumer._coordinator, name, None)

@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 
 from relay.io.files import read_small
 from relay.io.kafka.oauth import Credentials, EndpointTokens, FileTokens, notice_refused_tokens
-from relay.io.kafka.settings import ClusterSettings, Mechanism, Secret, Security, endpoint_fault
+from relay.io.kafka.settings import (
+    DEFAULT_TIMEOUTS,
+    ClusterSettings,
+    Mechanism,
+    Secret,
+    Security,
+    Timeouts,
+    endpoint_fault,
+)
 from relay.model.errors import ConfigError, Problem
 
 ClientArguments = dict[str, Any]
@@ -32,11 +40,18 @@ class Brokers:
     """A cluster's brokers, shared by all clients of the cluster.
 
     `arguments`: TLS and SASL as aiokafka's consumer, producer and admin take them. `problems`: why the files
-    could not be read again.
+    could not be read again. `timeouts`: of the clients of a running relay.
     """
 
-    def __init__(self, servers: str, security: Security, arguments: ClientArguments) -> None:
+    def __init__(
+        self,
+        servers: str,
+        security: Security,
+        arguments: ClientArguments,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+    ) -> None:
         self.servers, self.security, self.arguments = servers, security, arguments
+        self.timeouts = timeouts
         self.problems: list[Problem] = []
         self._files = _fingerprint(security)
 
@@ -57,14 +72,14 @@ class Brokers:
         return True
 
     @classmethod
-    def from_settings(cls, cluster: ClusterSettings) -> Brokers:
+    def from_settings(cls, cluster: ClusterSettings, timeouts: Timeouts = DEFAULT_TIMEOUTS) -> Brokers:
         """Read the files of the settings, and make the arguments.
 
         Raises ConfigError with every problem: files that cannot be read, are empty or have wrong content, a
         key that its password does not open.
         """
         problems: list[Problem] = []
-        brokers = cls(*cluster, _client_arguments(cluster.security, problems))
+        brokers = cls(*cluster, _client_arguments(cluster.security, problems), timeouts)
         if problems:
             raise ConfigError(problems)
         return brokers
@@ -77,12 +92,14 @@ class Clusters(NamedTuple):
     target: Brokers
 
     @classmethod
-    def from_settings(cls, source: ClusterSettings, target: ClusterSettings) -> Clusters:
+    def from_settings(
+        cls, source: ClusterSettings, target: ClusterSettings, timeouts: Timeouts = DEFAULT_TIMEOUTS
+    ) -> Clusters:
         """Read the files of both. Raises ConfigError with every problem of both."""
         problems: list[Problem] = []
-        first = second = Brokers(*source, _client_arguments(source.security, problems))
+        first = second = Brokers(*source, _client_arguments(source.security, problems), timeouts)
         if target != source:
-            second = Brokers(*target, _client_arguments(target.security, problems))
+            second = Brokers(*target, _client_arguments(target.security, problems), timeouts)
         if problems:
             raise ConfigError(problems)
         return cls(first, second)

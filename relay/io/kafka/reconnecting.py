@@ -22,8 +22,6 @@ from aiokafka.protocol.metadata import MetadataRequest
 from relay.io.kafka.clients import Brokers
 
 METADATA_PAUSE_SECONDS = 0.1
-#: How long a connection may take to be established, with login.
-CONNECT_SECONDS = 10.0
 #: How long to wait before the next attempt to connect to a broker, by the number of failures in a row.
 CONNECT_PAUSES_SECONDS: Final = (0.1, 0.2, 0.4, 0.8, 1.0)
 #: How long no known broker may answer before the bootstrap servers are asked.
@@ -106,7 +104,7 @@ class _Connector:
             self._take_credentials()
             found = None
             try:
-                async with asyncio.timeout(CONNECT_SECONDS):
+                async with asyncio.timeout(self._brokers.timeouts.connect_seconds):
                     found = await self._connect(node_id, group=group, no_hint=no_hint)
             except TimeoutError:
                 _log.error("Unable to connect to node with id %s: no answer in time", node_id)
@@ -149,7 +147,7 @@ class _Connector:
     async def _ask_at(self, host: str, port: int, request: MetadataRequest, cluster: Any) -> bool:
         client, connection = self._client, None
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
+            async with asyncio.timeout(self._brokers.timeouts.connect_seconds):
                 connection = await create_conn(
                     host,
                     port,

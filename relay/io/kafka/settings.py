@@ -129,6 +129,32 @@ def _is_this_machine(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Timeouts:
+    """Time limits of the clients of a running relay.
+
+    request_seconds: The start of a client, and an answer to a request.
+    commit_seconds: A commit of offsets to the consumer group.
+    lookup_seconds: An answer about the ends of partitions, for which a running loop waits.
+    connect_seconds: A connection, with login.
+    stop_seconds: Disconnecting.
+    whole_topic_seconds: Reading a topic of relay's own to its end, which is before the records hidden by an
+        open transaction.
+    metadata_max_age_ms: The time until new partitions of a topic are noticed.
+    """
+
+    request_seconds: float = 30.0
+    commit_seconds: float = 15.0
+    lookup_seconds: float = 10.0
+    connect_seconds: float = 10.0
+    stop_seconds: float = 5.0
+    whole_topic_seconds: float = 120.0
+    metadata_max_age_ms: int = 30_000
+
+
+DEFAULT_TIMEOUTS = Timeouts()
+
+
 class ClusterSettings(NamedTuple):
     """The addresses of a cluster's brokers (`host:port`, with commas), and how clients talk to them."""
 

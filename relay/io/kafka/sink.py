@@ -27,13 +27,7 @@ from aiokafka.errors import (
 )
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from relay.io.kafka.aiokafka_compat import (
-    REQUEST_SECONDS,
-    STOP_SECONDS,
-    retrieve,
-    started,
-    within,
-)
+from relay.io.kafka.aiokafka_compat import retrieve, started, within
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.error_words import text_of
@@ -130,7 +124,7 @@ class KafkaSink:
         **arguments: Any,
     ) -> None:
         brokers = brokers or Brokers.from_settings(settings.cluster)
-        self._rotate_after_records = rotate_after_records
+        self._rotate_after_records, self._timeouts = rotate_after_records, brokers.timeouts
         compression = settings.compression
         self._brokers, self._servers = brokers, brokers.servers
         self._limits = TopicLimits(limits, compacted)
@@ -144,7 +138,7 @@ class KafkaSink:
             compression_type=None if compression is Compression.NONE else compression.value,
             # The broker limits whole batches as they are sent; limiting them uncompressed is the safe side.
             max_batch_size=min(settings.max_batch_bytes, self._limits.smallest),
-            request_timeout_ms=int(min(REQUEST_SECONDS, self._deadline) * 1000),
+            request_timeout_ms=int(min(self._timeouts.request_seconds, self._deadline) * 1000),
             **brokers.arguments,
             **arguments,
         )
@@ -153,7 +147,7 @@ class KafkaSink:
     async def start(self) -> None:
         """Connect and get a producer id. Raises Undelivered, DeliveryFailed, TopicUnusable without rights."""
         try:
-            await started(REQUEST_SECONDS, self._producer, self._brokers, self.health)
+            await started(self._timeouts.request_seconds, self._producer, self._brokers, self.health)
         except _NOT_ALLOWED as error:
             grant = "WRITE on the target topics and, for exactly-once, on the transactional id"
             raise TopicUnusable(
@@ -266,7 +260,7 @@ class KafkaSink:
 
     async def stop(self) -> None:
         """Disconnect. Without a broker, the stop of an idempotent producer itself never returns."""
-        if not await within(STOP_SECONDS, self._producer.stop()):
+        if not await within(self._timeouts.stop_seconds, self._producer.stop()):
             await self.abandon()
 
     async def abandon(self) -> None:
@@ -291,8 +285,8 @@ class KafkaSink:
             # A caller may have waited for space in the queue; asyncio would report its exception as never
             # retrieved.
             retrieve(batch._drain_waiter)
-        await within(STOP_SECONDS, self._producer.client.close())
-        await within(STOP_SECONDS, self._producer.stop())
+        await within(self._timeouts.stop_seconds, self._producer.client.close())
+        await within(self._timeouts.stop_seconds, self._producer.stop())
 
 
 class TransactionalSink(KafkaSink):
@@ -333,7 +327,7 @@ class TransactionalSink(KafkaSink):
         sender._do_init_pid = partial(self._request_producer_id, sender._do_init_pid)
         await super().start()
         try:
-            async with asyncio.timeout(REQUEST_SECONDS):
+            async with asyncio.timeout(self._timeouts.request_seconds):
                 await self._abort_hanging_transaction()
         except (GroupAuthorizationFailedError, TopicAuthorizationFailedError) as error:
             progress = self._settings.progress_topic
@@ -413,7 +407,7 @@ class TransactionalSink(KafkaSink):
         """Disconnect, and abort an open transaction: until it ends, it hides later records from readers."""
         if self._identity.is_open:
             self._look_at_outcome()
-            await within(STOP_SECONDS, self._producer.abort_transaction())
+            await within(self._timeouts.stop_seconds, self._producer.abort_transaction())
         await super().stop()
         self._look_at_outcome()
 

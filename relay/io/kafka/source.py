@@ -28,7 +28,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from relay.io.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped, unreachable
+from relay.io.kafka.aiokafka_compat import started, stopped, unreachable
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.error_words import text_of
@@ -51,13 +51,9 @@ from relay.model.errors import (
 from relay.model.records import ConsumerRecord
 
 POLL_MS = 200
-COMMIT_SECONDS = 15.0
-ASKING_SECONDS = 10.0
 #: How long brokers may return an offset that is older than one that they have acknowledged.
 STALE_SECONDS = 15.0
 STALE_PAUSE_SECONDS = 0.02
-#: Maximum time until new partitions of a topic are noticed.
-METADATA_MAX_AGE_MS = 30_000
 
 #: Reads how far the source has been read, if the target's cluster stores that.
 Progress = Callable[[], Awaitable[Mapping[Partition, int]]]
@@ -79,6 +75,7 @@ class KafkaSource:
     ) -> None:
         brokers = brokers or Brokers.from_settings(settings.cluster)
         self._settings, self._brokers, self._servers = settings, brokers, brokers.servers
+        self._timeouts = brokers.timeouts
         self._progress, self._log = progress, log
         # Number of partitions of each topic; one beyond that was added later.
         self._partitions_at_start: dict[str, int] = {}
@@ -97,7 +94,7 @@ class KafkaSource:
             fetch_max_bytes=settings.fetch_max_bytes,
             max_partition_fetch_bytes=settings.max_partition_fetch_bytes,
             fetch_max_wait_ms=settings.fetch_max_wait_ms,
-            metadata_max_age_ms=METADATA_MAX_AGE_MS,
+            metadata_max_age_ms=self._timeouts.metadata_max_age_ms,
             session_timeout_ms=settings.session_timeout_ms,
             heartbeat_interval_ms=max(100, settings.session_timeout_ms // 10),
             rebalance_timeout_ms=settings.rebalance_timeout_ms,
@@ -117,7 +114,7 @@ class KafkaSource:
             self._consumer.subscribe(list(self._settings.topics), listener=_Listener(self._consumer, owner))
             # The client waits for its partitions, and other members may take as long to hand over their work.
             await started(
-                REQUEST_SECONDS + self._settings.rebalance_timeout_ms / 1000,
+                self._timeouts.request_seconds + self._settings.rebalance_timeout_ms / 1000,
                 self._consumer,
                 self._brokers,
                 self.health,
@@ -156,7 +153,7 @@ class KafkaSource:
         """Read the committed offsets, or find the offsets for `start`."""
         pairs = {partition: TopicPartition(*partition) for partition in partitions}
         try:
-            async with asyncio.timeout(REQUEST_SECONDS + STALE_SECONDS):
+            async with asyncio.timeout(self._timeouts.request_seconds + STALE_SECONDS):
                 # The end comes last: an offset that was just committed must not be after it.
                 committed = await self._committed(pairs, at_least)
                 first = await self._consumer.beginning_offsets(list(pairs.values()))
@@ -290,7 +287,7 @@ class KafkaSource:
     async def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         """Ask for the end offsets; in a source of transactions, those where the first open one begins."""
         try:
-            async with asyncio.timeout(REQUEST_SECONDS):
+            async with asyncio.timeout(self._timeouts.request_seconds):
                 ends = await self._consumer.end_offsets([TopicPartition(*each) for each in partitions])
         except (KafkaError, TimeoutError) as error:
             raise self._poll_error(error) from error
@@ -300,7 +297,7 @@ class KafkaSource:
         """Ask the leaders for the ends of all records."""
         pairs = [TopicPartition(*each) for each in partitions]
         try:
-            async with asyncio.timeout(ASKING_SECONDS):
+            async with asyncio.timeout(self._timeouts.lookup_seconds):
                 ends = await written_ends(self._consumer._client, pairs)
         except (KafkaError, TimeoutError) as error:
             raise self._poll_error(error) from error
@@ -335,7 +332,7 @@ class KafkaSource:
         if not assigned:
             return False
         try:
-            async with asyncio.timeout(ASKING_SECONDS):
+            async with asyncio.timeout(self._timeouts.lookup_seconds):
                 ends = await self._consumer.end_offsets(assigned)
         except (KafkaError, TimeoutError):
             return None
@@ -353,7 +350,7 @@ class KafkaSource:
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit explicit offsets, not those of a background rebalance, which the client would take."""
         try:
-            async with asyncio.timeout(COMMIT_SECONDS):
+            async with asyncio.timeout(self._timeouts.commit_seconds):
                 await self._consumer.commit(
                     {TopicPartition(*partition): offset for partition, offset in offsets.items()}
                 )
@@ -368,7 +365,7 @@ class KafkaSource:
 
     async def stop(self) -> None:
         """Leave the group."""
-        await stopped(self._consumer)
+        await stopped(self._consumer, self._timeouts.stop_seconds)
 
     def _fenced(self) -> InstanceFenced:
         group, instance = self._settings.group_id, self._settings.group_instance_id
@@ -419,8 +416,8 @@ class ShardSource(KafkaSource):
         """Connect and take the shard's partitions."""
         self._owner = owner
         try:
-            await started(REQUEST_SECONDS, self._consumer, self._brokers, self.health)
-            async with asyncio.timeout(REQUEST_SECONDS):
+            await started(self._timeouts.request_seconds, self._consumer, self._brokers, self.health)
+            async with asyncio.timeout(self._timeouts.request_seconds):
                 # From the first time on, the client keeps the metadata of these topics up to date. Without an
                 # answer all partitions would later count as added, and be read from their beginning.
                 client = self._consumer._client

@@ -9,7 +9,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from relay.io.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped, unreachable
+from relay.io.kafka.aiokafka_compat import started, stopped, unreachable
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.error_words import text_of
@@ -18,8 +18,6 @@ from relay.io.kafka.hanging_transactions import written_end
 from relay.model.errors import BrokerUnavailable, TopicUnusable
 from relay.model.records import ConsumerRecord
 
-#: Time limit for reading to the end, which is before the records hidden by an open transaction.
-END_SECONDS = 120.0
 _POLL_MS = 200
 _HOLD_SECONDS = 0.1
 
@@ -58,10 +56,10 @@ class WholeTopic:
         self, take: Callable[[Sequence[ConsumerRecord]], object], beat: Callable[[], object]
     ) -> None:
         try:
-            async with asyncio.timeout(END_SECONDS):
+            async with asyncio.timeout(self._brokers.timeouts.whole_topic_seconds):
                 await self._start()
                 # The client keeps requesting a deleted topic forever.
-                async with asyncio.timeout(REQUEST_SECONDS):
+                async with asyncio.timeout(self._brokers.timeouts.request_seconds):
                     end = await self._end()
                 while await self._consumer.position(self._pair) < end:
                     beat()
@@ -92,7 +90,7 @@ class WholeTopic:
         """Disconnect."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            await stopped(consumer)
+            await stopped(consumer, self._brokers.timeouts.stop_seconds)
 
     async def _end(self) -> int:
         if self._waits_for_open:
@@ -113,9 +111,9 @@ class WholeTopic:
             **self._brokers.arguments,
         )
         try:
-            await started(REQUEST_SECONDS, consumer, self._brokers, self.health)
+            await started(self._brokers.timeouts.request_seconds, consumer, self._brokers, self.health)
         except BaseException as error:
-            await stopped(consumer)
+            await stopped(consumer, self._brokers.timeouts.stop_seconds)
             if isinstance(error, KafkaError | TimeoutError):
                 raise unreachable(self._brokers.servers, error) from error
             raise

@@ -15,10 +15,9 @@ from relay.model.errors import ClaimCheckMissing, RegistryUnavailable, SchemaMis
 from relay.model.events import Event, TableId
 from relay.model.lookups import ClaimCheck, Need
 from relay.model.records import ConsumerRecord, ProducerRecord
+from relay.service.loop.settings import DEFAULT_SETTINGS
 from relay.service.observe.figures import HasCounts
 
-#: Waits between two attempts. An object store may show an object later than the message that refers to it.
-RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 4.0)
 #: The longest wait that a registry may ask for. The loop sends no heartbeat until all attempts are made.
 _LONGEST_RETRY_SECONDS = 5.0
 
@@ -118,11 +117,20 @@ async def learn(resolver: Resolver, translator: Learns, record: ConsumerRecord) 
 class AsyncResolver:
     """A `Resolver` for the loop: blocking calls run in threads and are repeated for a while.
 
-    `writes`: whether produced records can have blobs; only then are they checked for any.
+    `writes`: whether produced records can have blobs; only then are they checked for any. `retry_seconds`:
+    the waits between attempts.
     """
 
-    def __init__(self, log: Log, resolver: Resolver | None = None, *, writes: bool = True) -> None:
+    def __init__(
+        self,
+        log: Log,
+        resolver: Resolver | None = None,
+        *,
+        writes: bool = True,
+        retry_seconds: Sequence[float] = DEFAULT_SETTINGS.retry_seconds,
+    ) -> None:
         self._log, self._resolver, self.writes = log, resolver or Resolver(), writes
+        self._retry_seconds = retry_seconds
 
     async def resolve(
         self, need: Need[Any], translator: Translates, record: ConsumerRecord, is_over: IsOver
@@ -151,7 +159,7 @@ class AsyncResolver:
         return True
 
     async def _retry(self, work: Callable[[Given], Found], given: Given, is_over: IsOver) -> Found | None:
-        for wait in (*RETRY_SECONDS, None):
+        for wait in (*self._retry_seconds, None):
             try:
                 found = await asyncio.to_thread(work, given)
             except (ClaimCheckMissing, SchemaMissing, StorageUnavailable) as error:

@@ -16,15 +16,17 @@ from relay.service.observe.status import Status
 
 #: How many of the newest records of a partition are inspected: the last ones may be watermarks.
 _NEWEST: Final = 4
-#: Maximum number of partitions per report; the others get their turn in later reports.
-_PARTITIONS: Final = 50
+MAX_PARTITIONS: Final = 50
 
 
 class DatabaseTimes:
-    """Find the times of the newest rows and of the last watermarks."""
+    """Find the times of the newest rows and of the last watermarks.
 
-    def __init__(self, translator: Translates, status: Status) -> None:
-        self._translator, self._status = translator, status
+    `max_partitions`: how many a report has at most; the others get their turn in later reports.
+    """
+
+    def __init__(self, translator: Translates, status: Status, max_partitions: int = MAX_PARTITIONS) -> None:
+        self._translator, self._status, self._max_partitions = translator, status, max_partitions
         # The newest records of partitions not inspected since, longest waiting first.
         self._newest: dict[Partition, list[ConsumerRecord]] = {}
 
@@ -37,7 +39,7 @@ class DatabaseTimes:
     def report(self, owned: Iterable[Partition]) -> None:
         """Report the times of owned partitions to the status."""
         times: dict[Partition, int | None] = {}
-        for partition in list(self._newest)[:_PARTITIONS]:
+        for partition in list(self._newest)[: self._max_partitions]:
             times[partition] = self._row_time_ms(self._newest.pop(partition))
         watermarks = self._translator.watermarks_ms
         for partition in owned:

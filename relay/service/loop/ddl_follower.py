@@ -23,7 +23,7 @@ from aiokafka.errors import KafkaError
 from relay.codecs import codec_named
 from relay.config import Config
 from relay.config.kafka import source_cluster
-from relay.io.kafka.aiokafka_compat import REQUEST_SECONDS, started, stopped
+from relay.io.kafka.aiokafka_compat import started, stopped
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.error_words import text_of
@@ -60,6 +60,7 @@ class DdlFollower:
         self._ddl_partitions = DdlPartitions(config.ddl_topics)
         self._signature = codec_named(config.route.from_, "from").non_ddl_marker
         self._brokers = brokers or Brokers.from_settings(source_cluster(config))
+        self._request_seconds = self._brokers.timeouts.request_seconds
         # Records learned before their turn, by position; None where the translator is never set back before
         # it.
         self._ahead: dict[tuple[str, int, int], ConsumerRecord | None] = {}
@@ -152,7 +153,7 @@ class DdlFollower:
     async def stop(self) -> None:
         """Disconnect."""
         if self._consumer is not None:
-            await stopped(self._consumer)
+            await stopped(self._consumer, self._brokers.timeouts.stop_seconds)
 
     async def _start(self) -> None:
         # A client whose start has failed cannot be started again.
@@ -167,7 +168,7 @@ class DdlFollower:
             **self._brokers.arguments,
         )
         try:
-            await started(REQUEST_SECONDS, self._consumer, self._brokers, self.health)
+            await started(self._request_seconds, self._consumer, self._brokers, self.health)
         except (KafkaError, TimeoutError) as error:
             raise PollFailed(f"cannot read ahead in partition 0: {text_of(error)}") from error
         self._followed, self._is_ready = [], True
@@ -182,7 +183,7 @@ class DdlFollower:
         # The previous poll may have used its full time limit.
         self._heartbeat()
         try:
-            async with asyncio.timeout(REQUEST_SECONDS) as patience:
+            async with asyncio.timeout(self._request_seconds) as patience:
                 end = (await self._consumer.end_offsets([pair]))[pair]
                 at = await self._consumer.position(pair)
                 while at < end and self._reached.get(topic, -1) <= time_ms:
@@ -196,7 +197,7 @@ class DdlFollower:
                     position = await self._consumer.position(pair)
                     if position > at:
                         at = position
-                        patience.reschedule(clock() + REQUEST_SECONDS)
+                        patience.reschedule(clock() + self._request_seconds)
                         self._heartbeat()
         except (KafkaError, TimeoutError) as error:
             raise PollFailed(f"cannot read ahead in partition 0 of {topic}: {text_of(error)}") from error

@@ -13,7 +13,6 @@ from relay.core.detection import DetectedDialect, detect
 from relay.io.logs import Log
 from relay.model.records import ConsumerRecord
 
-#: Interval between inspections of a topic's records.
 LOOK_SECONDS: Final = 10.0
 #: Maximum number of records to search for one with a value.
 _FEW: Final = 16
@@ -22,10 +21,13 @@ _MOST_DIALECTS: Final = 8
 
 
 class DialectWatch:
-    """Inspect a record of each topic now and then."""
+    """Inspect a record of each topic now and then.
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    `look_seconds`: the time between two inspections of a topic.
+    """
+
+    def __init__(self, log: Log, look_seconds: float = LOOK_SECONDS) -> None:
+        self._log, self._look_seconds = log, look_seconds
         self._known: dict[str, list[DetectedDialect]] = {}
         self._next: dict[str, float] = {}
 
@@ -37,7 +39,7 @@ class DialectWatch:
         topic, now = records[0].topic, time.monotonic()
         if now < self._next.get(topic, 0.0):
             return
-        self._next[topic] = now + LOOK_SECONDS
+        self._next[topic] = now + self._look_seconds
         record = next((each for each in records[:_FEW] if each.value is not None), None)
         found = () if record is None else detect([record]).dialects
         known = self._known.setdefault(topic, [])

@@ -20,7 +20,6 @@ from relay.service.loop.offset_tracker import Connections, OffsetTracker
 from relay.service.observe.status import Status
 from relay.text.redaction import first_of
 
-LOOK_SECONDS: Final = 0.5
 #: How often the positions of all partitions are reported.
 REPORT_SECONDS: Final = 1.0
 #: Maximum age of an end offset: while many records of a partition wait, it is not fetched.
@@ -49,10 +48,10 @@ class _Failure(NamedTuple):
 class HealthChecks:
     """Check the current source and sink.
 
-    `create_topics` recreates relay's own topics if they are missing.
+    `create_topics` recreates relay's own topics if they are missing. `check_seconds`: between two updates.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that are checked
         self,
         connections: Connections,
         tracker: OffsetTracker,
@@ -61,9 +60,11 @@ class HealthChecks:
         *,
         create_topics: Callable[[], Awaitable[object]],
         find_reason: Callable[[Side], Coroutine[object, object, str]],
+        check_seconds: float,
     ) -> None:
         self._connections, self._tracker, self._schemas = connections, tracker, schemas
         self._status, self._create_topics, self._find_reason = status, create_topics, find_reason
+        self._check_seconds = check_seconds
         # Why brokers cannot be reached, by check.
         self._reasons: dict[str, str] = {}
         self._failures: dict[str, _Failure] = {}
@@ -93,8 +94,8 @@ class HealthChecks:
             creating: asyncio.Task[object] | None = None
             while True:
                 at = time.monotonic()
-                await asyncio.sleep(LOOK_SECONDS)
-                if time.monotonic() - at > LOOK_SECONDS + _LATE_SECONDS:
+                await asyncio.sleep(self._check_seconds)
+                if time.monotonic() - at > self._check_seconds + _LATE_SECONDS:
                     continue
                 if (
                     self.look()
@@ -114,7 +115,7 @@ class HealthChecks:
         """
         sides: tuple[Side, ...] = (SOURCE, TARGET)
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(self._check_seconds)
             for side in sides:
                 failure = self._failures.get(side)
                 if failure is None or failure.kind is not FaultKind.UNREACHABLE:
@@ -125,7 +126,7 @@ class HealthChecks:
     async def _ask_for_ends(self) -> None:
         """Refresh the end offsets of partitions that are not fetched because many of their records wait."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(self._check_seconds)
             if asked := self._status.without_end(END_SECONDS):
                 # The loop meets the same error when it reads, and raises it if it must end relay.
                 with contextlib.suppress(PollFailed, ServiceError):

@@ -164,10 +164,10 @@ class Schemas:
 
     The latter comes from other partitions. `ddl_order`: which rows wait, where the loop reads that DDL
     itself. `clusters`: those of the configuration, if their files were read before. `resolver` fetches the
-    external data of records.
+    external data of records. `topic`: reads the history, instead of a reader for the configured topic.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the sources of definitions, and their observers
         self,
         config: Config,
         translator: Translates,
@@ -175,12 +175,16 @@ class Schemas:
         status: Status,
         clusters: Clusters | None = None,
         resolver: Resolver | None = None,
+        *,
+        topic: WholeTopic | None = None,
     ) -> None:
         self._resolver = resolver or Resolver()
         clusters = clusters or Clusters.from_settings(source_cluster(config), target_cluster(config))
         self._translator, self._log, self._status = translator, log, status
         self._source_topics = config.source.topics
-        self._topic = WholeTopic(clusters.target, config.history_topic) if config.history_topic else None
+        if topic is None and config.history_topic:
+            topic = WholeTopic(clusters.target, config.history_topic)
+        self._topic = topic
         self._follower = (
             DdlFollower(config, translator, status.heartbeat, clusters.source, self._resolver)
             if config.waits_for_ddl

@@ -30,11 +30,8 @@ from relay.model.errors import DeliveryFailed, WatermarksUnknowable
 from relay.model.records import ConsumerRecord, size_of
 from relay.service.loop.async_resolver import Translates
 from relay.service.loop.database_times import DatabaseTimes
+from relay.service.loop.settings import LoopSettings
 from relay.service.observe.status import Status
-
-#: How often offsets of transactions are committed again, moved or not. The group has no members, so brokers
-#: forget its offsets after `offsets.retention.minutes`, and tools that tidy up may delete it at any time.
-REFRESH_SECONDS = 60.0
 
 
 class RecordRefused(Exception):
@@ -135,7 +132,14 @@ class OffsetTracker:
     records last became safe.
     """
 
-    def __init__(self, connections: Connections, translator: Translates, log: Log, status: Status) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        translator: Translates,
+        log: Log,
+        status: Status,
+        settings: LoopSettings,
+    ) -> None:
         self._connections, self._translator, self._log, self._status = connections, translator, log, status
         self.generation = 0
         self.unopened: Sequence[Partition] = ()
@@ -150,7 +154,8 @@ class OffsetTracker:
         self._lost_ground: dict[Partition, tuple[int, int]] = {}
         # The translator's state before the oldest record that is not safe in the target.
         self._safe_state: State | None = None
-        self._refresh_at = time.monotonic() + REFRESH_SECONDS
+        self._refresh_seconds = settings.refresh_seconds
+        self._refresh_at = time.monotonic() + self._refresh_seconds
         self._database_times = DatabaseTimes(translator, status)
         self.failed_deliveries = self.rewinds = 0
         #: How often the target has acknowledged records, when it last did, and when offsets were last
@@ -401,7 +406,7 @@ class OffsetTracker:
             if refresh or each.acknowledged != each.committed
         }
         if refresh:
-            self._refresh_at = began + REFRESH_SECONDS
+            self._refresh_at = began + self._refresh_seconds
         if not offsets:
             return True
         if sink.is_transactional:

@@ -17,16 +17,14 @@ from relay.service.check.reasons import Side
 from relay.service.loop.health_checks import SOURCE, TARGET, HealthChecks
 from relay.service.loop.history import Schemas
 from relay.service.loop.offset_tracker import Connections, OffsetTracker
+from relay.service.loop.settings import LoopSettings
 from relay.service.loop.stopping import Stop
 from relay.service.observe.status import Status
 
-BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 #: Consecutive failed deliveries of a kind that waiting does not cure.
 GIVE_UP_DELIVERIES = 3
 #: Consecutive failed polls after which the loop tests whether any broker answers.
 GIVE_UP_POLLS = 20
-#: Time without records after which the loop tests whether any wait.
-STALL_CHECK_SECONDS = 10.0
 #: A consumer is replaced after this many consecutive checks that found unread records.
 STALLED_AFTER_CHECKS = 2
 
@@ -49,15 +47,20 @@ class Recovery:
         *,
         check_topics: Callable[[], Awaitable[object]],
         find_reason: Callable[[Side], Coroutine[object, object, str]],
-        stall_check_seconds: float,
+        settings: LoopSettings,
     ) -> None:
         self._connections, self._tracker, self._schemas = connections, tracker, schemas
         self.checks = HealthChecks(
-            connections, tracker, schemas, status, create_topics=self.check_topics, find_reason=find_reason
+            connections,
+            tracker,
+            schemas,
+            status,
+            create_topics=self.check_topics,
+            find_reason=find_reason,
+            check_seconds=settings.check_seconds,
         )
         self._stop, self._log, self._status, self._check_topics = stop, log, status, check_topics
-        self._find_reason = find_reason
-        self.stall_check_seconds = stall_check_seconds
+        self._find_reason, self._settings = find_reason, settings
         self.is_sink_abandoned = False
         self._failed_polls = 0
         self._last_heard, self._stalled_checks = time.monotonic(), 0
@@ -65,7 +68,8 @@ class Recovery:
     async def back_off(self, failures: int) -> None:
         """Wait, longer with every failure in a row."""
         self._status.heartbeat()
-        await self._stop.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1])
+        waits = self._settings.backoff_seconds
+        await self._stop.sleep(waits[min(failures, len(waits)) - 1])
 
     async def check_topics(self) -> None:
         """Report unusable topics, and recreate relay's own if missing: the client reports only a timeout."""
@@ -110,7 +114,7 @@ class Recovery:
         if heard:
             self._last_heard, self._stalled_checks = now, 0
             return False
-        if now - self._last_heard < self.stall_check_seconds:
+        if now - self._last_heard < self._settings.stall_check_seconds:
             return False
         self._last_heard = now
         records_wait = await self._stop.unless_stopped(self._connections.source.waiting())

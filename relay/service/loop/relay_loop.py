@@ -21,7 +21,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from relay.io.kafka.ports import (
@@ -41,42 +40,16 @@ from relay.service.check.reasons import Side
 from relay.service.loop.health_checks import COMMIT, TARGET
 from relay.service.loop.history import Schemas
 from relay.service.loop.offset_tracker import Connections, InFlightBatch, OffsetTracker
-from relay.service.loop.recovery import STALL_CHECK_SECONDS, Recovery
+from relay.service.loop.recovery import Recovery
+from relay.service.loop.settings import DEFAULT_SETTINGS, LoopSettings
 from relay.service.loop.stopping import Stop
 from relay.service.loop.translation_stage import YIELD_SECONDS, TranslationStage
 from relay.service.observe.status import LONGEST_TEXT, Status
 
-#: Longest time of a round; the rest of its poll waits for the next one. A transaction must not outlive its
-#: time, however slow a storage is.
-ROUND_SECONDS = 10.0
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Intervals and time limits, in seconds.
-
-    `rounds`: how many may be in flight at once. `gather_bytes`: maximum bytes of a round, as read or, where
-    records grow, as written; 0 for one poll per round.
-    """
-
-    commit_interval: float = 1.0
-    transaction_interval: float = 0.1
-    drain: float = 20.0
-    revoke: float = 40.0
-    rounds: int = 2
-    gather_bytes: int = 0
-
-
-#: Where a round may take more than one poll: its polling time, and the minimum bytes of a poll for another
-#: one to follow it.
+#: The polling time of a round that may take more than one poll.
 GATHER_SECONDS: Final = 1.0
-MUCH_BYTES: Final = 65_536
-#: Assumed growth of messages before the first round has measured it: a small row with a Debezium schema.
-FIRST_GROWTH: Final = 8.0
 #: Maximum interval between reports of positions to the status: an outdated end counts as unknown.
 REPORT_SECONDS: Final = 1.0
-#: Once records that wait for DDL exceed this many bytes, no more records that might have to wait are polled.
-HELD_BYTES: Final = 8_388_608
 
 
 _INFERRED: Final = (
@@ -117,14 +90,13 @@ class Relay:
         check_topics: Callable[[], Awaitable[object]],
         find_reason: Callable[[Side], Coroutine[object, object, str]],
         find_earlier_output: Callable[[], Coroutine[object, object, str]],
-        timing: Timing | None = None,
-        stall_check_seconds: float = STALL_CHECK_SECONDS,
+        settings: LoopSettings = DEFAULT_SETTINGS,
     ) -> None:
         self._stage, self._schemas, self._log, self._status = stage, schemas, log, status
-        self._timing = timing or Timing()
+        self._settings = settings
         self._stop, self._find_earlier_output = Stop(), find_earlier_output
         self._connections = Connections(make_source, make_sink)
-        self._tracker = OffsetTracker(self._connections, stage.translator, log, status)
+        self._tracker = OffsetTracker(self._connections, stage.translator, log, status, settings)
         self._recovery = Recovery(
             self._connections,
             self._tracker,
@@ -134,8 +106,10 @@ class Relay:
             status,
             check_topics=check_topics,
             find_reason=find_reason,
-            stall_check_seconds=stall_check_seconds,
+            settings=settings,
         )
+        #: The checks of the brokers.
+        self.checks = self._recovery.checks
         self.counts = self._tracker.counts
         # Held while records are translated, settled or committed; not while polling.
         self._busy = asyncio.Lock()
@@ -145,7 +119,7 @@ class Relay:
         self._watching: asyncio.Task[None] | None = None
         self._inferred_reported = self._unwritten_reported = 0
         # The ratio of bytes written to bytes read in the last round.
-        self._growth = FIRST_GROWTH
+        self._growth = settings.first_growth
 
     def request_stop(self) -> None:
         """Finish the rounds in flight, commit and end."""
@@ -193,10 +167,10 @@ class Relay:
             await asyncio.wait({turns, stop}, return_when=asyncio.FIRST_COMPLETED)
             self._status.enter_phase("draining")
             # The turn in progress may wait for acknowledgements much longer than a stop may take.
-            self._drain_until = time.monotonic() + self._timing.drain
-            _, late = await asyncio.wait({turns}, timeout=self._timing.drain)
+            self._drain_until = time.monotonic() + self._settings.drain_seconds
+            _, late = await asyncio.wait({turns}, timeout=self._settings.drain_seconds)
             if late:
-                raise _unacknowledged(f"no answer within {self._timing.drain:g} s")
+                raise _unacknowledged(f"no answer within {self._settings.drain_seconds:g} s")
             turns.result()
         finally:
             stop.cancel()
@@ -216,7 +190,7 @@ class Relay:
         """Finish the round in flight and commit, while the group waits; then release all partitions."""
         self._is_revoking = True
         try:
-            async with asyncio.timeout(self._timing.revoke), self._busy:
+            async with asyncio.timeout(self._settings.revoke_seconds), self._busy:
                 await self._tracker.settle()
                 await self._commit()
         except (TimeoutError, Undelivered, RelayError) as error:
@@ -330,7 +304,7 @@ class Relay:
         have to wait. Nothing is fetched of the latter: that would delay the DDL.
         """
         source, may_wait = self._connections.source, self._schemas.ddl_order.may_wait
-        if _bytes_of(held) < HELD_BYTES:
+        if _bytes_of(held) < self._settings.held_bytes:
             source.pause(())
             return held
         waiting = [each for each in self._tracker.owned if may_wait(each)]
@@ -341,14 +315,15 @@ class Relay:
         """Poll and, while much waits, poll again. Raises PollFailed."""
         source = self._connections.source
         # The translated records are in memory, too, until the round is sent.
-        most = int(self._timing.gather_bytes / self._growth)
+        most = int(self._settings.gather_bytes / self._growth)
         polled = await source.poll(without)
         if not most:
             return polled
         size = its_size = _bytes_of(polled)
         gathered = {partition: [*records] for partition, records in polled.items()}
         until = time.monotonic() + GATHER_SECONDS
-        while its_size >= MUCH_BYTES and size < most and time.monotonic() < until:
+        much = self._settings.gather_poll_bytes
+        while its_size >= much and size < most and time.monotonic() < until:
             polled = await source.poll(without)
             its_size = _bytes_of(polled)
             size += its_size
@@ -390,7 +365,7 @@ class Relay:
         now = time.monotonic()
         if now < self._next_report:
             return
-        self._next_report = now + min(REPORT_SECONDS, self._timing.commit_interval)
+        self._next_report = now + min(REPORT_SECONDS, self._settings.commit_interval_seconds)
         self._tracker.report_positions()
         if self._stage.budget is not None:
             self._stage.budget.look()
@@ -402,7 +377,7 @@ class Relay:
         tracker, ddl_order, source = self._tracker, self._schemas.ddl_order, self._connections.source
         began, taken, taken_bytes = time.monotonic(), 0, 0
         current = tracker.begin()
-        current.pause_at, current.ends_at = began + YIELD_SECONDS, began + ROUND_SECONDS
+        current.pause_at, current.ends_at = began + YIELD_SECONDS, began + self._settings.round_seconds
         builder = self._stage.builder(current, self._connections.sink, lambda: self._is_over(current))
         # Partitions that need not wait for DDL come first, in turn; so does the partition that has it.
         for partition, records in sorted(
@@ -434,7 +409,7 @@ class Relay:
         self._status.batch(taken)
         tracker.rounds.append(current)
         is_last = current.refused is not None or self._schemas.holds_much
-        await tracker.settle(keep=0 if is_last else self._timing.rounds - 1)
+        await tracker.settle(keep=0 if is_last else self._settings.max_in_flight - 1)
         if current.refused and current.generation == tracker.generation:
             await self._commit()
             raise current.refused
@@ -465,9 +440,9 @@ class Relay:
         return self._stop.is_set() or self._is_revoking or current.generation != self._tracker.generation
 
     async def _commit(self) -> bool:
-        interval = self._timing.commit_interval
+        interval = self._settings.commit_interval_seconds
         if self._connections.sink.is_transactional:
-            interval = self._timing.transaction_interval
+            interval = self._settings.transaction_interval_seconds
         self._next_commit = time.monotonic() + interval
         is_committed = await self._tracker.commit()
         if self._tracker.commit_failure:
@@ -498,7 +473,7 @@ class Relay:
 
     async def _drain(self) -> None:
         """Wait for the rounds in flight and commit them. Raises DeliveryFailed if that is not certain."""
-        left = self._timing.drain
+        left = self._settings.drain_seconds
         if self._drain_until is not None:
             left = max(0.0, self._drain_until - time.monotonic())
         try:
@@ -506,7 +481,9 @@ class Relay:
                 await self._tracker.settle()
                 committed, behind = await self._commit(), await self._tracker.behind()
         except (TimeoutError, Undelivered, PollFailed, BrokerUnavailable) as error:
-            raise _unacknowledged(str(error) or f"no answer within {self._timing.drain:g} s") from error
+            raise _unacknowledged(
+                str(error) or f"no answer within {self._settings.drain_seconds:g} s"
+            ) from error
         if not committed:
             raise DeliveryFailed(
                 "stopped with offsets that could not be committed; the next start repeats some records"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from relay.catalog import Catalog
 from relay.core.batching import Joiner
@@ -40,8 +40,7 @@ YIELD_SECONDS = 0.010
 REFRESH_SECONDS = 5.0
 #: Records between two checks of the clock.
 LOOK_EVERY = 16
-#: Number of records translated before their topics are ensured, where topics depend on tables.
-TOGETHER = 256
+STRETCH_RECORDS: Final = 256
 
 
 class TranslationStage:
@@ -52,6 +51,8 @@ class TranslationStage:
     they do not. `targets`: the target topics of tables; None if all topics are known at the start. `budget`:
     how many records may fail; None for any number. `hints`: names the formats of records that are refused.
     `refresh`: reads the settings of a topic again, since they may have changed; None if that is not possible.
+    `stretch_records`: how many records are translated before their topics are ensured, where topics depend on
+    tables.
     """
 
     def __init__(  # noqa: PLR0913 - the dependencies of a record's translation
@@ -69,12 +70,14 @@ class TranslationStage:
         budget: ErrorBudget | None = None,
         hints: FormatHints | None = None,
         refresh: Callable[[str], Awaitable[object]] | None = None,
+        stretch_records: int = STRETCH_RECORDS,
     ) -> None:
         self.translator, self.resolver, self.log, self.status = translator, resolver, log, status
         self.errors = errors or ErrorPolicies({})
         self.history_topic, self.ahead, self.joins, self.targets = history_topic, ahead, joins, targets
         self.budget, self._refresh, self._refresh_at = budget, refresh, 0.0
         self.dialects, self.hints = DialectWatch(log), hints or FormatHints()
+        self.stretch_records = stretch_records
 
     async def refreshed(self, topic: str) -> bool:
         """Read the settings of a topic again, unless that was just done. Return whether they are fresh."""
@@ -139,7 +142,8 @@ class InFlightBatchBuilder:
             return await self._take_windows(records, owned, self._stage.joins)
         done, waiting = await self._take_each(records)
         while waiting is not None:
-            taken = await self._take_stretch(waiting, records[done + 1 : done + TOGETHER])
+            end = done + self._stage.stretch_records
+            taken = await self._take_stretch(waiting, records[done + 1 : end])
             done += taken
             if not taken or self._round.refused is not None or await self._is_interrupted():
                 break

@@ -11,8 +11,7 @@ from typing import Final
 from relay.io.logs import Log
 from relay.service.observe.status import Status
 
-#: How often to look for lines that were left out.
-_LOOK_SECONDS: Final = 1.0
+LOOK_SECONDS: Final = 1.0
 #: The component that works again, by the check that failed.
 _WORDS: Final = {
     "source": "the source brokers respond again",
@@ -27,11 +26,14 @@ _WORDS: Final = {
 
 
 @contextlib.asynccontextmanager
-async def telling(log: Log, status: Status) -> AsyncIterator[None]:
-    """Log these things during an `async with` block, and at its end how many lines are still unreported."""
+async def telling(log: Log, status: Status, look_seconds: float = LOOK_SECONDS) -> AsyncIterator[None]:
+    """Log these things during an `async with` block, and at its end how many lines are still unreported.
+
+    `look_seconds`: how often to look for lines that were left out.
+    """
     status.on_failure = partial(_log_failure, log)
     status.on_recovery = partial(_log_recovery, log)
-    counting = asyncio.create_task(_count_out(log))
+    counting = asyncio.create_task(_count_out(log, look_seconds))
     try:
         yield
     finally:
@@ -49,9 +51,9 @@ def _log_recovery(log: Log, check: str, seconds: float) -> None:
     log.info("connection.recovered", check=check, seconds=round(seconds, 1), message=message)
 
 
-async def _count_out(log: Log) -> None:
+async def _count_out(log: Log, look_seconds: float) -> None:
     while True:
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(look_seconds)
         log.log_suppressed()
 
 
