@@ -150,7 +150,7 @@ class _Source(KafkaSource):
 
     def __init__(self, config: Config, client: _Client) -> None:
         super().__init__(consumer_settings(config))
-        self._unused, self._consumer = self._consumer, client
+        self._unused, self.consumer = self.consumer, client
 
     async def start(self, owner: Owner) -> None:
         await self._unused.stop()
@@ -180,7 +180,7 @@ class _Sink(KafkaSink):
     """A sink whose batches are acknowledged as soon as they are made."""
 
     async def start(self) -> None:
-        await self._producer.stop()
+        await self.producer.stop()
 
     async def send(self, partition: Partition, batch: Any) -> asyncio.Future[object]:  # noqa: ARG002 - as in KafkaSink
         assert isinstance(batch, KafkaBatch)  # noqa: S101 - for the type checker

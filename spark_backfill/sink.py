@@ -18,7 +18,8 @@ from relay.config import Config
 from relay.config.kafka import producer_settings, target_cluster
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.ports import Undelivered, start_sink
-from relay.io.kafka.sink import ROTATE_AFTER_RECORDS, KafkaSink
+from relay.io.kafka.settings import ProducerSettings
+from relay.io.kafka.sink import KafkaSink
 from relay.io.logs import Log
 from relay.model.errors import BrokerUnavailable, DeliveryFailed, RelayError
 from relay.model.records import ProducerRecord, source_mark
@@ -37,20 +38,20 @@ _RECORDS_BY_TABLE: Final = 1 << 16
 class Write:
     """Write the rows of a task to their topics, in order.
 
-    `topics`: the known topics before it. `flush_records`: records between two waits for acknowledgements;
-    after each, the producer may be replaced, if it has written `rotate_after_records` to a partition.
+    `topics`: the known topics before it. `settings`: of the producers, those of `config` by default.
+    `flush_records`: records between two waits for acknowledgements; after each, the producer may be replaced.
     """
 
     def __init__(
         self,
         config: Config,
         topics: Topics,
+        settings: ProducerSettings | None = None,
         *,
         flush_records: int = FLUSH_RECORDS,
-        rotate_after_records: int = ROTATE_AFTER_RECORDS,
     ) -> None:
-        self.config, self.topics = config, topics
-        self._flush_records, self._rotate_after_records = flush_records, rotate_after_records
+        self.config, self.topics, self._flush_records = config, topics, flush_records
+        self._settings = settings or producer_settings(config)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write everything and yield no rows. Many tasks have no rows, and need no client."""
@@ -85,9 +86,7 @@ class Write:
             await self._write_some(iter(some), topics.written.limits)
 
     async def _write_some(self, records: Iterator[ProducerRecord], limits: Mapping[str, int]) -> None:
-        sink = KafkaSink(
-            producer_settings(self.config), limits, rotate_after_records=self._rotate_after_records
-        )
+        sink = KafkaSink(self._settings, limits)
         try:
             await start_sink(sink)
             for first in records:

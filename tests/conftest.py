@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.errors import KafkaError
 from hypothesis import settings
 
@@ -143,22 +143,28 @@ class Kafka:
 
     def __init__(self, bootstrap_servers: str, admin: Any) -> None:
         self.bootstrap_servers = bootstrap_servers
-        self._admin = admin
+        self.admin = admin
 
     async def topic(self, partitions: int = 1, *, name: str = "", **configs: str) -> str:
         """Create a topic, by default of a random name; `max_message_bytes="1000"` sets max.message.bytes."""
         name = name or f"t-{uuid.uuid4().hex[:12]}"
         # Retention goes by the records' own timestamps, and those of the tests are old.
         settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in configs.items()}
-        await self._admin.create_topics([NewTopic(name, partitions, 1, topic_configs=settings)])
-        await self.until(lambda: self._has_leaders(name, partitions))
+        await self.admin.create_topics([NewTopic(name, partitions, 1, topic_configs=settings)])
+        await self.until(lambda: self.has_leaders(name, partitions))
         return name
 
-    async def _has_leaders(self, name: str, partitions: int) -> bool:
-        (found,) = await self._admin.describe_topics([name])
+    async def has_leaders(self, name: str, partitions: int) -> bool:
+        """Whether a topic has so many partitions, and all of them can be written."""
+        (found,) = await self.admin.describe_topics([name])
         return len(found["partitions"]) == partitions and all(
             each["leader"] >= 0 for each in found["partitions"]
         )
+
+    async def add_partitions(self, topic: str, total: int) -> None:
+        """Give a topic more partitions, and wait until they can be written."""
+        await self.admin.create_partitions({topic: NewPartitions(total)})
+        await self.until(lambda: self.has_leaders(topic, total))
 
     async def produce(self, topic: str, records: Iterable[ConsumerRecord]) -> None:
         """Write records to `topic`, each to its own partition, with timestamps and headers as they are."""
@@ -186,12 +192,12 @@ class Kafka:
 
     async def topics(self) -> list[str]:
         """Name all topics of the cluster."""
-        found: list[str] = await self._admin.list_topics()
+        found: list[str] = await self.admin.list_topics()
         return found
 
     async def partitions(self, topic: str) -> list[TopicPartition]:
         """Give a topic's partitions."""
-        (found,) = await self._admin.describe_topics([topic])
+        (found,) = await self.admin.describe_topics([topic])
         return [TopicPartition(topic, number) for number in range(len(found["partitions"]))]
 
     async def read(self, topic: str, at_least: int = 0, *, committed: bool = False) -> list[ConsumerRecord]:
@@ -225,7 +231,7 @@ class Kafka:
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic, and wait until it is gone."""
-        await self._admin.delete_topics([name])
+        await self.admin.delete_topics([name])
         await self.until(lambda: self._is_gone(name))
 
     async def _is_gone(self, name: str) -> bool:
@@ -233,7 +239,7 @@ class Kafka:
 
     async def delete_before(self, topic: str, offset: int) -> None:
         """Delete the records of partition 0 below an offset, as retention does."""
-        await self._admin.delete_records({TopicPartition(topic, 0): RecordsToDelete(offset)})
+        await self.admin.delete_records({TopicPartition(topic, 0): RecordsToDelete(offset)})
 
     async def committed(self, group: str) -> dict[tuple[str, int], int]:
         """Give a group's committed offsets, as soon as its coordinator answers: the first group of a new broker
@@ -242,7 +248,7 @@ class Kafka:
         deadline = time.monotonic() + DEADLINE_SECONDS
         while True:
             try:
-                offsets = await self._admin.list_consumer_group_offsets(group)
+                offsets = await self.admin.list_consumer_group_offsets(group)
                 break
             except KafkaError as error:
                 if not error.retriable or time.monotonic() > deadline:

@@ -33,7 +33,7 @@ from relay.config.kafka import security_settings, source_cluster, target_cluster
 from relay.demo.kafka import DemoExtraMissing, Node, NodeOptions, Ports, free_ports, kafka_jars
 from relay.io.kafka.clients import Brokers, Clusters
 from relay.io.kafka.requests import Operation
-from relay.io.kafka.settings import ClusterSettings
+from relay.io.kafka.settings import DEFAULT_TIMEOUTS, ClusterSettings, Timeouts
 
 USER, PASSWORD = "relay", "correct-horse"
 STRANGER = "stranger"
@@ -92,9 +92,14 @@ def security_of(**settings: Any) -> SecurityConfig:
     return SecurityConfig(**settings)
 
 
-def brokers_of(security: SecurityConfig, servers: str = "", table: str = "source.security") -> Brokers:
+def brokers_of(
+    security: SecurityConfig,
+    servers: str = "",
+    table: str = "source.security",
+    timeouts: Timeouts = DEFAULT_TIMEOUTS,
+) -> Brokers:
     """The brokers of one cluster with these settings."""
-    return Brokers.from_settings(ClusterSettings(servers, security_settings(security, table)))
+    return Brokers.from_settings(ClusterSettings(servers, security_settings(security, table)), timeouts)
 
 
 def arguments_of(security: SecurityConfig) -> dict[str, Any]:

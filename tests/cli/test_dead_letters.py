@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import io
 import json
 import sys
@@ -24,7 +25,7 @@ from relay.model.errors import ClaimCheckMissing, Malformed, NotRepresentable, R
 from relay.model.events import TableId
 from relay.model.records import SOURCE_HEADER, ConsumerRecord
 from relay.service.app import run_until
-from relay.service.commands import replay_claim as replay_claim_module
+from relay.service.commands.replay_claim import ClaimTimes, only_replay
 
 pytestmark = pytest.mark.kafka
 
@@ -290,7 +291,8 @@ async def test_two_replays_at_once_write_nothing_twice(route: Route) -> None:
 async def test_a_replay_takes_the_place_of_one_that_was_killed(
     route: Route, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay_claim_module, "WATCH_SECONDS", 2.0)
+    hasty = functools.partial(only_replay, times=ClaimTimes(watch_seconds=2.0))
+    monkeypatch.setattr("relay.cli.dead_letters.only_replay", hasty)
     rows = route.records()[:3]
     await bury(route, rows)
     claim = replay_claim(route.dead, "killed", 0, ends=False)

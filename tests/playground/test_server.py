@@ -174,7 +174,7 @@ async def test_requests_are_bounded(site: Site) -> None:
 
 
 async def test_a_body_that_does_not_end_is_not_waited_for() -> None:
-    async with PlaygroundServer("127.0.0.1", 0, request_seconds=0.2) as server:
+    async with PlaygroundServer("127.0.0.1", 0, body_seconds=0.2) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(
             b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"

@@ -146,7 +146,7 @@ async def logged_commit(kafka: Any, relay: Any, count: int, seconds: float = 60)
     """The same by the relay's own status: brokers may be away."""
 
     async def done() -> bool:
-        assert not relay._task.done(), f"ended: {relay.log.events[-3:]}"
+        assert not relay.has_ended, f"ended: {relay.log.events[-3:]}"
         return sum(progress.committed or 0 for progress in relay.status.partitions.values()) == count
 
     await kafka.until(done, seconds)
@@ -156,7 +156,7 @@ async def committed(kafka: Any, relay: Any, count: int, seconds: float = 60) -> 
     """Wait until a relay has committed so many records; if it ends by itself, that fails at once."""
 
     async def done() -> bool:
-        assert not relay._task.done(), f"ended: {relay.log.events[-3:]}"
+        assert not relay.has_ended, f"ended: {relay.log.events[-3:]}"
         return await all_committed(kafka, relay, count)
 
     await kafka.until(done, seconds)

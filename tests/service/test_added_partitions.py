@@ -9,24 +9,26 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.admin import NewPartitions
 from service.transport_support import NOW, Route, both_modes, route
 
 from relay.config import Start
 from relay.config.kafka import consumer_settings
 from relay.io.kafka import reconnecting
 from relay.io.kafka.ports import Partition
+from relay.io.kafka.settings import Timeouts
 from relay.io.kafka.source import KafkaSource, ShardSource
 from relay.model.records import ConsumerRecord
+from relay.service.loop.settings import LoopSettings
 
 __all__ = ["route"]
 pytestmark = pytest.mark.kafka
 LATEST: Mapping[str, Any] = {"source_start": "latest", "target_partitions": 4}
 
 
-@pytest.fixture(autouse=True)
-def quick_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relay.io.kafka.source.METADATA_MAX_AGE_MS", 500)
+@pytest.fixture
+def loop_settings() -> LoopSettings:
+    """Have new partitions noticed within half a second."""
+    return LoopSettings(timeouts=Timeouts(metadata_max_age_ms=500))
 
 
 async def fill(route: Route, *partitions: int, count: int = 10, text: str = "new") -> None:
@@ -43,8 +45,7 @@ async def fill(route: Route, *partitions: int, count: int = 10, text: str = "new
 async def add_partitions(route: Route, total: int) -> None:
     """Have more partitions, and records in them at once: relay cannot know them yet."""
     before = len(await route.kafka.partitions(route.source))
-    await route.kafka._admin.create_partitions({route.source: NewPartitions(total)})
-    await route.kafka.until(lambda: route.kafka._has_leaders(route.source, total))
+    await route.kafka.add_partitions(route.source, total)
     await fill(route, *range(before, total))
 
 
@@ -226,10 +227,10 @@ async def test_which_ones_were_added(
 
     monkeypatch.setattr("relay.io.kafka.source.committed_offsets", no_commits)
     source = kind(consumer_settings(make_config("t", "out")))
-    source._partitions_at_start = {"t": at_start}
+    source.partitions_at_start = {"t": at_start}
     fresh = [TopicPartition("t", number) for number in ours - committed]
     # Another topic, which was read before, says nothing about this one.
     known = {Partition("t", number) for number in ours & committed} | {Partition("other", 0)}
-    found = await source._added(fresh, known)
+    found = await source.added(fresh, known)
     await source.stop()
     assert found == {TopicPartition("t", number) for number in added}

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from aiokafka.errors import GroupAuthorizationFailedError
 
-from relay.io.kafka import positions
 from relay.io.kafka.ports import Partition
 from relay.io.kafka.positions import committed_offsets
 
@@ -40,11 +39,10 @@ def answering(*partitions: tuple[int, int, str, int]) -> Any:
     return SimpleNamespace(error_code=0, topics=[("t", list(partitions))])
 
 
-async def asked(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> tuple[dict[Partition, int], Coordinator]:
-    monkeypatch.setattr(positions, "PAUSE_SECONDS", 0.0)
+async def asked(*answers: Any) -> tuple[dict[Partition, int], Coordinator]:
     coordinator = Coordinator(*answers)
-    consumer = SimpleNamespace(_coordinator=coordinator)
-    return await committed_offsets(consumer, "g", [Partition("t", 0), Partition("t", 1)]), coordinator
+    consumer, every = SimpleNamespace(_coordinator=coordinator), [Partition("t", 0), Partition("t", 1)]
+    return await committed_offsets(consumer, "g", every, pause_seconds=0.0), coordinator
 
 
 async def test_partitions_without_an_offset_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,19 +13,21 @@ from servers_support import talking
 from relay.config import SecurityConfig
 from relay.config.addresses import parse_server
 from relay.demo.kafka import free_ports
-from relay.service.check import connectivity
+from relay.io.kafka.settings import DEFAULT_TIMEOUTS, Timeouts
 from relay.service.check.connectivity import Unreachable, connect
 from relay.service.check.route import diagnosis
 
 pytestmark = pytest.mark.kafka
 
 
-async def unreachable(servers: str, security: SecurityConfig) -> Unreachable:
+async def unreachable(
+    servers: str, security: SecurityConfig, timeouts: Timeouts = DEFAULT_TIMEOUTS
+) -> Unreachable:
     """Why the only address cannot be used."""
     address = parse_server(servers)
     with pytest.raises(Unreachable) as raised:
         async with asyncio.timeout(30):
-            await connect(address, brokers_of(security))
+            await connect(address, brokers_of(security, timeouts=timeouts))
     assert not any(secret in str(raised.value) for secret in SECRETS)
     return raised.value
 
@@ -51,11 +53,10 @@ async def test_no_broker(host: str) -> None:
     "answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x06\0\0\0\x01\0\0", b"", None]
 )
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-async def test_what_is_no_kafka(monkeypatch: pytest.MonkeyPatch, answer: bytes | None, protocol: str) -> None:
-    monkeypatch.setattr(connectivity, "REQUEST_SECONDS", 1.0)
-    monkeypatch.setattr(connectivity, "STEP_SECONDS", 1.0)
+async def test_what_is_no_kafka(answer: bytes | None, protocol: str) -> None:
+    hasty = Timeouts(connect_seconds=1.0, step_seconds=1.0)
     async with talking(answer) as address:
-        problem = await unreachable(address, security_of(protocol=protocol))
+        problem = await unreachable(address, security_of(protocol=protocol), hasty)
     assert problem.what == "the server does not answer as a Kafka broker"
 
 

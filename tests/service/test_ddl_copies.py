@@ -11,13 +11,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from aiokafka.admin import NewPartitions
 from support import CANAL, OPEN, TICDC, captured
 
 from relay import ConsumerRecord, Translator
+from relay.io.kafka.settings import Timeouts
 from relay.model.events import SchemaChange
 from relay.model.records import SOURCE_HEADER
 from relay.service.commands.offline import learned_translator
+from relay.service.loop.settings import LoopSettings
 
 pytestmark = pytest.mark.kafka
 
@@ -89,20 +90,18 @@ async def test_two_instances_and_a_restart(
 
 @pytest.mark.parametrize("shards", [1, 2])
 async def test_partitions_that_are_added_while_relay_runs(
-    kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch, shards: int
+    kafka: Any, make_config: Any, run_relay: Any, shards: int
 ) -> None:
     """With two shards, the new partition belongs to the one that has no part in the DDL."""
-    monkeypatch.setattr("relay.io.kafka.source.METADATA_MAX_AGE_MS", 300)
     records = [one for one in capture(TICDC) if is_ddl(TICDC, one)]
     topic, written = await kafka.topic(1), await kafka.topic(2)
     config = make_config(
         topic, written, route_from=TICDC, route_to=OPEN, delivery_shards=shards, **EXACTLY_ONCE
     )
     await kafka.produce(topic, records[:2])
-    relay = run_relay(config, None)
+    relay = run_relay(config, None, LoopSettings(timeouts=Timeouts(metadata_max_age_ms=300)))
     await kafka.until(lambda: _all_committed(kafka, config.source.group_id, 2))
-    await kafka._admin.create_partitions({topic: NewPartitions(2)})
-    await kafka.until(lambda: kafka._has_leaders(topic, 2))
+    await kafka.add_partitions(topic, 2)
     # The relay without the new partition has nothing to say about it: its client only renews its metadata.
     await asyncio.sleep(2)
     await kafka.produce(topic, records[2:])

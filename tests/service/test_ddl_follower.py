@@ -12,11 +12,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from support import CANAL, TICDC, captured, translated_records
 
 from relay import ConsumerRecord, ProducerRecord, Translator
+from relay.config.kafka import source_cluster
+from relay.io.kafka.aiokafka_compat import started
+from relay.io.kafka.clients import Brokers
 from relay.io.kafka.ports import Partition, PollFailed, Undelivered
+from relay.io.kafka.settings import DEFAULT_TIMEOUTS, Timeouts
 from relay.io.kafka.sink import KafkaSink, TransactionalSink
 from relay.model.records import SOURCE_HEADER
 from relay.service.loop.async_resolver import learn
@@ -364,15 +368,14 @@ async def test_a_shard_without_the_topic_of_ddl_reads_it_besides(
 @pytest.fixture
 def followers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The clients that were started to read partition 0 ahead."""
-    started: list[Any] = []
-    start = DdlFollower._start
+    found: list[Any] = []
 
-    async def noting(self: Any) -> None:
-        started.append(self)
-        await start(self)
+    async def noting(seconds: float, client: Any, *given: Any) -> None:
+        found.append(client)
+        await started(seconds, client, *given)
 
-    monkeypatch.setattr(DdlFollower, "_start", noting)
-    return started
+    monkeypatch.setattr("relay.service.loop.ddl_follower.started", noting)
+    return found
 
 
 async def test_a_source_with_one_partition(
@@ -466,12 +469,19 @@ async def test_failed_deliveries_do_not_unlearn_what_was_read_ahead(
 
 
 @pytest.fixture
-async def follower(kafka: Any, make_config: Any, late_ddl: Any) -> Any:
+def timeouts() -> Timeouts:
+    """Give those of the follower; a test may have others."""
+    return DEFAULT_TIMEOUTS
+
+
+@pytest.fixture
+async def follower(kafka: Any, make_config: Any, late_ddl: Any, timeouts: Timeouts) -> Any:
     """A follower of a topic with DDL behind much else, its translator, and a row that has to wait."""
     source, records = late_ddl
     config = make_config(source, "t")
     translator = Translator(TICDC, CANAL)
-    found = DdlFollower(config, translator)
+    brokers = Brokers.from_settings(source_cluster(config), timeouts)
+    found = DdlFollower(config, translator, brokers=brokers)
     yield found, translator, records
     await found.stop()
 
@@ -600,15 +610,15 @@ async def test_a_poll_that_raises_loses_nothing(follower: Any, monkeypatch: pyte
     ahead, _, records = follower
     topic = records[0].topic
     await ahead.begin({Partition(topic, 0): 0})
-    getmany = ahead._consumer.getmany
+    getmany = AIOKafkaConsumer.getmany
 
-    async def raising(**arguments: Any) -> Any:
-        if await getmany(**arguments):
+    async def raising(consumer: Any, **arguments: Any) -> Any:
+        if await getmany(consumer, **arguments):
             raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
         return {}
 
     with monkeypatch.context() as patch:
-        patch.setattr(ahead._consumer, "getmany", raising)
+        patch.setattr(AIOKafkaConsumer, "getmany", raising)
         with pytest.raises(PollFailed, match="it contains text that is not UTF-8"):
             await ahead.wait_for(first_row(records))
     await ahead.wait_for(first_row(records))
@@ -620,6 +630,7 @@ async def test_a_poll_that_raises_loses_nothing(follower: Any, monkeypatch: pyte
     assert needed <= {(partition, offset) for _, partition, offset in ahead.ahead}
 
 
+@pytest.mark.parametrize("timeouts", [Timeouts(request_seconds=0.2)], ids=["hasty"])
 async def test_brokers_that_return_nothing_are_reported_after_a_while(
     follower: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -627,16 +638,16 @@ async def test_brokers_that_return_nothing_are_reported_after_a_while(
     ahead, _, records = follower
     await ahead.begin({Partition(records[0].topic, 0): 0})
 
-    async def nothing(**arguments: Any) -> Any:
+    async def nothing(*_: Any, **arguments: Any) -> Any:
         await asyncio.sleep(0.01)
         return {}
 
-    monkeypatch.setattr("relay.service.loop.ddl_follower.REQUEST_SECONDS", 0.2)
-    monkeypatch.setattr(ahead._consumer, "getmany", nothing)
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", nothing)
     with pytest.raises(PollFailed, match="no answer in time"):
         await ahead.wait_for(first_row(records))
 
 
+@pytest.mark.parametrize("timeouts", [Timeouts(request_seconds=0.3)], ids=["hasty"])
 async def test_a_schema_may_take_longer_than_the_brokers(
     follower: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -649,7 +660,6 @@ async def test_a_schema_may_take_longer_than_the_brokers(
         await asyncio.sleep(waits.pop() if waits else 0)
         return await learn(*arguments)
 
-    monkeypatch.setattr("relay.service.loop.ddl_follower.REQUEST_SECONDS", 0.3)
     monkeypatch.setattr("relay.service.loop.ddl_follower.learn", slowly)
     await ahead.wait_for(first_row(records))
     assert ahead.ahead

@@ -206,7 +206,7 @@ async def test_a_source_topic_that_is_gone_ends_the_replay(
     records = [one for one in capture(TICDC) if is_ddl(TICDC, one)]
     await relayed(route, run_relay, records)
     route.refuse_ddl(refuse=False)
-    await kafka._admin.delete_topics([route.topic])
+    await kafka.admin.delete_topics([route.topic])
     result = await route.replay()
     assert result.exit_code == 3
     assert f"topic {route.topic} at {kafka.bootstrap_servers} does not exist" in result.stderr

@@ -244,7 +244,7 @@ async def test_a_request_of_old_records_that_is_repeated_after_a_crash_counts_on
         node.kill()
         await asyncio.to_thread(node.restart)
         # As if the answer to the last request had been lost.
-        sink._producer._txn_manager._sequence_numbers[TopicPartition(target, 0)] -= 1
+        sink.producer._txn_manager._sequence_numbers[TopicPartition(target, 0)] -= 1
         await sink.write([ProducerRecord(target, 0, NOW, None, b"1", ())])
         await sink.commit({Partition(source, 0): 1})
         await sink.stop()

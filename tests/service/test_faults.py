@@ -104,7 +104,7 @@ async def test_a_poll_that_raises_after_it_has_drained(
     class Raising(KafkaSource):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
-            original = self._consumer.getmany
+            original = self.consumer.getmany
 
             async def getmany(**settings: Any) -> Any:
                 nonlocal failures
@@ -114,7 +114,7 @@ async def test_a_poll_that_raises_after_it_has_drained(
                     raise CorruptRecordException
                 return found
 
-            self._consumer.getmany = getmany
+            self.consumer.getmany = getmany
 
     monkeypatch.setattr("relay.service.app.KafkaSource", Raising)
     source, target = await kafka.topic(2), await kafka.topic(2)

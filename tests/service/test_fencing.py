@@ -45,7 +45,7 @@ class Instance:
 
     async def state(self) -> tuple[str, ProducerIdAndEpoch]:
         """What the coordinator says of the shard's id."""
-        client, name = self.sinks[-1]._producer.client, self.config.transactional_id
+        client, name = self.sinks[-1].producer.client, self.config.transactional_id
         node = await client.coordinator_lookup(CoordinationType.TRANSACTION, name)
         ((_, _, state, _, _, producer_id, epoch, _, _),) = (
             await client.send(node, TransactionsRequest(name))
@@ -226,7 +226,7 @@ class Unreached(TransactionalSink):
     """A sink whose brokers go before it has asked for a producer."""
 
     async def start(self) -> None:
-        self._producer.client.coordinator_lookup = self._refuse
+        self.producer.client.coordinator_lookup = self._refuse
         await super().start()
 
     async def _refuse(self, *_: object) -> int:

@@ -61,13 +61,14 @@ async def filled(kafka: Any, files: str, delay_ms: int = 0) -> list[ConsumerReco
     return records
 
 
-async def beginning(kafka: Any, config: Config) -> Offsets:
+async def beginning(kafka: Any, config: Config, margin_ms: int = MARGIN_MS) -> Offsets:
     """Where a relay with this configuration begins that has no committed offsets."""
     async with AIOKafkaConsumer(
         bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed"
     ) as consumer:
         partitions = await kafka.partitions(config.source.topics[0])
-        return await start_offsets(consumer, start_settings(config.source), partitions)
+        settings = start_settings(config.source)
+        return await start_offsets(consumer, settings, partitions, margin_ms=margin_ms)
 
 
 def relayed(records: Iterable[ConsumerRecord], begin: Offsets, config: Config) -> Counter[bytes | None]:
@@ -92,15 +93,14 @@ def is_before(one: ConsumerRecord, offsets: dict[str, int]) -> bool:
 @pytest.mark.parametrize("delay_ms", DELAYS_MS)
 @pytest.mark.parametrize("margin_ms", [0, MARGIN_MS])
 async def test_a_commit_ts_divides_a_topic(
-    kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch, files: str, delay_ms: int, margin_ms: int
+    kafka: Any, make_config: Any, files: str, delay_ms: int, margin_ms: int
 ) -> None:
-    monkeypatch.setattr("relay.io.kafka.positions.COMMIT_TS_MARGIN_MS", margin_ms)
     records = await filled(kafka, files, delay_ms)
     bound = middle_commit_ts(records)
     config = make_config(
         records[0].topic, "t", route_to=OPEN, source_start="commit-ts", source_start_commit_ts=bound
     )
-    begin = await beginning(kafka, config)
+    begin = await beginning(kafka, config, margin_ms)
     older, newer = batch(records, Selection(before_commit_ts=bound)), relayed(records, begin, config)
     assert older.total() > 20
     assert newer.total() > 20

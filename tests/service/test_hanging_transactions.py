@@ -15,10 +15,10 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from relay.config.kafka import transactional_settings
 from relay.demo.kafka import Cluster
-from relay.io.kafka import progress
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.hanging_transactions import open_partitions
 from relay.io.kafka.ports import Partition, PollFailed
+from relay.io.kafka.progress import OPEN_SECONDS, ProgressTopic
 from relay.io.kafka.sink import TransactionalSink
 from relay.model.records import ProducerRecord
 
@@ -46,23 +46,24 @@ class Shard:
         end.
         """
         sink = await self.started()
-        await sink._begin()
-        manager = sink._producer._txn_manager
+        await sink.begin()
+        manager = sink.producer._txn_manager
         manager._txn_partitions.update(TopicPartition(self.target, number) for number in (0, 1))
         manager._txn_partitions.add(TopicPartition(self.progress, 0))
         manager._txn_consumer_group = self.config.source.group_id
         await self.write(sink, b"left")
         if offsets:
-            await sink._add_offsets(offsets)
-        assert sorted(await open_partitions(sink._producer.client, [self.target])) == [
+            await sink.add_offsets(offsets)
+        assert sorted(await open_partitions(sink.producer.client, [self.target])) == [
             (self.target, 0),
             (self.target, 1),
         ]
 
-    async def progress_read(self) -> dict[int, int]:
+    async def progress_read(self, open_seconds: float = OPEN_SECONDS) -> dict[int, int]:
         """The offsets that the progress topic holds, as relay reads them when it starts."""
         brokers = Brokers.from_settings(transactional_settings(self.config).cluster)
-        topic = progress.ProgressTopic(brokers, self.progress, self.config.source.group_id)
+        group = self.config.source.group_id
+        topic = ProgressTopic(brokers, self.progress, group, open_seconds=open_seconds)
         try:
             found = await topic.read()
         finally:
@@ -76,7 +77,7 @@ class Shard:
         """The values that readers see, and the group's offsets, once nothing is open any more."""
 
         async def is_ended() -> bool:
-            return not await open_partitions(self.sinks[-1]._producer.client, [self.target])
+            return not await open_partitions(self.sinks[-1].producer.client, [self.target])
 
         await self.kafka.until(is_ended)
         offsets = await self.kafka.committed(self.config.source.group_id)
@@ -94,7 +95,7 @@ async def shards(kafka_at: Any, own_cluster: Cluster, make_config: Any) -> Async
             ConfigResourceType.BROKER, "1", configs={"transaction.partition.verification.enable": "false"}
         )
         assert {
-            each[0] for answer in await kafka._admin.alter_configs([broker]) for each in answer.resources
+            each[0] for answer in await kafka.admin.alter_configs([broker]) for each in answer.resources
         } == {0}
         source, target, progress = await kafka.topic(2), await kafka.topic(3), await kafka.topic()
 
@@ -148,7 +149,7 @@ async def test_what_is_forgotten_with_its_progress_is_aborted(shards: Callable[.
     await shard.forget(offsets={Partition(shard.source, 0): 7})
     other_sink = await other.started()
     await other_sink.write([ProducerRecord(shard.target, 2, NOW, None, b"of another shard", ())])
-    await other_sink._add_offsets({Partition(shard.source, 1): 5})
+    await other_sink.add_offsets({Partition(shard.source, 1): 5})
     sink = await shard.started()
     assert sink.has_aborted_hanging_transaction
     offsets = [json.loads(each.value or b"")["offset"] for each in await shard.kafka.read(shard.progress)]
@@ -165,8 +166,8 @@ async def test_records_whose_progress_counts_are_not_aborted(shards: Callable[..
     shard, other = (shards(is_one_cluster=False, number=number, count=2) for number in (0, 1))
     await shard.forget(offsets={})
     other_sink = await other.started()
-    await other_sink._begin()
-    await other_sink._add_offsets({Partition(shard.source, 1): 5})
+    await other_sink.begin()
+    await other_sink.add_offsets({Partition(shard.source, 1): 5})
     sink = await shard.started()
     assert not sink.has_aborted_hanging_transaction
     await shard.write(sink, b"next")
@@ -176,16 +177,13 @@ async def test_records_whose_progress_counts_are_not_aborted(shards: Callable[..
     assert await shard.progress_read() == {0: 3, 1: 6}
 
 
-async def test_progress_behind_an_open_transaction_is_waited_for(
-    shards: Callable[..., Shard], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_progress_behind_an_open_transaction_is_waited_for(shards: Callable[..., Shard]) -> None:
     """Another shard has left it. Without what is hidden, everything would be read once more."""
     shard, other = (shards(is_one_cluster=False, number=number, count=2) for number in (0, 1))
     await shard.forget(offsets={Partition(shard.source, 0): 7})
     await (await other.started()).commit({Partition(shard.source, 1): 6})
-    monkeypatch.setattr(progress, "OPEN_SECONDS", 2.0)
     with pytest.raises(PollFailed, match="another shard may have left a transaction open"):
-        await other.progress_read()
+        await other.progress_read(open_seconds=2.0)
     reading = asyncio.create_task(other.progress_read())
     await shard.started()
     assert await reading == {1: 6}

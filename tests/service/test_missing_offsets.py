@@ -13,7 +13,7 @@ from support import TICDC, captured
 
 from relay.model.errors import TopicUnusable
 from relay.model.records import ConsumerRecord
-from relay.service.loop.offset_tracker import REFRESH_SECONDS
+from relay.service.loop.settings import DEFAULT_SETTINGS, LoopSettings
 
 pytestmark = pytest.mark.kafka
 DDL = "ticdc/canal-json/10_ddl"
@@ -21,7 +21,7 @@ DDL = "ticdc/canal-json/10_ddl"
 
 async def delete_group(kafka: Any, group: str) -> None:
     """Delete a group, as tools do that tidy up."""
-    admin: AIOKafkaAdminClient = kafka._admin
+    admin: AIOKafkaAdminClient = kafka.admin
     node = await admin.find_coordinator(group)
     answer = await admin._client.send(node, DeleteGroupsRequest([group]))
     ((_, code),) = answer.results
@@ -76,7 +76,7 @@ async def test_the_history_shows_that_a_route_has_run(
     assert await relay.stop() == 0
     assert relay.log.named("offsets.missing") == []
     assert relay.log.named("schemas.shared") == []
-    await kafka._admin.delete_topics([f"p-{target}"])
+    await kafka.admin.delete_topics([f"p-{target}"])
     await asyncio.sleep(1)
     relay = run_relay(config, None)
     await opened(kafka, relay)
@@ -108,15 +108,14 @@ async def test_another_route_with_the_same_history_is_named(
 
 
 async def test_offsets_that_were_deleted_while_relay_runs_are_committed_again(
-    kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
+    kafka: Any, make_config: Any, run_relay: Any
 ) -> None:
     """Groups of exactly-once have no members, so they look unused to tools that tidy up."""
-    assert REFRESH_SECONDS <= 60
-    monkeypatch.setattr("relay.service.loop.offset_tracker.REFRESH_SECONDS", 0.5)
+    assert DEFAULT_SETTINGS.refresh_seconds <= 60
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target, **MODES["exactly-once"])
     await kafka.produce(source, numbered(20))
-    relay = run_relay(config, Echo(target))
+    relay = run_relay(config, Echo(target), LoopSettings(refresh_seconds=0.5))
     await committed(kafka, relay, 20)
     await delete_group(kafka, config.source.group_id)
     await committed(kafka, relay, 20)

@@ -237,10 +237,10 @@ async def test_positions_are_reported_only_if_they_are_certain(kafka: Any, make_
         while not await source.poll():
             pass
         assert source.position_of(partition) == 5
-        source._consumer._fetcher._records[TopicPartition(*partition)] = FetchError(
+        source.consumer._fetcher._records[TopicPartition(*partition)] = FetchError(
             error=ValueError(), backoff=0
         )
         assert source.position_of(partition) is None
-        del source._consumer._fetcher._records[TopicPartition(*partition)]
+        del source.consumer._fetcher._records[TopicPartition(*partition)]
     finally:
         await source.stop()

@@ -250,9 +250,9 @@ async def test_a_signal_while_they_start_ends_them_well(kafka: Any, make_config:
 class Supervised:
     """A supervisor in this process, with processes of its own."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, **times: float) -> None:
         self.log, self._stop = ListLog(), asyncio.Event()
-        self._task = asyncio.create_task(supervise_until(self._stop, config, self.log))
+        self._task = asyncio.create_task(supervise_until(self._stop, config, self.log, **times))
 
     async def ended(self) -> int:
         async with asyncio.timeout(60):
@@ -267,12 +267,9 @@ class Supervised:
         return bool(self.log.named(event))
 
 
-async def test_processes_without_partitions_are_reported(
-    kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervisor, "IDLE_SECONDS", 0.5)
+async def test_processes_without_partitions_are_reported(kafka: Any, make_config: Any) -> None:
     config = make_config(await kafka.topic(1), await kafka.topic(1), delivery_processes=2)
-    relay = Supervised(config)
+    relay = Supervised(config, idle_seconds=0.5)
     await kafka.until(lambda: relay.has_logged("processes.idle"))
     assert await relay.stop() == 0
     (idle,) = relay.log.named("processes.idle")
@@ -283,7 +280,6 @@ async def test_a_process_that_does_not_stop_in_time_is_killed(
     kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = supervisor.Process.stop
-    monkeypatch.setattr(supervisor, "DISCONNECT_SECONDS", 2)
     monkeypatch.setattr(supervisor.Process, "stop", lambda self: stop(self) if self.number else None)
     (port,) = free_ports(1)
     config = make_config(
@@ -293,7 +289,7 @@ async def test_a_process_that_does_not_stop_in_time_is_killed(
         delivery_drain_timeout_seconds=3,
         http_port=port,
     )
-    relay = Supervised(config)
+    relay = Supervised(config, disconnect_seconds=2)
     await kafka.until(lambda: is_ready(port))
     assert await relay.stop() == 128 + signal.SIGKILL
     pids = {each["process"]: str(each["pid"]) for each in relay.log.named("process.started")}

@@ -24,6 +24,8 @@ from service.resilience_support import MODES, Echo, committed, numbered
 from relay.demo.kafka import Cluster, free_ports, java_binary, kafka_jars
 from relay.io.kafka import reconnecting
 from relay.io.kafka.requests import Operation
+from relay.io.kafka.settings import Timeouts
+from relay.service.loop.settings import LoopSettings
 
 pytestmark = pytest.mark.kafka
 
@@ -235,7 +237,7 @@ async def test_a_renewed_password_is_read_when_the_old_one_is_refused(
 
 async def says(relay: Any, text: str) -> bool:
     """Whether a check that fails has the broker's reason."""
-    assert not relay._task.done(), relay.log.events[-3:]
+    assert not relay.has_ended, relay.log.events[-3:]
     return any(text in check.detail for check in relay.status.checks.values() if not check.ok)
 
 
@@ -266,7 +268,7 @@ async def test_a_history_that_is_gone_is_asked_for_now_and_then(
     relay = run_relay(make_config(source, target), Echo(target))
     await kafka.produce(source, numbered(10, partitions=1))
     await committed(kafka, relay, 10)
-    await kafka._admin.delete_topics([relay.config.history_topic])
+    await kafka.admin.delete_topics([relay.config.history_topic])
     await asyncio.sleep(1)
     asked.clear()
     began = time.monotonic()
@@ -304,14 +306,15 @@ async def test_an_outage_floods_neither_brokers_nor_the_log(
 
 
 async def test_a_bootstrap_server_that_is_silent_keeps_no_relay_from_starting(
-    kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
+    kafka: Any, make_config: Any, run_relay: Any
 ) -> None:
     """The next one of the list is asked, before the time of a start is over."""
-    monkeypatch.setattr(reconnecting, "CONNECT_SECONDS", 1.0)
+    settings = LoopSettings(timeouts=Timeouts(connect_seconds=1.0))
     source, target = await kafka.topic(), await kafka.topic()
     async with talking(None) as silent:
         servers = f"{silent},{kafka.bootstrap_servers}"
-        relay = run_relay(make_config(source, target, source_bootstrap_servers=servers), Echo(target))
+        config = make_config(source, target, source_bootstrap_servers=servers)
+        relay = run_relay(config, Echo(target), settings)
         await kafka.produce(source, numbered(10, partitions=1))
         await committed(kafka, relay, 10)
         assert await relay.stop() == 0

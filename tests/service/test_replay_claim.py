@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from relay.model.errors import DeliveryFailed, ReplayUnderWay
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.commands import replay_claim as module
 from relay.service.commands.replay import Outcome
+from relay.service.commands.replay_claim import ClaimTimes
 
 #: What the clock of another machine may say.
 CLOCKS = [0, 1_000, 1 << 45]
@@ -75,11 +77,14 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     monkeypatch.setattr(module, "KafkaSink", lambda *_: made)
     monkeypatch.setattr(module, "target_topics", topics)
     monkeypatch.setattr(module, "read_part", made.read)
-    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(module, "RENEW_SECONDS", 0.05)
-    monkeypatch.setattr(module, "WRITE_SECONDS", 0.2)
-    monkeypatch.setattr(module, "WATCH_SECONDS", 0.5)
     return made
+
+
+#: `only_replay` in less time.
+only_replay = functools.partial(
+    module.only_replay,
+    times=ClaimTimes(pause_seconds=0.01, renew_seconds=0.05, write_seconds=0.2, watch_seconds=0.5),
+)
 
 
 @pytest.fixture
@@ -97,11 +102,11 @@ async def test_a_replay_that_was_killed_is_replaced_after_a_while(
 ) -> None:
     await topic.announce("killed", at_ms)
     said: list[str] = []
-    assert (await module.only_replay(config, done, said.append)).letters == 7
+    assert (await only_replay(config, done, said.append)).letters == 7
     assert [text.split(":")[0] for text in said] == ["another replay of dead has not ended"]
     assert topic.at_work == [], "the next replay need not watch it again"
     said.clear()
-    await module.only_replay(config, done, said.append)
+    await only_replay(config, done, said.append)
     assert said == []
 
 
@@ -118,7 +123,7 @@ async def test_a_replay_gives_up_while_another_one_repeats_its_announcement(
 
     renewing = asyncio.create_task(renew())
     with pytest.raises(ReplayUnderWay, match="another replay of dead is running"):
-        await module.only_replay(config, done)
+        await only_replay(config, done)
     renewing.cancel()
     assert set(topic.at_work) == {"other"}
 
@@ -137,15 +142,13 @@ async def test_of_two_replays_that_wait_for_a_killed_one_the_first_proceeds(
         running -= 1
         return Outcome()
 
-    results = await asyncio.gather(
-        *(module.only_replay(config, work) for _ in range(2)), return_exceptions=True
-    )
+    results = await asyncio.gather(*(only_replay(config, work) for _ in range(2)), return_exceptions=True)
     assert [type(result) for result in results] == [Outcome, ReplayUnderWay]
 
 
 async def test_a_replay_begins_when_the_other_one_ends(topic: Topic, config: Config) -> None:
     await topic.announce("other", 1 << 45)
-    replaying = asyncio.create_task(module.only_replay(config, done))
+    replaying = asyncio.create_task(only_replay(config, done))
     await asyncio.sleep(0.1)
     assert not replaying.done()
     await topic.announce("other", 0, ends=True)
@@ -169,7 +172,7 @@ async def test_a_replay_ends_when_it_cannot_repeat_its_announcement(
     with pytest.raises(
         DeliveryFailed, match=f"{reason}.*run the replay again for the remaining dead letters"
     ):
-        await asyncio.wait_for(module.only_replay(config, work), 5)
+        await asyncio.wait_for(only_replay(config, work), 5)
     assert ended.is_set()
 
 
@@ -180,7 +183,7 @@ async def test_the_error_of_a_replay_is_its_own_and_ends_the_announcement(
         raise DeliveryFailed("no")
 
     with pytest.raises(DeliveryFailed, match=r"^no$"):
-        await module.only_replay(config, work)
+        await only_replay(config, work)
     claims = [read_claim(record) for record in topic.records]
     assert isinstance(claims[-1], ReplayClaim)
     assert claims[-1].ends

@@ -94,7 +94,7 @@ class Outage:
 
     async def begun(self, case: Case) -> bool:
         relay = self.relays[case]
-        assert not relay._task.done()
+        assert not relay.has_ended
         return bool(
             relay.status.totals.produced.records if case.busy else relay.log.named("partitions.opened")
         )
@@ -116,7 +116,7 @@ class Outage:
             await committed(source, relay, ALL)
 
     async def arrived(self, case: Case) -> bool:
-        assert not self.relays[case]._task.done()
+        assert not self.relays[case].has_ended
         return len(await self.written(case)) >= ALL
 
     async def written(self, case: Case) -> list[ConsumerRecord]:
@@ -243,7 +243,7 @@ async def test_a_rebalance_while_the_target_is_away(
         await kafka.until(lambda: has_logged(relay, "partitions.revoked"))
     await kafka.produce(source, numbered(200)[100:])
     await asyncio.sleep(6.0)
-    assert not relay._task.done()
+    assert not relay.has_ended
     node.start()
     await in_thread(node.wait_ready)
     await committed(kafka, relay, 200)

@@ -82,9 +82,9 @@ async def test_the_leader_and_coordinator_dies_and_then_all_brokers(
     relays: dict[str, Any] = {}
     async with kafka_at(three_brokers.bootstrap_servers) as kafka:
         for mode, settings in MODES.items():
-            admin = kafka._admin
+            admin = kafka.admin
             source, target = await led_by(admin, 1), await led_by(admin, 1)
-            await kafka.until(lambda topics=(source, target): has_leaders(kafka._admin, *topics))
+            await kafka.until(lambda topics=(source, target): has_leaders(kafka.admin, *topics))
             group = await coordinated_by(admin, GROUP, 1)
             identity = await coordinated_by(admin, TRANSACTION, 1, "-0")
             more = {**SHORT, **settings, "source_group_id": group, "delivery_transactional_id": identity}

@@ -159,7 +159,7 @@ async def test_a_deleted_history_is_created_anew_at_the_start(
     relay = run_relay(config, None)
     await committed(kafka, relay, 1)
     assert await relay.stop() == 0
-    await kafka._admin.delete_topics([config.history_topic])
+    await kafka.admin.delete_topics([config.history_topic])
     await write(kafka, source, row(1, 1_000))
     relay = run_relay(config, None)
     await committed(kafka, relay, 2)
@@ -228,7 +228,7 @@ async def test_a_history_deleted_while_running(
     await write(kafka, source, CREATE)
     relay = run_relay(config, None)
     await committed(kafka, relay, 1)
-    await kafka._admin.delete_topics([config.history_topic])
+    await kafka.admin.delete_topics([config.history_topic])
     await write(kafka, source, ALTER, row(1, 3_000, partition=0))
     await committed(kafka, relay, 3)
     assert relay.log.named("delivery.failed")

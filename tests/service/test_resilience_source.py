@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from aiokafka.admin import NewPartitions, NewTopic
+from aiokafka.admin import NewTopic
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import GroupLoadInProgressError, NotCoordinatorForGroupError
 from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
@@ -24,31 +24,31 @@ from service.resilience_support import (
 )
 
 from relay.io.kafka.ports import Partition
+from relay.io.kafka.settings import Timeouts
 from relay.model.records import ConsumerRecord
+from relay.service.loop.settings import LoopSettings
 
 pytestmark = pytest.mark.kafka
 __all__ = ["slow_polls"]
 
 
-@pytest.fixture
-def quick_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
-    """New partitions are noticed within half a second."""
-    monkeypatch.setattr("relay.io.kafka.source.METADATA_MAX_AGE_MS", 500)
+#: New partitions are noticed within half a second.
+QUICK_METADATA = LoopSettings(timeouts=Timeouts(metadata_max_age_ms=500))
 
 
 async def delete(kafka: Any, topic: str) -> None:
-    await kafka._admin.delete_topics([topic])
+    await kafka.admin.delete_topics([topic])
     await kafka.until(lambda: is_gone(kafka, topic))
 
 
 async def is_gone(kafka: Any, topic: str) -> bool:
-    (found,) = await kafka._admin.describe_topics([topic])
+    (found,) = await kafka.admin.describe_topics([topic])
     return bool(found["error_code"])
 
 
 async def create_again(kafka: Any, topic: str, partitions: int = 2) -> None:
-    await kafka._admin.create_topics([NewTopic(topic, partitions, 1, topic_configs={"retention.ms": "-1"})])
-    await kafka.until(lambda: kafka._has_leaders(topic, partitions))
+    await kafka.admin.create_topics([NewTopic(topic, partitions, 1, topic_configs={"retention.ms": "-1"})])
+    await kafka.until(lambda: kafka.has_leaders(topic, partitions))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -76,12 +76,11 @@ async def test_a_topic_that_was_created_anew_while_relay_was_stopped(
         assert offsets == [*range(50), *range(150)]
 
 
-@pytest.mark.usefixtures("quick_metadata")
 async def test_a_group_goes_on_with_a_topic_that_was_created_anew(
     kafka: Any, make_config: Any, run_relay: Any
 ) -> None:
     source, target = await kafka.topic(2), await kafka.topic(2)
-    relay = run_relay(make_config(source, target), Echo(target))
+    relay = run_relay(make_config(source, target), Echo(target), QUICK_METADATA)
     await kafka.produce(source, numbered(100))
     await committed(kafka, relay, 100)
     await delete(kafka, source)
@@ -146,7 +145,6 @@ async def has_read(relay: Any) -> bool:
     return bool(progress and progress.position and progress.position > 100)
 
 
-@pytest.mark.usefixtures("quick_metadata")
 @pytest.mark.parametrize("start", ["earliest", "latest"])
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_new_partition_is_read_from_its_beginning(
@@ -154,12 +152,13 @@ async def test_a_new_partition_is_read_from_its_beginning(
 ) -> None:
     """Also with start = "latest": what came before relay noticed it is no history but news."""
     source, target = await kafka.topic(2), await kafka.topic(3)
-    relay = run_relay(make_config(source, target, source_start=start, **MODES[mode]), Echo(target))
+    relay = run_relay(
+        make_config(source, target, source_start=start, **MODES[mode]), Echo(target), QUICK_METADATA
+    )
     await kafka.until(lambda: has_logged(relay, "partitions.opened"))
     await kafka.produce(source, numbered(100))
     await committed(kafka, relay, 100)
-    await kafka._admin.create_partitions({source: NewPartitions(total_count=3)})
-    await kafka.until(lambda: kafka._has_leaders(source, 3))
+    await kafka.add_partitions(source, 3)
     await kafka.produce(source, numbered(300, partitions=3))
     await committed(kafka, relay, 400)
     assert await relay.stop() == 0
@@ -168,29 +167,26 @@ async def test_a_new_partition_is_read_from_its_beginning(
     assert len(found) == 400
 
 
-@pytest.mark.usefixtures("quick_metadata")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_target_that_is_too_small_for_a_new_partition(
     kafka: Any, make_config: Any, run_relay: Any, mode: str
 ) -> None:
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target, **MODES[mode])
-    relay = run_relay(config, Echo(target))
+    relay = run_relay(config, Echo(target), QUICK_METADATA)
     await kafka.produce(source, numbered(100))
     await committed(kafka, relay, 100)
-    await kafka._admin.create_partitions({source: NewPartitions(total_count=3)})
-    await kafka.until(lambda: kafka._has_leaders(source, 3))
+    await kafka.add_partitions(source, 3)
     await kafka.produce(source, numbered(3, partitions=3))
     assert await relay.ended() == 3
     (failed,) = relay.log.named("relay.failed")
     assert f"{target}/2 does not exist" in failed["message"]
     # A restart says it before it reads anything, and once the target has grown goes on where it stopped.
-    relay = run_relay(config, Echo(target))
+    relay = run_relay(config, Echo(target), QUICK_METADATA)
     assert await relay.ended() == 3
     assert relay.log.named("relay.failed")[0]["code"] == "service.topic-unusable"
-    await kafka._admin.create_partitions({target: NewPartitions(total_count=3)})
-    await kafka.until(lambda: kafka._has_leaders(target, 3))
-    relay = run_relay(config, Echo(target))
+    await kafka.add_partitions(target, 3)
+    relay = run_relay(config, Echo(target), QUICK_METADATA)
     await committed(kafka, relay, 103)
     assert await relay.stop() == 0
     assert {record.partition for record in await kafka.read(target, committed=True)} == {0, 1, 2}

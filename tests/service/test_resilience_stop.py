@@ -121,11 +121,11 @@ async def test_a_stop_while_brokers_are_silent(
         assert busy["at-least-once"].log.named("relay.failed")[0]["code"] == "service.delivery-failed"
     finally:
         node._process.send_signal(signal.SIGCONT)
-    assert not any(relay._task.done() for relay in staying.values())
+    assert not any(relay.has_ended for relay in staying.values())
     await awake(servers)
     async with kafka_at(servers) as kafka:
         for mode, relay in [*busy.items(), *staying.items()]:
-            again = run_relay(relay.config, Echo(relay.config.target.topic)) if relay._task.done() else relay
+            again = run_relay(relay.config, Echo(relay.config.target.topic)) if relay.has_ended else relay
             await committed(kafka, again, ALL)
             assert await again.stop() == 0
             found = await kafka.read(relay.config.target.topic, committed=True)

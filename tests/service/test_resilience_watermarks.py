@@ -12,8 +12,10 @@ from aiokafka.admin import NewPartitions
 from service.resilience_support import MODES, NOW, committed, has_logged
 
 from relay.io.kafka.ports import Undelivered
+from relay.io.kafka.settings import Timeouts
 from relay.io.kafka.sink import KafkaSink, TransactionalSink
 from relay.model.records import ConsumerRecord
+from relay.service.loop.settings import LoopSettings
 
 pytestmark = pytest.mark.kafka
 
@@ -141,15 +143,13 @@ async def test_several_instances_are_refused_unless_watermarks_are_dropped(
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_new_partition_counts_as_soon_as_it_is_noticed(
-    kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch, mode: str
+    kafka: Any, make_config: Any, run_relay: Any, mode: str
 ) -> None:
-    monkeypatch.setattr("relay.io.kafka.source.METADATA_MAX_AGE_MS", 500)
-    relay = run_relay(
-        make_config(await kafka.topic(1), await kafka.topic(TARGETS), **ROUTE, **MODES[mode]), None
-    )
+    config = make_config(await kafka.topic(1), await kafka.topic(TARGETS), **ROUTE, **MODES[mode])
+    relay = run_relay(config, None, LoopSettings(timeouts=Timeouts(metadata_max_age_ms=500)))
     (source,) = relay.config.source.topics
     assert await write(kafka, relay, 1, watermark(0, 10)) == [[10]] * TARGETS
-    await kafka._admin.create_partitions({source: NewPartitions(total_count=2)})
+    await kafka.admin.create_partitions({source: NewPartitions(total_count=2)})
     await kafka.until(
         lambda: has_logged(relay, "partitions.opened", offsets={f"{source}/0": 1, f"{source}/1": 0})
     )

@@ -82,7 +82,7 @@ async def relayed(kafka: Any, run_relay: Any, config: Config, count: int) -> Any
     relay = run_relay(config, None)
 
     async def is_done() -> bool:
-        assert not relay._task.done(), relay.log.events[-2:]
+        assert not relay.has_ended, relay.log.events[-2:]
         return sum(each.committed or 0 for each in relay.status.partitions.values()) >= count
 
     await kafka.until(is_done)
@@ -164,7 +164,7 @@ async def test_a_topic_that_two_sources_feed_has_the_partitions_of_the_larger(
     await kafka.produce(source, rest)
 
     async def is_done() -> bool:
-        assert not relay._task.done(), relay.log.events[-2:]
+        assert not relay.has_ended, relay.log.events[-2:]
         return sum(each.committed or 0 for each in relay.status.partitions.values()) >= 4
 
     await kafka.until(is_done)
@@ -202,7 +202,7 @@ async def test_a_missing_topic_ends_the_relay_behind_all_before_it(
     kafka: Any, make_config: Any, run_relay: Any
 ) -> None:
     source = await kafka.topic()
-    await kafka._admin.create_topics([NewTopic(f"{source}.there", 1, 1, topic_configs=KEPT)])
+    await kafka.admin.create_topics([NewTopic(f"{source}.there", 1, 1, topic_configs=KEPT)])
     await kafka.produce(source, as_source(rows(*["there"] * 5, *["absent"] * 4), source))
     relay = run_relay(make_config(source, "{topic}.{table}"), None)
     assert await relay.ended() == 3
@@ -217,7 +217,7 @@ async def test_a_topic_that_has_too_few_partitions_is_refused_when_it_is_needed(
     kafka: Any, make_config: Any, run_relay: Any
 ) -> None:
     source = await kafka.topic(3)
-    await kafka._admin.create_topics([NewTopic(f"{source}.t", 1, 1)])
+    await kafka.admin.create_topics([NewTopic(f"{source}.t", 1, 1)])
     await kafka.produce(source, as_source(rows("t"), source))
     relay = run_relay(make_config(source, "{topic}.{table}", target_create_topics=True), None)
     assert await relay.ended() == 3

@@ -11,8 +11,8 @@ import pytest
 from service.topics_support import exists, new_name, refusal, settings_of, without_history
 
 from relay.demo.kafka import Cluster, NodeOptions
-from relay.io.kafka import admin
-from relay.io.kafka.admin import ClusterTopics
+from relay.io.kafka.admin import ClusterTopics, TopicAdmin
+from relay.io.kafka.settings import Timeouts
 from relay.io.kafka.sizes import DEFAULT_LIMIT_BYTES
 from relay.model.records import ConsumerRecord
 from relay.topics.startup import Topics, check_topics
@@ -354,41 +354,39 @@ async def test_a_broker_that_does_not_know_a_new_topic_yet_is_asked_again(
     """Brokers learn of a new topic one after the other, and each look may ask another one."""
     source, target = await kafka.topic(2), new_name()
     config = make_config(source, target, target_create_topics=True)
-    late, look, asked = target if role == "target" else config.history_topic, admin._look, 0
+    late, look, asked = target if role == "target" else config.history_topic, TopicAdmin.look, 0
 
-    async def look_late(client: Any, names: Any) -> ClusterTopics:
+    async def look_late(self: TopicAdmin, names: Any) -> ClusterTopics:
         nonlocal asked
-        seen = await look(client, names)
+        seen = await look(self, names)
         if late not in seen.found:
             return seen
         asked += 1
-        # The first one sees it as soon as it is created; the next three do not know it.
-        found = {name: topic for name, topic in seen.found.items() if name != late or asked not in {2, 3, 4}}
+        # The first three that are asked after it was created do not know it.
+        found = {name: topic for name, topic in seen.found.items() if name != late or asked > 3}
         return msgspec.structs.replace(seen, found=found)
 
-    monkeypatch.setattr(admin, "_look", look_late)
+    monkeypatch.setattr(TopicAdmin, "look", look_late)
     topics = await check_topics(config)
     assert late in topics.created
     assert topics.target_partitions[late] == (2 if role == "target" else 1)
-    assert asked == 5
+    assert asked == 4
 
 
 async def test_a_topic_that_stays_unknown_after_its_creation_is_reported(
     kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = await kafka.topic(2), new_name()
-    look, asked = admin._look, 0
+    look = TopicAdmin.look
 
-    async def look_once(client: Any, names: Any) -> ClusterTopics:
-        nonlocal asked
-        seen = await look(client, names)
-        asked += target in seen.found
-        found = {name: topic for name, topic in seen.found.items() if name != target or asked == 1}
+    async def look_elsewhere(self: TopicAdmin, names: Any) -> ClusterTopics:
+        seen = await look(self, names)
+        found = {name: topic for name, topic in seen.found.items() if name != target}
         return msgspec.structs.replace(seen, found=found)
 
-    monkeypatch.setattr(admin, "_look", look_once)
-    monkeypatch.setattr(admin, "VISIBLE_SECONDS", 0.5)
-    message = await refusal(make_config(source, target, target_create_topics=True))
+    monkeypatch.setattr(TopicAdmin, "look", look_elsewhere)
+    config = make_config(source, target, target_create_topics=True)
+    message = await refusal(config, Timeouts(visible_seconds=0.5))
     assert (
         f"topic {target} at {kafka.bootstrap_servers} was created, but the brokers do not know it" in message
     )

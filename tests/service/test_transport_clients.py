@@ -139,7 +139,7 @@ async def test_a_producer_that_may_not_write_does_not_try_again(
         raise raised
 
     sink = TransactionalSink(transactional_settings(plain_config(mode="exactly-once")), {"out": LIMIT})
-    sink._producer.start = refused
+    sink.producer.start = refused
     with pytest.raises(made, match=said):
         await sink.start()
     await sink.abandon()
@@ -160,8 +160,8 @@ async def test_a_transaction_that_outlived_its_time_is_not_another_instance(
     async def fenced(*_: object) -> None:
         raise ProducerFenced
 
-    sink._producer.begin_transaction, sink._producer.send_offsets_to_transaction = begun, fenced
-    await sink._begin()
+    sink.producer.begin_transaction, sink.producer.send_offsets_to_transaction = begun, fenced
+    await sink.begin()
     now += seconds
     with pytest.raises(made):
         await sink.commit({Partition("in", 0): 1})
@@ -231,7 +231,7 @@ async def test_a_session_that_the_brokers_refuse_is_reported(
 async def test_a_partition_that_was_taken_away_has_no_end(plain_config: Callable[..., Any]) -> None:
     """A rebalance may take it at any moment, also while partitions are opened."""
     source = KafkaSource(consumer_settings(plain_config()))
-    source._consumer.assign([TopicPartition("in", 0)])
+    source.consumer.assign([TopicPartition("in", 0)])
     for partition in (Partition("in", 0), Partition("in", 1)):
         assert (source.end(partition), source.end_age(partition)) == (None, None)
     await source.stop()

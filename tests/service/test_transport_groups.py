@@ -5,7 +5,6 @@ nothing.
 from __future__ import annotations
 
 import asyncio
-import functools
 import statistics
 import time
 from collections import Counter
@@ -25,7 +24,7 @@ from relay.config.kafka import consumer_settings
 from relay.io.kafka.ports import Partition, StartPosition
 from relay.io.kafka.source import KafkaSource, ShardSource
 from relay.model.records import ConsumerRecord, ProducerRecord
-from relay.service.loop.relay_loop import Relay
+from relay.service.loop.settings import LoopSettings
 from relay.service.loop.translation_stage import LOOK_EVERY
 
 __all__ = ["route"]
@@ -188,7 +187,7 @@ async def of(source: Any, count: int) -> dict[Partition, int]:
 
 async def lose_membership(route: Route, source: Any) -> None:
     """Have the broker forget a member, as if its heartbeats had not come in time."""
-    admin, coordinator = route.kafka._admin, source._consumer._coordinator
+    admin, coordinator = route.kafka.admin, source.consumer._coordinator
     node = await admin.find_coordinator(route.config.source.group_id)
     answer = await admin._send_request(
         LeaveGroupRequest(route.config.source.group_id, coordinator.member_id), node
@@ -213,7 +212,7 @@ async def test_a_member_that_was_busy_for_too_long_comes_back(route: Route) -> N
     """Longer than `max_poll_interval_ms` without a poll: the client leaves the group, and must join again."""
 
     def hurry(source: Any, _: int) -> None:
-        source._consumer._max_poll_interval_ms = 1_000
+        source.consumer._max_poll_interval_ms = 1_000
 
     def wait(sink: Any, number: int) -> None:
         original = sink.delivered
@@ -243,7 +242,7 @@ async def test_a_member_without_partitions_stays_ready(route: Route) -> None:
     """
 
     def hurry(source: Any, _: int) -> None:
-        source._consumer._max_poll_interval_ms = 1_000
+        source.consumer._max_poll_interval_ms = 1_000
 
     route.clients.on_source = hurry
     await route.lay(partitions=1)
@@ -291,11 +290,8 @@ async def test_a_static_member_that_restarts_quickly_disturbs_nobody(route: Rout
 
 
 @both_modes
-async def test_a_consumer_that_hears_nothing_is_replaced(
-    route: Route, monkeypatch: pytest.MonkeyPatch, mode: str
-) -> None:
+async def test_a_consumer_that_hears_nothing_is_replaced(route: Route, mode: str) -> None:
     """Alive, a member with partitions, and silent although records wait: as after brokers have come and gone."""
-    monkeypatch.setattr("relay.service.app.Relay", functools.partial(Relay, stall_check_seconds=0.3))
 
     def deafen(source: Any, number: int) -> None:
         async def nothing(**given: Any) -> dict[Any, Any]:
@@ -303,9 +299,9 @@ async def test_a_consumer_that_hears_nothing_is_replaced(
             return {}
 
         if number == 0:
-            source._consumer.getmany = nothing
+            source.consumer.getmany = nothing
 
-    route.clients.on_source = deafen
+    route.clients.on_source, route.settings = deafen, LoopSettings(stall_check_seconds=0.3)
     await route.lay(mode)
     relay = route.start()
     await route.until_logged(relay, "partitions.opened")

@@ -22,9 +22,11 @@ from service.transport_support import MODES, NOW, SMALL, Route, both_modes, mark
 
 from relay.config.kafka import producer_settings, transactional_settings
 from relay.io.kafka.ports import Partition, Undelivered
+from relay.io.kafka.settings import Timeouts
 from relay.io.kafka.sink import KafkaSink, TransactionalSink
 from relay.model.errors import InstanceFenced
 from relay.model.records import ConsumerRecord, ProducerRecord
+from relay.service.loop.settings import LoopSettings
 
 __all__ = ["route"]
 pytestmark = pytest.mark.kafka
@@ -119,9 +121,7 @@ async def test_a_sequence_out_of_order_replaces_the_producer(route: Route, mode:
     relay = route.start()
     await route.produce(2_000)
     await route.until_committed(2_000, relay)
-    route.clients.sinks[0]._producer._txn_manager.increment_sequence_number(
-        TopicPartition(route.target, 1), 1
-    )
+    route.clients.sinks[0].producer._txn_manager.increment_sequence_number(TopicPartition(route.target, 1), 1)
     await route.produce(18_000, start=2_000)
     await route.until_committed(20_000, relay)
     assert await relay.stop() == 0
@@ -135,10 +135,8 @@ async def test_a_sequence_out_of_order_replaces_the_producer(route: Route, mode:
 
 
 @both_modes
-async def test_a_producer_is_changed_before_its_sequence_numbers_end(
-    route: Route, monkeypatch: pytest.MonkeyPatch, mode: str
-) -> None:
-    monkeypatch.setattr("relay.io.kafka.sink.ROTATE_AFTER_RECORDS", 2_000)
+async def test_a_producer_is_changed_before_its_sequence_numbers_end(route: Route, mode: str) -> None:
+    route.clients.producer = {"rotate_after_records": 2_000}
     await route.lay(mode, **SMALL)
     await route.produce(20_000)
     relay = route.start()
@@ -153,15 +151,12 @@ async def test_a_producer_is_changed_before_its_sequence_numbers_end(
 
 @both_modes
 @pytest.mark.parametrize("which", ["producer", "consumer"])
-async def test_a_client_whose_stop_never_returns_is_left_behind(
-    route: Route, monkeypatch: pytest.MonkeyPatch, which: str, mode: str
-) -> None:
-    for module in ("sink", "aiokafka_compat"):
-        monkeypatch.setattr(f"relay.io.kafka.{module}.STOP_SECONDS", 0.3)
+async def test_a_client_whose_stop_never_returns_is_left_behind(route: Route, which: str, mode: str) -> None:
+    route.settings = LoopSettings(timeouts=Timeouts(stop_seconds=0.3))
     hung = []
 
     def hang(end: Any, _: int) -> None:
-        client = vars(end).get(f"_{which}")
+        client = vars(end).get(which)
 
         async def never() -> None:
             client._closed = True
@@ -220,7 +215,7 @@ async def test_a_transaction_without_an_answer_ends_at_a_deadline(
     def deafen(sink: Any, number: int) -> None:
         if number:
             return
-        original = sink._producer.client.send
+        original = sink.producer.client.send
 
         async def send(node: int, request: Any, **given: Any) -> Any:
             if is_deaf and isinstance(request, request_class):
@@ -229,7 +224,7 @@ async def test_a_transaction_without_an_answer_ends_at_a_deadline(
                 await asyncio.Event().wait()
             return await original(node, request, **given)
 
-        sink._producer.client.send = send
+        sink.producer.client.send = send
 
     route.clients.on_sink = deafen
     await route.lay("exactly-once", delivery_delivery_timeout_seconds=1.0, **SMALL)
@@ -287,8 +282,8 @@ async def test_a_target_that_is_gone_is_asked_for_now_and_then(
     sink = KafkaSink(producer_settings(config), {target: 1_000_000})
     await sink.start()
     await send(sink, target, b"before")
-    await kafka._admin.delete_topics([target])
-    asked, ask = 0, sink._producer.client._metadata_update
+    await kafka.admin.delete_topics([target])
+    asked, ask = 0, sink.producer.client._metadata_update
 
     async def counted(*arguments: Any) -> Any:
         nonlocal asked
@@ -300,7 +295,7 @@ async def test_a_target_that_is_gone_is_asked_for_now_and_then(
         while True:
             await send(sink, target, b"after")
 
-    monkeypatch.setattr(sink._producer.client, "_metadata_update", counted)
+    monkeypatch.setattr(sink.producer.client, "_metadata_update", counted)
     with pytest.raises(Undelivered):
         await send_on()
     await sink.abandon()
@@ -361,8 +356,8 @@ async def test_a_sender_that_has_died_unnoticed_is_a_failed_transaction(
     await send(sink, target, b"one")
     if not is_begun:
         await sink.commit({Partition(target, 0): 1})
-    sink._producer._sender.sender_task.cancel()
-    sink._producer._txn_manager.fatal_error(KafkaError("gone"))
+    sink.producer._sender.sender_task.cancel()
+    sink.producer._txn_manager.fatal_error(KafkaError("gone"))
     with pytest.raises(Undelivered, match="transaction of"):
         await sink.commit({Partition(target, 0): 2})
     await sink.abandon()

@@ -114,7 +114,7 @@ async def test_brokers_are_asked_now_and_then_about_a_topic_that_is_gone(
         return send(self, request, **options)
 
     monkeypatch.setattr(AIOKafkaConnection, "send", counted)
-    await kafka._admin.delete_topics([topic])
+    await kafka.admin.delete_topics([topic])
     await kafka.until(lambda: is_missing(whole))
     asked, until = 0, time.monotonic() + 2.0
     while time.monotonic() < until:

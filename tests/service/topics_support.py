@@ -11,6 +11,9 @@ import pytest
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from relay.config import Config
+from relay.config.kafka import source_cluster, target_cluster
+from relay.io.kafka.clients import Clusters
+from relay.io.kafka.settings import DEFAULT_TIMEOUTS, Timeouts
 from relay.model.errors import TopicUnusable
 from relay.topics.startup import check_topics
 
@@ -20,17 +23,18 @@ def new_name() -> str:
 
 
 async def settings_of(kafka: Any, topic: str) -> dict[str, str]:
-    (answer,) = await kafka._admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+    (answer,) = await kafka.admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
     return {entry[0]: entry[1] for entry in answer.resources[0][4]}
 
 
 async def exists(kafka: Any, topic: str) -> bool:
-    return topic in await kafka._admin.list_topics()
+    return topic in await kafka.admin.list_topics()
 
 
-async def refusal(config: Config) -> str:
+async def refusal(config: Config, timeouts: Timeouts = DEFAULT_TIMEOUTS) -> str:
+    clusters = Clusters.from_settings(source_cluster(config), target_cluster(config), timeouts)
     with pytest.raises(TopicUnusable) as refused:
-        await check_topics(config)
+        await check_topics(config, clusters)
     return str(refused.value)
 
 

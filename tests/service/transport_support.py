@@ -4,6 +4,7 @@ make.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from relay.config import Config
+from relay.io.kafka.settings import ProducerSettings
 from relay.model.records import SOURCE_HEADER, ConsumerRecord
 from relay.service import app
+from relay.service.loop.settings import DEFAULT_SETTINGS
 
 NOW = 1_700_000_000_000
 MODES: Mapping[str, Mapping[str, Any]] = {
@@ -55,7 +58,7 @@ def check_complete(
 
 class Clients:
     """Sources and sinks that relays have made, oldest first. `on_source`, `on_sink` get each new one, and its
-    number from 0.
+    number from 0. `producer`: settings of sinks that the configuration does not have.
     """
 
     def __init__(self) -> None:
@@ -63,6 +66,7 @@ class Clients:
         self.sinks: list[Any] = []
         self.on_source: Callable[[Any, int], None] = lambda *_: None
         self.on_sink: Callable[[Any, int], None] = lambda *_: None
+        self.producer: dict[str, Any] = {}
 
     def source(self, original: Any) -> Callable[..., Any]:
         def make(*given: Any, **named: Any) -> Any:
@@ -73,8 +77,9 @@ class Clients:
         return make
 
     def sink(self, original: Any) -> Callable[..., Any]:
-        def make(*given: Any, **named: Any) -> Any:
-            self.sinks.append(original(*given, **named))
+        def make(settings: ProducerSettings, *given: Any, **named: Any) -> Any:
+            settings = dataclasses.replace(settings, **self.producer)
+            self.sinks.append(original(settings, *given, **named))
             self.on_sink(self.sinks[-1], len(self.sinks) - 1)
             return self.sinks[-1]
 
@@ -93,6 +98,8 @@ class Route:
         self.kafka, self.make_config, self.echo, self.run_relay = kafka, make_config, echo, run_relay
         self.clients = Clients()
         self.mode = ""
+        #: Those of the relays' loops.
+        self.settings = DEFAULT_SETTINGS
 
     async def lay(
         self, mode: str = "at-least-once", partitions: int = 2, target_partitions: int = 0, **settings: Any
@@ -113,7 +120,7 @@ class Route:
         config = self.config
         if source:
             config = config.model_copy(update={"source": config.source.model_copy(update=source)})
-        return self.run_relay(config, self.translator)
+        return self.run_relay(config, self.translator, self.settings)
 
     async def produce(self, count: int, start: int = 0, partitions: int = 2) -> None:
         await self.kafka.produce(self.source, numbered(count, partitions, start))
@@ -130,7 +137,7 @@ class Route:
 
         async def is_so() -> bool:
             for relay in relays:
-                assert not relay._task.done(), relay.log.events[-5:]
+                assert not relay.has_ended, relay.log.events[-5:]
             return sum((await self.committed()).values()) == count
 
         await self.kafka.until(is_so)
@@ -161,7 +168,7 @@ class Route:
 
     async def set_target(self, **settings: str) -> None:
         """Change the target's settings while it is in use, and wait until the broker goes by them."""
-        admin = self.kafka._admin
+        admin = self.kafka.admin
         wanted = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in settings.items()}
         (answer,) = await admin.alter_configs(
             [ConfigResource(ConfigResourceType.TOPIC, self.target, configs=wanted)]

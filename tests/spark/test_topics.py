@@ -5,6 +5,7 @@ output topic.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime
 import json
 import math
@@ -25,7 +26,7 @@ from support import captured
 
 from relay import ConsumerRecord, ProducerRecord
 from relay.config import Config
-from relay.config.kafka import start_settings, target_cluster
+from relay.config.kafka import producer_settings, start_settings, target_cluster
 from relay.config.wiring import translator_of
 from relay.io.kafka.admin import TopicAdmin
 from relay.io.kafka.clients import Brokers
@@ -555,7 +556,8 @@ async def test_a_producer_is_replaced_before_its_numbers_end(
         await begin(sink)
 
     monkeypatch.setattr(KafkaSink, "start", counted)
-    write = Write(config, known({target: 1_000_000}), flush_records=10, rotate_after_records=20)
+    settings = dataclasses.replace(producer_settings(config), rotate_after_records=20)
+    write = Write(config, known({target: 1_000_000}), settings, flush_records=10)
     assert list(await asyncio.to_thread(write, [batch_of(records)])) == []
     assert len(started) == math.ceil(len(records) / 20)
     assert contents(await kafka.read(target)) == contents(records)

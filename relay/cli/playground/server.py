@@ -26,7 +26,7 @@ from relay.service.observe.server import HEADER_BYTES, SettingNames, WebServer, 
 
 #: Maximum bytes of a request to translate.
 MOST_BYTES: Final = 1 << 20
-REQUEST_SECONDS: Final = 10.0
+BODY_SECONDS: Final = 10.0
 _JSON: Final = "application/json"
 _REQUEST: Final = msgspec.json.Decoder(TranslationRequest)
 
@@ -34,7 +34,7 @@ _REQUEST: Final = msgspec.json.Decoder(TranslationRequest)
 class PlaygroundServer(WebServer):
     """Serve the playground while the `async with` block runs.
 
-    request_seconds: Time limit for receiving a request.
+    body_seconds: Time limit for receiving the body of a request.
     """
 
     paths: ClassVar[Mapping[str, str]] = {
@@ -47,9 +47,9 @@ class PlaygroundServer(WebServer):
     request_bytes: ClassVar = MOST_BYTES + HEADER_BYTES
     takes_bodies: ClassVar = True
 
-    def __init__(self, host: str, port: int, *, request_seconds: float = REQUEST_SECONDS) -> None:
+    def __init__(self, host: str, port: int, *, body_seconds: float = BODY_SECONDS) -> None:
         super().__init__(host, port)
-        self._request_seconds = request_seconds
+        self._body_seconds = body_seconds
         self._page = Page("relay.cli.playground", "playground.html")
         # One at a time: a translation takes the processor, and may take some memory.
         self._turn = asyncio.Lock()
@@ -80,7 +80,7 @@ class PlaygroundServer(WebServer):
         if (request.content_length or 0) > MOST_BYTES:
             return _too_large()
         try:
-            async with asyncio.timeout(self._request_seconds):
+            async with asyncio.timeout(self._body_seconds):
                 body = await request.read()
             asked = _REQUEST.decode(body)
         except TimeoutError:

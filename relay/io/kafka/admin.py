@@ -37,8 +37,6 @@ from relay.io.kafka.clients import Brokers
 from relay.io.kafka.error_words import text_of
 
 POLL_SECONDS = 0.1
-#: How long brokers may take to learn of a new topic.
-VISIBLE_SECONDS = 30.0
 
 #: The settings that relay reads.
 SETTINGS = (
@@ -124,10 +122,11 @@ class TopicAdmin:
     async def look_until_found(self, names: Iterable[str]) -> ClusterTopics:
         """Look until a broker knows each topic or reports why it is unusable.
 
-        A new topic reaches the brokers one after the other. After `VISIBLE_SECONDS`, returns the state known
-        by then.
+        A new topic reaches the brokers one after the other. After `Timeouts.visible_seconds`, returns the
+        state known by then.
         """
-        wanted, deadline = sorted(set(names)), time.monotonic() + VISIBLE_SECONDS
+        wanted = sorted(set(names))
+        deadline = time.monotonic() + self._brokers.timeouts.visible_seconds
         while True:
             seen = await self.look(wanted)
             known = seen.found.keys() | seen.unusable.keys()

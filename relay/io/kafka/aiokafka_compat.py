@@ -12,11 +12,11 @@ from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.error_words import text_of
 from relay.io.kafka.reconnecting import keep_connected
-from relay.io.kafka.settings import DEFAULT_TIMEOUTS
 from relay.model.errors import BrokerUnavailable
 
-REQUEST_SECONDS = DEFAULT_TIMEOUTS.request_seconds
-STOP_SECONDS = DEFAULT_TIMEOUTS.stop_seconds
+#: Time limits of the clients of commands and checks; for those of a running relay, see `Timeouts`.
+REQUEST_SECONDS = 30.0
+STOP_SECONDS = 5.0
 GRACE_SECONDS = 2.0
 #: Consumers that are being stopped.
 _stopping: Final[set[asyncio.Future[None]]] = set()

@@ -28,8 +28,6 @@ from relay.io.kafka.settings import Start, StartSettings
 from relay.io.logs import Log
 from relay.model.errors import ConfigError, Problem, RecordsGone
 
-#: How much earlier than a commit ts reading begins, because the clocks of a CDC producer and of its database
-#: may differ.
 COMMIT_TS_MARGIN_MS = 10 * 60 * 1000
 PAUSE_SECONDS = 0.1
 
@@ -38,12 +36,12 @@ Timed = Mapping[TopicPartition, OffsetAndTimestamp | None]
 
 
 async def committed_offsets(
-    consumer: Any, group: str, partitions: Iterable[Partition]
+    consumer: Any, group: str, partitions: Iterable[Partition], *, pause_seconds: float = PAUSE_SECONDS
 ) -> dict[Partition, int]:
     """Return the committed offsets of a group, of the partitions that have one.
 
-    Waits for a coordinator that can answer, so the caller must set a deadline. Raises KafkaError for errors
-    that waiting does not cure.
+    Waits for a coordinator that can answer, so the caller must set a deadline. `pause_seconds`: between two
+    requests. Raises KafkaError for errors that waiting does not cure.
 
     aiokafka 0.14 inspects the errors of partitions alone. A coordinator that has moved, or is still loading,
     answers with one error for the whole request and no partitions. The client takes that for "no offset is
@@ -65,7 +63,7 @@ async def committed_offsets(
         except KafkaError as error:
             if not error.retriable:
                 raise
-        await asyncio.sleep(PAUSE_SECONDS)
+        await asyncio.sleep(pause_seconds)
 
 
 def _offsets_in(answer: Any) -> dict[Partition, int]:
@@ -88,9 +86,13 @@ async def start_offsets(
     settings: StartSettings,
     partitions: Sequence[TopicPartition],
     log: Log | None = None,
+    *,
+    margin_ms: int = COMMIT_TS_MARGIN_MS,
 ) -> Offsets:
     """Return the first offset to read of each partition according to `start`.
 
+    `margin_ms`: how much earlier than a commit ts reading begins, because the clocks of a CDC producer and of
+    its database may differ.
     The end is the one that `consumer` sees: with read_committed, the first record of an open transaction.
     Raises ConfigError for an offset that a partition has not reached, RecordsGone for one whose records were
     deleted, and the errors of `consumer`. Logs where records after `start` may have been deleted.
@@ -103,23 +105,24 @@ async def start_offsets(
         return end
     if settings.start is Start.OFFSETS:
         return _named(settings, first, end)
-    wanted_ms, margin_ms, otherwise = _wanted(settings, first, end)
+    wanted_ms, otherwise = _wanted(settings, first, end)
     if wanted_ms is None:
         return first
-    found: Timed = await consumer.offsets_for_times(dict.fromkeys(asked, max(0, wanted_ms - margin_ms)))
+    earliest_ms = wanted_ms - margin_ms if settings.start is Start.COMMIT_TS else wanted_ms
+    found: Timed = await consumer.offsets_for_times(dict.fromkeys(asked, max(0, earliest_ms)))
     if log is not None:
         for message in _gaps(found, first, wanted_ms):
             log.warning("start.truncated", message=message)
     return {pair: otherwise[pair] if at is None else at.offset for pair, at in found.items()}
 
 
-def _wanted(settings: StartSettings, first: Offsets, end: Offsets) -> tuple[int | None, int, Offsets]:
-    """Return the time to begin at, how much earlier to look, and where to begin without such a record."""
+def _wanted(settings: StartSettings, first: Offsets, end: Offsets) -> tuple[int | None, Offsets]:
+    """Return the time to begin at, and where to begin without such a record."""
     if settings.start is Start.TIMESTAMP:
-        return settings.timestamp_ms, 0, end
+        return settings.timestamp_ms, end
     if settings.start is Start.COMMIT_TS:
-        return settings.commit_time_ms, COMMIT_TS_MARGIN_MS, first
-    return None, 0, first
+        return settings.commit_time_ms, first
+    return None, first
 
 
 def _named(settings: StartSettings, first: Offsets, end: Offsets) -> Offsets:

@@ -20,7 +20,6 @@ from relay.io.kafka.whole_topic import WholeTopic
 from relay.model.errors import TopicUnusable
 from relay.model.records import ConsumerRecord, ProducerRecord
 
-#: How long a reading waits for open transactions; most last `transaction_interval_seconds`.
 OPEN_SECONDS = 20.0
 
 
@@ -64,10 +63,14 @@ class ProgressTopic:
     """Read the progress topic, from the end of the last reading.
 
     All shards write to its one partition, and an open transaction of one shard hides later commits of others.
+    `open_seconds`: how long a reading waits for open transactions; most last `transaction_interval_seconds`.
     """
 
-    def __init__(self, brokers: Brokers, topic: str, group: str) -> None:
+    def __init__(
+        self, brokers: Brokers, topic: str, group: str, *, open_seconds: float = OPEN_SECONDS
+    ) -> None:
         self._topic, self._group = WholeTopic(brokers, topic, waits_for_open=True), group
+        self._open_seconds = open_seconds
         self._offsets: dict[Partition, int] = {}
 
     async def read(self) -> Mapping[Partition, int]:
@@ -76,15 +79,15 @@ class ProgressTopic:
         Raises PollFailed while a transaction hides that, and BrokerUnavailable, TopicUnusable.
         """
         try:
-            async with asyncio.timeout(OPEN_SECONDS):
+            async with asyncio.timeout(self._open_seconds):
                 await self._topic.to_end(
                     lambda records: self._offsets.update(progress_in(records, self._group))
                 )
         except TimeoutError as error:
             raise PollFailed(
-                f"topic {self._topic.name} could not be read to its end within {OPEN_SECONDS:g} s: another "
-                "shard may have left a transaction open; it ends when that shard restarts, or when the "
-                "brokers time it out"
+                f"topic {self._topic.name} could not be read to its end within {self._open_seconds:g} s: "
+                "another shard may have left a transaction open; it ends when that shard restarts, or when "
+                "the brokers time it out"
             ) from error
         return self._offsets
 

@@ -133,22 +133,28 @@ def _is_this_machine(host: str) -> bool:
 class Timeouts:
     """Time limits of the clients of a running relay.
 
-    request_seconds: The start of a client, and an answer to a request.
+    start_seconds: The start of a client.
+    request_seconds: An answer to a request.
     commit_seconds: A commit of offsets to the consumer group.
     lookup_seconds: An answer about the ends of partitions, for which a running loop waits.
     connect_seconds: A connection, with login.
+    step_seconds: One step of a connection whose failure is diagnosed: the name, TCP, TLS.
     stop_seconds: Disconnecting.
     whole_topic_seconds: Reading a topic of relay's own to its end, which is before the records hidden by an
         open transaction.
+    visible_seconds: The time until brokers learn of a new topic.
     metadata_max_age_ms: The time until new partitions of a topic are noticed.
     """
 
+    start_seconds: float = 30.0
     request_seconds: float = 30.0
     commit_seconds: float = 15.0
     lookup_seconds: float = 10.0
     connect_seconds: float = 10.0
+    step_seconds: float = 5.0
     stop_seconds: float = 5.0
     whole_topic_seconds: float = 120.0
+    visible_seconds: float = 30.0
     metadata_max_age_ms: int = 30_000
 
 
@@ -206,12 +212,17 @@ class ConsumerSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerSettings:
-    """How records are written. `delivery_timeout_seconds`: how long an acknowledgement may take."""
+    """How records are written. `delivery_timeout_seconds`: how long an acknowledgement may take.
+
+    `rotate_after_records`: how many records a producer writes to a partition. Sequence numbers of aiokafka
+    turn negative after 2³¹, where Kafka goes on with 0.
+    """
 
     cluster: ClusterSettings
     compression: Compression
     max_batch_bytes: int
     delivery_timeout_seconds: float
+    rotate_after_records: int = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,8 +41,6 @@ from relay.model.errors import DeliveryFailed, InstanceFenced, ServiceError, Top
 from relay.model.records import ProducerRecord
 
 ABANDON_SECONDS = 2.0
-#: aiokafka's sequence numbers turn negative after 2³¹ records to one partition, where Kafka goes on with 0.
-ROTATE_AFTER_RECORDS = 2**30
 _NOT_ALLOWED = (
     ClusterAuthorizationFailedError,
     TopicAuthorizationFailedError,
@@ -106,8 +104,7 @@ class KafkaSink:
 
     `limits`: `max.message.bytes` of every topic that is written. `compacted`: those of them in which every
     record needs a key. `brokers`: those of the settings, if their files were read before; a sink that
-    replaces another must not depend on files that may be gone. `rotate_after_records`: records to a partition
-    after which the sink should be replaced.
+    replaces another must not depend on files that may be gone.
     """
 
     is_transactional = False
@@ -119,19 +116,18 @@ class KafkaSink:
         limits: Mapping[str, int],
         brokers: Brokers | None = None,
         compacted: Container[str] = (),
-        *,
-        rotate_after_records: int = ROTATE_AFTER_RECORDS,
         **arguments: Any,
     ) -> None:
         brokers = brokers or Brokers.from_settings(settings.cluster)
-        self._rotate_after_records, self._timeouts = rotate_after_records, brokers.timeouts
+        self._rotate_after_records, self._timeouts = settings.rotate_after_records, brokers.timeouts
         compression = settings.compression
         self._brokers, self._servers = brokers, brokers.servers
         self._limits = TopicLimits(limits, compacted)
         self._deadline = settings.delivery_timeout_seconds
         self._written: dict[Partition, int] = {}
         self._pending: set[asyncio.Future[object]] = set()
-        self._producer: Any = AIOKafkaProducer(
+        #: The client; its own methods are not adapted to the loop.
+        self.producer: Any = AIOKafkaProducer(
             bootstrap_servers=self._servers,
             client_id="relay",
             enable_idempotence=True,
@@ -147,7 +143,7 @@ class KafkaSink:
     async def start(self) -> None:
         """Connect and get a producer id. Raises Undelivered, DeliveryFailed, TopicUnusable without rights."""
         try:
-            await started(self._timeouts.request_seconds, self._producer, self._brokers, self.health)
+            await started(self._timeouts.start_seconds, self.producer, self._brokers, self.health)
         except _NOT_ALLOWED as error:
             grant = "WRITE on the target topics and, for exactly-once, on the transactional id"
             raise TopicUnusable(
@@ -170,7 +166,7 @@ class KafkaSink:
     def batch(self, topic: str) -> Batch:
         """Make an empty batch for a partition of a topic."""
         kind = KeyedBatch if topic in self._limits.compacted else KafkaBatch
-        return kind(self._producer.create_batch())
+        return kind(self.producer.create_batch())
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
         """Queue a batch. Backpressure: each partition may have one queued batch, and one in flight."""
@@ -179,7 +175,7 @@ class KafkaSink:
         number = self.health.sending()
         try:
             async with asyncio.timeout(self._deadline):
-                future: asyncio.Future[object] = await self._producer.send_batch(
+                future: asyncio.Future[object] = await self.producer.send_batch(
                     batch.closed(), partition.topic, partition=partition.partition
                 )
         except BaseException as error:
@@ -200,7 +196,7 @@ class KafkaSink:
 
     async def expect(self, topics: Collection[str]) -> None:
         """Request the partitions of topics together: the client asks for one after the other."""
-        client = self._producer.client
+        client = self.producer.client
         unknown = [topic for topic in topics if client.cluster.partitions_for_topic(topic) is None]
         if len(unknown) < 2:
             return
@@ -260,7 +256,7 @@ class KafkaSink:
 
     async def stop(self) -> None:
         """Disconnect. Without a broker, the stop of an idempotent producer itself never returns."""
-        if not await within(self._timeouts.stop_seconds, self._producer.stop()):
+        if not await within(self._timeouts.stop_seconds, self.producer.stop()):
             await self.abandon()
 
     async def abandon(self) -> None:
@@ -269,7 +265,7 @@ class KafkaSink:
         The client has no public method for it. So the sending task is ended first: it waits for the answer to
         its request, and sends no other one. Cancelled once more, it gives up that request, too.
         """
-        sender: asyncio.Task[None] | None = self._producer._sender.sender_task
+        sender: asyncio.Task[None] | None = self.producer._sender.sender_task
         for _ in range(2):
             if sender is not None and not sender.done():
                 sender.cancel()
@@ -277,7 +273,7 @@ class KafkaSink:
         for future in list(self._pending):
             future.cancel()
         # `stop` waits for every batch, even for those that will never be sent.
-        accumulator = self._producer._message_accumulator
+        accumulator = self.producer._message_accumulator
         queued = [batch for queue in accumulator._batches.values() for batch in queue]
         accumulator._pending_batches.update(queued)
         accumulator.fail_all(ProducerClosed())
@@ -285,8 +281,8 @@ class KafkaSink:
             # A caller may have waited for space in the queue; asyncio would report its exception as never
             # retrieved.
             retrieve(batch._drain_waiter)
-        await within(self._timeouts.stop_seconds, self._producer.client.close())
-        await within(self._timeouts.stop_seconds, self._producer.stop())
+        await within(self._timeouts.stop_seconds, self.producer.client.close())
+        await within(self._timeouts.stop_seconds, self.producer.stop())
 
 
 class TransactionalSink(KafkaSink):
@@ -322,7 +318,7 @@ class TransactionalSink(KafkaSink):
         The brokers do so first, and then this sink ends those that the brokers have forgotten. Also raises
         InstanceFenced, if a newer instance has fenced the sink that this one replaces.
         """
-        sender = self._producer._sender
+        sender = self.producer._sender
         # The client has no hook here.
         sender._do_init_pid = partial(self._request_producer_id, sender._do_init_pid)
         await super().start()
@@ -344,14 +340,14 @@ class TransactionalSink(KafkaSink):
 
         Returns False if there is none yet.
         """
-        identity, client = self._identity, self._producer.client
+        identity, client = self._identity, self.producer.client
         if identity.producer is not None and await is_fenced(client, coordinator, self._id, identity):
             raise _fenced(f"{self._id}: ")
         # From here on this process may have a producer id that it does not know.
         identity.renew(None)
         is_given = await ask(coordinator)
         if is_given:
-            manager = self._producer._txn_manager
+            manager = self.producer._txn_manager
             identity.renew(ProducerIdAndEpoch(manager.producer_id, manager.producer_epoch))
         return is_given
 
@@ -363,42 +359,42 @@ class TransactionalSink(KafkaSink):
         """
         if not await self._are_offsets_held():
             return
-        await self._begin()
+        await self.begin()
         # The public interface would add partitions only with a record or an offset, which must not count if
         # brokers forget this transaction, too.
-        manager, progress = self._producer._txn_manager, self._settings.progress_topic
-        for pair in await open_partitions(self._producer.client, self._limits.by_topic):
+        manager, progress = self.producer._txn_manager, self._settings.progress_topic
+        for pair in await open_partitions(self.producer.client, self._limits.by_topic):
             manager.maybe_add_partition_to_txn(pair)
         if progress is not None:
             manager.maybe_add_partition_to_txn(TopicPartition(progress, 0))
         else:
             is_added = False
             while not is_added:
-                is_added = await self._producer._sender._do_add_offsets_to_txn(self._group)
-        await self._producer.abort_transaction()
+                is_added = await self.producer._sender._do_add_offsets_to_txn(self._group)
+        await self.producer.abort_transaction()
         self._identity.end()
         self.has_aborted_hanging_transaction = True
 
     async def _are_offsets_held(self) -> bool:
         """Return whether this sink's offsets are stuck in a transaction that does not end."""
-        settings, client = self._settings, self._producer.client
+        settings, client = self._settings, self.producer.client
         if settings.progress_topic is None:
             return bool(await pending_offsets(client, self._group, settings.source_topics, settings.shard))
-        producer_id = self._producer._txn_manager.producer_id
+        producer_id = self.producer._txn_manager.producer_id
         return await has_open_transaction(client, producer_id, TopicPartition(settings.progress_topic, 0))
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
         """Queue a batch in the transaction; the first one begins it."""
-        await self._begin()
+        await self.begin()
         return await super().send(partition, batch)
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the transaction. All batches must be acknowledged: clients commit without failed ones."""
-        await self._begin()
+        await self.begin()
         try:
             async with asyncio.timeout(self._deadline):
-                await self._add_offsets(offsets)
-                await self._producer.commit_transaction()
+                await self.add_offsets(offsets)
+                await self.producer.commit_transaction()
         except (*_CLIENT_ERRORS, TimeoutError) as error:
             raise self._failed(None, error, f"transaction of {self._id}: ") from error
         self._identity.end()
@@ -407,7 +403,7 @@ class TransactionalSink(KafkaSink):
         """Disconnect, and abort an open transaction: until it ends, it hides later records from readers."""
         if self._identity.is_open:
             self._look_at_outcome()
-            await within(self._timeouts.stop_seconds, self._producer.abort_transaction())
+            await within(self._timeouts.stop_seconds, self.producer.abort_transaction())
         await super().stop()
         self._look_at_outcome()
 
@@ -425,15 +421,16 @@ class TransactionalSink(KafkaSink):
     @property
     def _outcome(self) -> asyncio.Future[object] | None:
         """Return the end of the present transaction, from the client's private state."""
-        outcome: asyncio.Future[object] | None = self._producer._txn_manager._transaction_waiter
+        outcome: asyncio.Future[object] | None = self.producer._txn_manager._transaction_waiter
         return outcome
 
-    async def _begin(self) -> None:
+    async def begin(self) -> None:
+        """Begin a transaction unless one is open. Raises Undelivered."""
         if self._identity.is_open:
             return
         try:
             async with asyncio.timeout(self._deadline):
-                await self._producer.begin_transaction()
+                await self.producer.begin_transaction()
         except (*_CLIENT_ERRORS, TimeoutError) as error:
             raise self._failed(None, error, f"transaction of {self._id}: ") from error
         self._identity.begin(self._seconds)
@@ -459,11 +456,12 @@ class TransactionalSink(KafkaSink):
             )
         return failure
 
-    async def _add_offsets(self, offsets: Mapping[Partition, int]) -> None:
+    async def add_offsets(self, offsets: Mapping[Partition, int]) -> None:
+        """Add offsets of source partitions to the open transaction."""
         topic = self._settings.progress_topic
         if topic is None:
             pairs = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
-            await self._producer.send_offsets_to_transaction(pairs, self._group)
+            await self.producer.send_offsets_to_transaction(pairs, self._group)
             return
         await self.write(progress_records(topic, self._group, offsets))
 

@@ -77,11 +77,12 @@ class KafkaSource:
         self._settings, self._brokers, self._servers = settings, brokers, brokers.servers
         self._timeouts = brokers.timeouts
         self._progress, self._log = progress, log
-        # Number of partitions of each topic; one beyond that was added later.
-        self._partitions_at_start: dict[str, int] = {}
+        #: Number of partitions of each topic; one beyond that was added later.
+        self.partitions_at_start: dict[str, int] = {}
         # Open partitions that are currently not fetched.
         self._paused: set[TopicPartition] = set()
-        self._consumer: Any = AIOKafkaConsumer(
+        #: The client; its own methods are not adapted to the loop.
+        self.consumer: Any = AIOKafkaConsumer(
             bootstrap_servers=brokers.servers,
             client_id="relay",
             group_id=settings.group_id,
@@ -108,14 +109,14 @@ class KafkaSource:
     async def start(self, owner: Owner) -> None:
         """Connect and join the group. Raises BrokerUnavailable, ConfigError, InstanceFenced."""
         if instance := self._settings.group_instance_id:
-            self._static = StaticMember(self._consumer._client, instance)
+            self._static = StaticMember(self.consumer._client, instance)
         try:
             # The topics are given here and not to the constructor, which takes no listener.
-            self._consumer.subscribe(list(self._settings.topics), listener=_Listener(self._consumer, owner))
+            self.consumer.subscribe(list(self._settings.topics), listener=_Listener(self.consumer, owner))
             # The client waits for its partitions, and other members may take as long to hand over their work.
             await started(
-                self._timeouts.request_seconds + self._settings.rebalance_timeout_ms / 1000,
-                self._consumer,
+                self._timeouts.start_seconds + self._settings.rebalance_timeout_ms / 1000,
+                self.consumer,
                 self._brokers,
                 self.health,
             )
@@ -131,7 +132,7 @@ class KafkaSource:
             if self._static is not None and self._static.is_fenced:
                 raise self._fenced() from error
             raise unreachable(self._servers, error) from error
-        self._partitions_at_start = Counter(partition.topic for partition in self.partitions())
+        self.partitions_at_start = Counter(partition.topic for partition in self.partitions())
 
     async def open(
         self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
@@ -140,8 +141,8 @@ class KafkaSource:
         found = await self.look(partitions, at_least)
         try:
             for partition, position in found.items():
-                self._consumer.seek(TopicPartition(*partition), position.offset)
-            self._consumer.resume(*(TopicPartition(*partition) for partition in found))
+                self.consumer.seek(TopicPartition(*partition), position.offset)
+            self.consumer.resume(*(TopicPartition(*partition) for partition in found))
             self._paused.difference_update(TopicPartition(*partition) for partition in found)
         except IllegalStateError as error:
             raise OwnershipLost(str(error)) from error
@@ -156,8 +157,8 @@ class KafkaSource:
             async with asyncio.timeout(self._timeouts.request_seconds + STALE_SECONDS):
                 # The end comes last: an offset that was just committed must not be after it.
                 committed = await self._committed(pairs, at_least)
-                first = await self._consumer.beginning_offsets(list(pairs.values()))
-                end = await self._consumer.end_offsets(list(pairs.values()))
+                first = await self.consumer.beginning_offsets(list(pairs.values()))
+                end = await self.consumer.end_offsets(list(pairs.values()))
                 fresh = [pair for partition, pair in pairs.items() if partition not in committed]
                 begin = await self._start_offsets(fresh, first, committed)
             found = {}
@@ -186,7 +187,7 @@ class KafkaSource:
                 read = await self._progress()
                 committed = {partition: read[partition] for partition in pairs if partition in read}
             else:
-                committed = await committed_offsets(self._consumer, self._settings.group_id, pairs)
+                committed = await committed_offsets(self.consumer, self._settings.group_id, pairs)
             stale = [
                 partition for partition in pairs if committed.get(partition, 0) < at_least.get(partition, 0)
             ]
@@ -212,13 +213,13 @@ class KafkaSource:
         """
         start, added = self._settings.start, set[TopicPartition]()
         if start.start is Start.LATEST:
-            added = await self._added(fresh, committed)
+            added = await self.added(fresh, committed)
         begin = {pair: first[pair] for pair in fresh if pair in added}
         if others := [pair for pair in fresh if pair not in added]:
-            begin |= await start_offsets(self._consumer, start, others, self._log)
+            begin |= await start_offsets(self.consumer, start, others, self._log)
         return begin
 
-    async def _added(
+    async def added(
         self, fresh: Sequence[TopicPartition], committed: Collection[Partition]
     ) -> set[TopicPartition]:
         """Find the partitions that were added to their topic after the first start of the group.
@@ -229,7 +230,7 @@ class KafkaSource:
         """
         older, added = set(committed), set()
         for pair in sorted(fresh):
-            is_new = pair.partition >= self._partitions_at_start.get(pair.topic, 0)
+            is_new = pair.partition >= self.partitions_at_start.get(pair.topic, 0)
             follows = any(each.topic == pair.topic and each.partition < pair.partition for each in older)
             if is_new or follows or await self._has_begun(pair):
                 added.add(pair)
@@ -244,18 +245,18 @@ class KafkaSource:
         begins too early, at the oldest record, and misses nothing.
         """
         lower = [Partition(pair.topic, number) for number in range(pair.partition)]
-        committed = await committed_offsets(self._consumer, self._settings.group_id, lower)
+        committed = await committed_offsets(self.consumer, self._settings.group_id, lower)
         return bool(lower) and len(committed) == len(lower)
 
     async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Return all fetched records: without a limit, the next fetch runs during translation."""
-        wanted = self._consumer.assignment() - {TopicPartition(*each) for each in without} if without else ()
+        wanted = self.consumer.assignment() - {TopicPartition(*each) for each in without} if without else ()
         if without and not wanted:
             # Naming none would mean all.
             await asyncio.sleep(POLL_MS / 1000)
             return {}
         try:
-            fetched = await self._consumer.getmany(*wanted, timeout_ms=POLL_MS)
+            fetched = await self.consumer.getmany(*wanted, timeout_ms=POLL_MS)
         except Exception as error:
             raise self._poll_error(error) from error
         return {Partition(*pair): relay_records(records) for pair, records in fetched.items()}
@@ -264,23 +265,23 @@ class KafkaSource:
         """Pause these; their fetched records wait in the client. Resume earlier paused ones."""
         if not partitions and not self._paused:
             return
-        assigned = self._consumer.assignment()
+        assigned = self.consumer.assignment()
         wanted = {TopicPartition(*each) for each in partitions} & assigned
-        self._consumer.pause(*(wanted - self._paused))
-        self._consumer.resume(*((self._paused - wanted) & assigned))
+        self.consumer.pause(*(wanted - self._paused))
+        self.consumer.resume(*((self._paused - wanted) & assigned))
         self._paused = wanted
 
     def end(self, partition: Partition) -> int | None:
         """Return the high watermark of the last fetch."""
         # It raises AssertionError for a partition that is not assigned any more.
         with contextlib.suppress(IllegalStateError, AssertionError):
-            return cast("int | None", self._consumer.highwater(TopicPartition(*partition)))
+            return cast("int | None", self.consumer.highwater(TopicPartition(*partition)))
         return None
 
     def end_age(self, partition: Partition) -> float | None:
         """Return the age of the answer to the last fetch, which the client dates by the wall clock."""
         with contextlib.suppress(IllegalStateError, AssertionError):
-            fetched_ms = self._consumer.last_poll_timestamp(TopicPartition(*partition))
+            fetched_ms = self.consumer.last_poll_timestamp(TopicPartition(*partition))
             return None if fetched_ms is None else max(0.0, time.time() - fetched_ms / 1000)
         return None
 
@@ -288,7 +289,7 @@ class KafkaSource:
         """Ask for the end offsets; in a source of transactions, those where the first open one begins."""
         try:
             async with asyncio.timeout(self._timeouts.request_seconds):
-                ends = await self._consumer.end_offsets([TopicPartition(*each) for each in partitions])
+                ends = await self.consumer.end_offsets([TopicPartition(*each) for each in partitions])
         except (KafkaError, TimeoutError) as error:
             raise self._poll_error(error) from error
         return {Partition(*pair): end for pair, end in ends.items()}
@@ -298,18 +299,18 @@ class KafkaSource:
         pairs = [TopicPartition(*each) for each in partitions]
         try:
             async with asyncio.timeout(self._timeouts.lookup_seconds):
-                ends = await written_ends(self._consumer._client, pairs)
+                ends = await written_ends(self.consumer._client, pairs)
         except (KafkaError, TimeoutError) as error:
             raise self._poll_error(error) from error
         return {Partition(*pair): end for pair, end in ends.items()}
 
     def position_of(self, partition: Partition) -> int | None:
         """Return the position of the client, which also moves over offsets without records."""
-        assigned = self._consumer._subscription.subscription
+        assigned = self.consumer._subscription.subscription
         pair = TopicPartition(*partition)
         if assigned is None or assigned.assignment is None or pair not in assigned.assignment.tps:
             return None
-        if isinstance(self._consumer._fetcher._records.get(pair), FetchError):
+        if isinstance(self.consumer._fetcher._records.get(pair), FetchError):
             # Past a record beyond its fetch size the client moves at once, and raises at a later poll.
             return None
         state = assigned.assignment.state_value(pair)
@@ -318,7 +319,7 @@ class KafkaSource:
     def partitions(self) -> Sequence[Partition]:
         """Return all partitions in the newest metadata of the client."""
         numbers = {
-            topic: self._consumer.partitions_for_topic(topic) or set() for topic in self._settings.topics
+            topic: self.consumer.partitions_for_topic(topic) or set() for topic in self._settings.topics
         }
         return [Partition(topic, number) for topic, found in numbers.items() for number in sorted(found)]
 
@@ -328,12 +329,12 @@ class KafkaSource:
         Partitions without a leader are left out: no broker could answer for them.
         """
         offline = self.health.offline
-        assigned = [pair for pair in self._consumer.assignment() if Partition(*pair) not in offline]
+        assigned = [pair for pair in self.consumer.assignment() if Partition(*pair) not in offline]
         if not assigned:
             return False
         try:
             async with asyncio.timeout(self._timeouts.lookup_seconds):
-                ends = await self._consumer.end_offsets(assigned)
+                ends = await self.consumer.end_offsets(assigned)
         except (KafkaError, TimeoutError):
             return None
         # Partitions that were never opened have no position.
@@ -345,13 +346,13 @@ class KafkaSource:
         for partition, offset in offsets.items():
             # A partition that was revoked meanwhile belongs to another member.
             with contextlib.suppress(IllegalStateError):
-                self._consumer.seek(TopicPartition(*partition), offset)
+                self.consumer.seek(TopicPartition(*partition), offset)
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit explicit offsets, not those of a background rebalance, which the client would take."""
         try:
             async with asyncio.timeout(self._timeouts.commit_seconds):
-                await self._consumer.commit(
+                await self.consumer.commit(
                     {TopicPartition(*partition): offset for partition, offset in offsets.items()}
                 )
         except (CommitFailedError, IllegalStateError) as error:
@@ -365,7 +366,7 @@ class KafkaSource:
 
     async def stop(self) -> None:
         """Leave the group."""
-        await stopped(self._consumer, self._timeouts.stop_seconds)
+        await stopped(self.consumer, self._timeouts.stop_seconds)
 
     def _fenced(self) -> InstanceFenced:
         group, instance = self._settings.group_id, self._settings.group_instance_id
@@ -416,17 +417,17 @@ class ShardSource(KafkaSource):
         """Connect and take the shard's partitions."""
         self._owner = owner
         try:
-            await started(self._timeouts.request_seconds, self._consumer, self._brokers, self.health)
+            await started(self._timeouts.start_seconds, self.consumer, self._brokers, self.health)
             async with asyncio.timeout(self._timeouts.request_seconds):
                 # From the first time on, the client keeps the metadata of these topics up to date. Without an
                 # answer all partitions would later count as added, and be read from their beginning.
-                client = self._consumer._client
+                client = self.consumer._client
                 is_answered = await client.set_topics(self._settings.topics)
                 while not is_answered:
                     is_answered = await client.force_metadata_update()
         except (KafkaError, TimeoutError) as error:
             raise unreachable(self._servers, error) from error
-        self._partitions_at_start = Counter(partition.topic for partition in self.partitions())
+        self.partitions_at_start = Counter(partition.topic for partition in self.partitions())
         self._assign(self._shard_partitions())
 
     async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
@@ -454,8 +455,8 @@ class ShardSource(KafkaSource):
 
     def _assign(self, partitions: tuple[Partition, ...]) -> None:
         pairs = [TopicPartition(*partition) for partition in partitions]
-        self._consumer.assign(pairs)
-        self._consumer.pause(*pairs)
+        self.consumer.assign(pairs)
+        self.consumer.pause(*pairs)
         self._assigned = partitions
         if self._owner is not None:
             self._owner.assigned(partitions)

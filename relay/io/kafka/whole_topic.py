@@ -111,7 +111,7 @@ class WholeTopic:
             **self._brokers.arguments,
         )
         try:
-            await started(self._brokers.timeouts.request_seconds, consumer, self._brokers, self.health)
+            await started(self._brokers.timeouts.start_seconds, consumer, self._brokers, self.health)
         except BaseException as error:
             await stopped(consumer, self._brokers.timeouts.stop_seconds)
             if isinstance(error, KafkaError | TimeoutError):

@@ -24,9 +24,8 @@ from relay.io.kafka.error_words import text_of
 from relay.io.kafka.oauth import NoToken
 from relay.io.kafka.requests import TopicsRequest
 
-STEP_SECONDS = 5.0
-REQUEST_SECONDS = 10.0
 _ALERT_SECONDS = 1.0
+_CLOSE_SECONDS = 5.0
 _ILLEGAL_SASL_STATE = 34
 # OpenSSL's numbers (X509_V_ERR_…).
 _NOT_YET_VALID, _EXPIRED, _HOST_MISMATCH, _ADDRESS_MISMATCH = 9, 10, 62, 64
@@ -50,7 +49,7 @@ class ClusterConnection(NamedTuple):
 
 async def connect(address: Address, brokers: Brokers) -> ClusterConnection:
     """Connect and log in. Raises Unreachable."""
-    await _listens(address)
+    await _listens(address, brokers.timeouts.step_seconds)
     connection = _connection(address, brokers)
     try:
         await connection.connect()
@@ -71,7 +70,7 @@ async def connect(address: Address, brokers: Brokers) -> ClusterConnection:
 async def close(connection: Any) -> None:
     """Close a connection of aiokafka."""
     with contextlib.suppress(OSError, TimeoutError):
-        async with asyncio.timeout(STEP_SECONDS):
+        async with asyncio.timeout(_CLOSE_SECONDS):
             await connection.close()
 
 
@@ -80,16 +79,16 @@ def _connection(address: Address, brokers: Brokers, protocol: str = "") -> Any:
     protocol = protocol or ("SSL" if brokers.security.protocol.uses_tls else "PLAINTEXT")
     arguments = brokers.arguments | {
         "security_protocol": protocol,
-        "request_timeout_ms": int(REQUEST_SECONDS * 1000),
+        "request_timeout_ms": int(brokers.timeouts.connect_seconds * 1000),
     }
     return AIOKafkaConnection(address.host, address.port, client_id="relay", **arguments)
 
 
-async def _listens(address: Address) -> None:
-    """Look the name up and open a TCP connection."""
+async def _listens(address: Address, seconds: float) -> None:
+    """Look the name up and open a TCP connection, each within so many seconds."""
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(STEP_SECONDS):
+        async with asyncio.timeout(seconds):
             await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         raise Unreachable(
@@ -99,14 +98,14 @@ async def _listens(address: Address) -> None:
         raise Unreachable(f"{address.host} is not a host name", "check the address") from error
     except TimeoutError as error:
         raise Unreachable(
-            f"the host {address.host} was not resolved within {STEP_SECONDS:g} s", "check the DNS"
+            f"the host {address.host} was not resolved within {seconds:g} s", "check the DNS"
         ) from error
     try:
-        async with asyncio.timeout(STEP_SECONDS):
+        async with asyncio.timeout(seconds):
             _, writer = await asyncio.open_connection(*address)
     except TimeoutError as error:
         hint = "check the address, firewalls and network policies"
-        raise Unreachable(f"no connection within {STEP_SECONDS:g} s", hint) from error
+        raise Unreachable(f"no connection within {seconds:g} s", hint) from error
     except OSError as error:
         # If a name has several addresses, asyncio puts their errors into one text.
         if f"[Errno {errno.ECONNREFUSED}]" in str(error):
@@ -132,7 +131,7 @@ async def _explained(address: Address, brokers: Brokers, error: BaseException) -
     if tls and await _speaks_plain(address, brokers):
         hint = f'set protocol = "{sasl}PLAINTEXT" in [{brokers.security.table}], or use the port for TLS'
         return Unreachable(f"the broker speaks plain text, but protocol is {brokers.security.protocol}", hint)
-    if not tls and await _speaks_tls(address):
+    if not tls and await _speaks_tls(address, brokers.timeouts.step_seconds):
         hint = f'set protocol = "{sasl}SSL" in [{brokers.security.table}], or use the port for plain text'
         return Unreachable(f"the broker speaks TLS, but protocol is {brokers.security.protocol}", hint)
     return Unreachable("the server does not answer as a Kafka broker", "check host and port")
@@ -148,7 +147,7 @@ def _cause(error: BaseException) -> BaseException:
 async def _alert(address: Address, brokers: Brokers) -> ssl.SSLError | None:
     """Complete the handshake and wait: a broker that refuses our certificate sends its alert after that."""
     try:
-        async with asyncio.timeout(STEP_SECONDS):
+        async with asyncio.timeout(brokers.timeouts.step_seconds):
             reader, writer = await asyncio.open_connection(*address, ssl=brokers.arguments["ssl_context"])
         try:
             async with asyncio.timeout(_ALERT_SECONDS):
@@ -197,7 +196,7 @@ async def _names(address: Address, brokers: Brokers) -> list[str]:
         return []  # The broker would request it here.
     context.check_hostname = False
     try:
-        async with asyncio.timeout(STEP_SECONDS):
+        async with asyncio.timeout(brokers.timeouts.step_seconds):
             _, writer = await asyncio.open_connection(*address, ssl=context)
         certificate = writer.get_extra_info("peercert") or {}
         await _closed(writer)
@@ -223,7 +222,7 @@ def _refused(brokers: Brokers, error: ssl.SSLError) -> Unreachable:
 async def _speaks_plain(address: Address, brokers: Brokers) -> bool:
     connection = _connection(address, brokers, "PLAINTEXT")
     try:
-        async with asyncio.timeout(STEP_SECONDS):
+        async with asyncio.timeout(brokers.timeouts.step_seconds):
             await connection.connect()
     except (OSError, KafkaError, TimeoutError):
         return False
@@ -231,13 +230,13 @@ async def _speaks_plain(address: Address, brokers: Brokers) -> bool:
     return True
 
 
-async def _speaks_tls(address: Address) -> bool:
+async def _speaks_tls(address: Address, seconds: float) -> bool:
     """Return whether any server answers with TLS, trusted or not: only the handshake is done."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
-        async with asyncio.timeout(STEP_SECONDS):
+        async with asyncio.timeout(seconds):
             _, writer = await asyncio.open_connection(*address, ssl=context)
     except ssl.SSLError as error:
         return "ALERT" in (error.reason or "")
@@ -250,7 +249,7 @@ async def _speaks_tls(address: Address) -> bool:
 async def _closed(writer: asyncio.StreamWriter) -> None:
     writer.close()
     with contextlib.suppress(OSError, TimeoutError):
-        async with asyncio.timeout(STEP_SECONDS):
+        async with asyncio.timeout(_CLOSE_SECONDS):
             await writer.wait_closed()
 
 

@@ -14,6 +14,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
 from relay.config import Config
@@ -27,18 +28,33 @@ from relay.model.errors import DeliveryFailed, ReplayUnderWay
 from relay.model.records import ConsumerRecord
 from relay.service.commands.replay import Outcome, target_topics
 
-#: How long to watch another replay that does not repeat its announcement.
-WATCH_SECONDS: Final = 60.0
-#: How often an announcement is repeated, and how long writing one may take; together less than the watch.
-RENEW_SECONDS: Final = 15.0
-WRITE_SECONDS: Final = 30.0
-#: Maximum time until our announcement must be visible, and the interval between reads of the log.
-VISIBLE_SECONDS: Final = 30.0
-PAUSE_SECONDS: Final = 0.5
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimTimes:
+    """The times of announcements.
+
+    watch_seconds: How long to watch another replay that does not repeat its announcement.
+    renew_seconds: How often an announcement is repeated.
+    write_seconds: How long writing an announcement may take; with `renew_seconds`, less than the watch.
+    visible_seconds: Maximum time until our announcement must be visible.
+    pause_seconds: Between two reads of the log.
+    """
+
+    watch_seconds: float = 60.0
+    renew_seconds: float = 15.0
+    write_seconds: float = 30.0
+    visible_seconds: float = 30.0
+    pause_seconds: float = 0.5
+
+
+_TIMES: Final = ClaimTimes()
 
 
 async def only_replay(
-    config: Config, replay: Callable[[], Awaitable[Outcome]], say: Callable[[str], object] = lambda _: None
+    config: Config,
+    replay: Callable[[], Awaitable[Outcome]],
+    say: Callable[[str], object] = lambda _: None,
+    times: ClaimTimes = _TIMES,
 ) -> Outcome:
     """Run a replay as the only one of the dead-letter topic. `say` receives the reason if it must wait.
 
@@ -48,7 +64,7 @@ async def only_replay(
     sink = KafkaSink(producer_settings(config), (await target_topics(config, [topic])).limits)
     try:
         await start_sink(sink)
-        return await _Claim(config, sink, say).hold(replay)
+        return await _Claim(config, sink, say, times).hold(replay)
     except Undelivered as error:
         raise DeliveryFailed(
             f"writing failed: {error}; run the replay again for the remaining dead letters"
@@ -60,8 +76,11 @@ async def only_replay(
 class _Claim:
     """The announcement of one replay."""
 
-    def __init__(self, config: Config, sink: KafkaSink, say: Callable[[str], object]) -> None:
-        self._topic, self._name, self._sink, self._say = config.dead_letter_topic, uuid.uuid4().hex, sink, say
+    def __init__(
+        self, config: Config, sink: KafkaSink, say: Callable[[str], object], times: ClaimTimes
+    ) -> None:
+        self._topic, self._name, self._times = config.dead_letter_topic, uuid.uuid4().hex, times
+        self._sink, self._say = sink, say
         self._log = _Log(Brokers.from_settings(target_cluster(config)), self._topic)
 
     async def hold(self, replay: Callable[[], Awaitable[Outcome]]) -> Outcome:
@@ -90,16 +109,17 @@ class _Claim:
         """Write an announcement. Raises Undelivered."""
         record = replay_claim(self._topic, name, int(time.time() * 1000), ends=ends)
         try:
-            async with asyncio.timeout(WRITE_SECONDS):
+            async with asyncio.timeout(self._times.write_seconds):
                 await self._sink.write([record])
         except TimeoutError as error:
-            reason = f"{self._topic}/0 did not acknowledge a record within {WRITE_SECONDS:g} s"
+            seconds = self._times.write_seconds
+            reason = f"{self._topic}/0 did not acknowledge a record within {seconds:g} s"
             raise Undelivered(reason, retriable=True) from error
 
     async def _renew(self) -> Outcome:
         """Repeat the announcement until it fails. Raises Undelivered."""
         while True:
-            await asyncio.sleep(RENEW_SECONDS)
+            await asyncio.sleep(self._times.renew_seconds)
             await self._announce(self._name)
 
     async def _wait_for_others(self) -> None:
@@ -107,13 +127,13 @@ class _Claim:
         watched = await self._ahead()
         if watched:
             self._say(
-                f"another replay of {self._topic} has not ended: waiting up to {WATCH_SECONDS:g} s to see "
-                "whether it is running"
+                f"another replay of {self._topic} has not ended: waiting up to "
+                f"{self._times.watch_seconds:g} s to see whether it is running"
             )
-        deadline = time.monotonic() + WATCH_SECONDS
+        deadline = time.monotonic() + self._times.watch_seconds
         ahead = watched
         while ahead and time.monotonic() < deadline:
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(self._times.pause_seconds)
             ahead = await self._ahead()
             if any(count > watched[name] for name, count in ahead.items()):
                 raise ReplayUnderWay(
@@ -128,7 +148,7 @@ class _Claim:
 
         Raises ReplayUnderWay if this replay's announcement cannot be seen.
         """
-        deadline = time.monotonic() + VISIBLE_SECONDS
+        deadline = time.monotonic() + self._times.visible_seconds
         while self._name not in await self._log.read():
             # An open transaction hides later records.
             if time.monotonic() > deadline:
@@ -136,7 +156,7 @@ class _Claim:
                     f"{self._topic}/0 cannot be read to its end, so another replay may be running: a "
                     "transaction is open in it; run the replay again when it has ended"
                 )
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(self._times.pause_seconds)
         names = list(self._log.names)
         return {name: self._log.names[name] for name in names[: names.index(self._name)]}
 

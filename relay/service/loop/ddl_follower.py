@@ -168,7 +168,7 @@ class DdlFollower:
             **self._brokers.arguments,
         )
         try:
-            await started(self._request_seconds, self._consumer, self._brokers, self.health)
+            await started(self._brokers.timeouts.start_seconds, self._consumer, self._brokers, self.health)
         except (KafkaError, TimeoutError) as error:
             raise PollFailed(f"cannot read ahead in partition 0: {text_of(error)}") from error
         self._followed, self._is_ready = [], True

@@ -25,8 +25,6 @@ from relay.text.redaction import to_json
 
 #: Connections at a time; each costs a file descriptor that the process itself may need.
 MAX_CONNECTIONS: Final = 64
-#: How long a connection may be without a whole request, the first one or the next.
-_REQUEST_SECONDS: Final = 10.0
 #: Maximum bytes of a request without a body; all of them are headers.
 HEADER_BYTES: Final = 1 << 16
 _SHUTDOWN_SECONDS: Final = 1.0
@@ -56,6 +54,7 @@ class WebServer:
 
     A subclass defines `routes`, and `paths` with a short description of each, the answer to any other path.
     `not_ours`: the answer to a request for another name; `request_bytes`: maximum bytes of a request;
+    `request_seconds`: how long a connection may be without a whole request, the first one or the next;
     `takes_bodies`: whether requests may have bodies.
     """
 
@@ -63,6 +62,7 @@ class WebServer:
     settings: ClassVar[SettingNames]
     not_ours: ClassVar[str]
     request_bytes: ClassVar[int] = HEADER_BYTES
+    request_seconds: ClassVar[float] = 10.0
     takes_bodies: ClassVar[bool] = False
 
     def __init__(self, host: str, port: int, *, names: Sequence[str] = (), log: Log | None = None) -> None:
@@ -111,7 +111,9 @@ class WebServer:
     def _connection(self) -> web.RequestHandler:
         assert self._runner is not None  # noqa: S101 - made by `setup`; narrows the type
         assert self._runner.server is not None  # noqa: S101 - made by `setup`; narrows the type
-        return _HttpConnection(self._runner.server, self._connections, self.request_bytes)
+        return _HttpConnection(
+            self._runner.server, self._connections, self.request_bytes, self.request_seconds
+        )
 
     def _application(self) -> web.Application:
         application = web.Application(middlewares=[self._answered], client_max_size=self.request_bytes)
@@ -156,20 +158,25 @@ class WebServer:
 
 
 class _HttpConnection(web.RequestHandler):
-    """A client's connection. `others`: all open ones, the oldest first. `most_bytes`: limit of a request.
+    """A client's connection. `others`: all open ones, the oldest first. `most_bytes`, `seconds`: limits of a
+    request.
 
     If there are too many, the oldest is closed: the newest may be the kubelet's probe, and slow clients must
     not keep it out.
     """
 
     def __init__(
-        self, server: web.Server, others: dict[web.RequestHandler, asyncio.Transport], most_bytes: int
+        self,
+        server: web.Server,
+        others: dict[web.RequestHandler, asyncio.Transport],
+        most_bytes: int,
+        seconds: float,
     ) -> None:
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
             # Counted from the last answer, or from the start, to the end of the next request.
-            keepalive_timeout=_REQUEST_SECONDS,
+            keepalive_timeout=seconds,
             lingering_time=_SHUTDOWN_SECONDS,
             access_log=None,  # type: ignore[arg-type]  # aiohttp takes None for none
             logger=_silent(),

@@ -29,12 +29,10 @@ from relay.service.observe.together import TogetherStatus
 from relay.service.processes.channel import packed, receive
 
 DEFECT: Final = 1
-#: How much longer than its drain a process may take to disconnect and end; orchestrators are configured with
-#: the same time.
+#: Orchestrators are configured with the same time.
 DISCONNECT_SECONDS: Final = 15.0
 #: How often to look for processes that report nothing.
 LOOK_SECONDS: Final = 0.5
-#: Time without partitions after which a process is reported as idle.
 IDLE_SECONDS: Final = 10.0
 #: Offset that a shell adds to the number of the signal that has ended a process.
 _ENDED_BY_SIGNAL: Final = 128
@@ -54,11 +52,21 @@ async def _supervise_until_signal(config: Config, log: Log) -> int:
         return await supervise_until(stop, config, log)
 
 
-async def supervise_until(stop: asyncio.Event, config: Config, log: Log) -> int:
-    """Run the relay in processes until `stop` is set, log its progress, and return the exit status."""
+async def supervise_until(
+    stop: asyncio.Event,
+    config: Config,
+    log: Log,
+    *,
+    disconnect_seconds: float = DISCONNECT_SECONDS,
+    idle_seconds: float = IDLE_SECONDS,
+) -> int:
+    """Run the relay in processes until `stop` is set, log its progress, and return the exit status.
+
+    `disconnect_seconds`, `idle_seconds`: see `WorkerProcesses`.
+    """
     announce(config, log)
     status = TogetherStatus(About.of(config))
-    crew = WorkerProcesses(config, log, status)
+    crew = WorkerProcesses(config, log, status, disconnect_seconds=disconnect_seconds, idle_seconds=idle_seconds)
     try:
         async with serving(config.http, status, log), crew:
             await crew.work(stop)
@@ -78,10 +86,23 @@ def _failed(error: Exception, log: Log) -> int:
 
 
 class WorkerProcesses:
-    """The processes, which run during its `async with` block at most. Entering raises ServiceError."""
+    """The processes, which run during its `async with` block at most. Entering raises ServiceError.
 
-    def __init__(self, config: Config, log: Log, status: TogetherStatus) -> None:
+    `disconnect_seconds`: how much longer than its drain a process may take to disconnect and end.
+    `idle_seconds`: the time without partitions after which a process is reported as idle.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        log: Log,
+        status: TogetherStatus,
+        *,
+        disconnect_seconds: float,
+        idle_seconds: float,
+    ) -> None:
         self._config, self._log, self._status = config, log, status
+        self._disconnect_seconds, self._idle_seconds = disconnect_seconds, idle_seconds
         self._processes: list[Process] = []
         #: That of the first process that ended with another one than 0.
         self.exit_status = 0
@@ -116,7 +137,7 @@ class WorkerProcesses:
         self._status.stopping()
         for process in self._processes:
             process.stop()
-        seconds = self._config.delivery.drain_timeout_seconds + DISCONNECT_SECONDS
+        seconds = self._config.delivery.drain_timeout_seconds + self._disconnect_seconds
         _, late = await asyncio.wait(watches, timeout=seconds)
         if late:
             self._log.error("processes.killed", seconds=seconds, pids=[str(pid) for pid in self._kill()])
@@ -146,7 +167,7 @@ class WorkerProcesses:
         """Log, once, the processes without partitions; after a rebalance that is normal for a moment."""
         idle: list[int] = []
         while True:
-            await asyncio.sleep(IDLE_SECONDS)
+            await asyncio.sleep(self._idle_seconds)
             before, idle = idle, self._status.idle
             if idle and idle == before:
                 names = [str(number) for number in idle]
