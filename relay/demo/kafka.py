@@ -185,14 +185,17 @@ class NodeOptions(NamedTuple):
 
 
 class Node:
-    """One broker and controller. `start` after `kill` restarts it on the same data."""
+    """One broker and controller. `start` after `kill` restarts it on the same data.
+
+    `properties`: the file with its settings, which it reads at its start.
+    """
 
     def __init__(
         self, home: Path, jars: Path, node_id: int, ports: dict[int, Ports], options: NodeOptions
     ) -> None:
         self.port = ports[node_id].broker
         self.log = home / "broker.log"
-        self._properties = home / "server.properties"
+        self.properties = home / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
         self._java = (
             str(java_binary()),
@@ -206,7 +209,7 @@ class Node:
         )
         home.mkdir(parents=True)
         replicas = min(3, len(ports))
-        self._properties.write_text(
+        self.properties.write_text(
             PROPERTIES.format(
                 replicas=replicas,
                 in_sync=max(1, replicas - 1),
@@ -228,7 +231,7 @@ class Node:
             "-t",
             CLUSTER_ID,
             "-c",
-            str(self._properties),
+            str(self.properties),
             *arguments,
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own arguments
@@ -243,7 +246,7 @@ class Node:
             # A separate session: Ctrl-C in the terminal must reach the relay alone, so that it can drain
             # before the broker stops.
             self._process = subprocess.Popen(  # noqa: S603 - our own arguments
-                [*self._java, "kafka.Kafka", str(self._properties)],
+                [*self._java, "kafka.Kafka", str(self.properties)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -272,6 +275,11 @@ class Node:
                 self._process.wait(seconds)
             except subprocess.TimeoutExpired:
                 self.kill()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the broker, if it was started."""
+        if self._process is not None:
+            self._process.send_signal(number)
 
     def kill(self) -> None:
         """Kill the broker with SIGKILL, which is like a crash of the machine."""

@@ -80,6 +80,12 @@ class Running:
         self._stop.set()
         return await self.ended()
 
+    async def cancel(self) -> None:
+        """End it without a request to stop, as a loop that is torn down does."""
+        self._task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await self._task
+
 
 @pytest.fixture
 def echo() -> Callable[[str], Echo]:
@@ -108,8 +114,9 @@ async def run_relay(loop_settings: LoopSettings) -> AsyncIterator[Callable[..., 
 
     yield start
     for each in running:
-        with contextlib.suppress(Exception):
-            await each.stop()
+        if not each.has_ended:
+            with contextlib.suppress(Exception):
+                await each.stop()
 
 
 @pytest.fixture

@@ -15,15 +15,17 @@ from aiokafka.conn import AIOKafkaConnection
 from service.memory import PlainTranslator
 
 from relay.io.kafka.ports import Partition
+from relay.io.kafka.settings import Timeouts
 from relay.io.kafka.source import KafkaSource
 from relay.model.events import Event, TableId
 from relay.model.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
-from relay.service.loop.relay_loop import Relay
 
 NOW = 1_700_000_000_000
-#: Seconds that a request, a commit or a first connection may take: an outage that is longer is longer than
-#: every time-out.
-SHORT_SECONDS = 2.0
+#: An outage that is longer than 10 s is longer than every time-out. A start keeps its time: on a busy machine
+#: it may need it.
+SHORT_TIMEOUTS = Timeouts(
+    request_seconds=4.0, commit_seconds=2.0, lookup_seconds=2.0, whole_topic_seconds=4.0
+)
 SHORT: Mapping[str, Any] = {
     "delivery_delivery_timeout_seconds": 3.0,
     "delivery_drain_timeout_seconds": 4.0,
@@ -35,22 +37,6 @@ EXACTLY_ONCE: Mapping[str, Any] = {
     "delivery_transaction_interval_seconds": 0.05,
 }
 MODES: Mapping[str, Mapping[str, Any]] = {"at-least-once": {}, "exactly-once": EXACTLY_ONCE}
-
-
-def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make minutes seconds, for what is at work: a start on a busy machine may need longer."""
-    for module in ("io.kafka.source", "io.kafka.sink", "io.kafka.whole_topic", "service.loop.ddl_follower"):
-        monkeypatch.setattr(f"relay.{module}.REQUEST_SECONDS", SHORT_SECONDS)
-    for name in ("COMMIT_SECONDS", "ASKING_SECONDS"):
-        monkeypatch.setattr(f"relay.io.kafka.source.{name}", SHORT_SECONDS)
-
-
-@pytest.fixture
-def soon_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have relays ask soon whether somebody is there, when no records come."""
-    defaults = Relay.__init__.__kwdefaults__
-    assert defaults is not None
-    monkeypatch.setitem(defaults, "stall_check_seconds", SHORT_SECONDS)
 
 
 @pytest.fixture

@@ -142,7 +142,7 @@ async def test_the_first_start_of_a_second_shard_begins_at_the_end(
     await route.until_committed(10, first)
     await fill(route, 0)
     await route.until_committed(20, first)
-    ask, unanswered = reconnecting._Connector.update_metadata, 2
+    ask, unanswered = reconnecting.Connector.update_metadata, 2
 
     async def failing(client: Any, cluster: Any, topics: Any) -> bool:
         nonlocal unanswered
@@ -153,7 +153,7 @@ async def test_the_first_start_of_a_second_shard_begins_at_the_end(
         return answered
 
     with monkeypatch.context() as patch:
-        patch.setattr(reconnecting._Connector, "update_metadata", failing)
+        patch.setattr(reconnecting.Connector, "update_metadata", failing)
         second = shard(route, 1)
         await route.until_logged(second, "partitions.assigned")
     assert not unanswered

@@ -175,7 +175,7 @@ async def test_the_members_of_a_group_are_named(kafka: Any, make_config: Any, ru
 async def test_transactions_longer_than_brokers_allow_fail_the_check(
     own_cluster: Cluster, kafka_at: Any, make_config: Any
 ) -> None:
-    properties = own_cluster.nodes[0]._properties
+    properties = own_cluster.nodes[0].properties
     properties.write_text(f"{properties.read_text()}transaction.max.timeout.ms=20000\n")
     await asyncio.to_thread(own_cluster.nodes[0].restart)
     servers = own_cluster.bootstrap_servers

@@ -49,7 +49,7 @@ class Moving:
         """Stop the broker and start it elsewhere, with the same data."""
         await asyncio.to_thread(self._node.kill)
         (port,) = free_ports(1)
-        old, properties = f"PLAINTEXT://127.0.0.1:{self._node.port},", self._node._properties
+        old, properties = f"PLAINTEXT://127.0.0.1:{self._node.port},", self._node.properties
         text = properties.read_text()
         assert old in text
         properties.write_text(text.replace(old, f"PLAINTEXT://127.0.0.1:{port},"))
@@ -257,13 +257,13 @@ async def test_a_history_that_is_gone_is_asked_for_now_and_then(
 ) -> None:
     """Its reader's client asks for metadata as long as the topic is gone."""
     asked: list[float] = []
-    ask = reconnecting._Connector._ask
+    ask = reconnecting.Connector.ask
 
     async def counted(self: Any, *given: Any) -> bool:
         asked.append(time.monotonic())
         return await ask(self, *given)
 
-    monkeypatch.setattr(reconnecting._Connector, "_ask", counted)
+    monkeypatch.setattr(reconnecting.Connector, "ask", counted)
     source, target = await kafka.topic(), await kafka.topic()
     relay = run_relay(make_config(source, target), Echo(target))
     await kafka.produce(source, numbered(10, partitions=1))

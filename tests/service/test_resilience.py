@@ -15,6 +15,7 @@ from aiokafka import AIOKafkaConsumer
 from service.resilience_support import (
     MODES,
     SHORT,
+    SHORT_TIMEOUTS,
     Echo,
     ask,
     check_complete,
@@ -23,17 +24,16 @@ from service.resilience_support import (
     in_thread,
     loop_delay,
     numbered,
-    shorten,
     slow_polls,
-    soon_silent,
 )
 
 from relay.demo.kafka import Cluster, free_ports
 from relay.model.records import ConsumerRecord
+from relay.service.loop.settings import LoopSettings
 from relay.service.observe.watchdog import Watchdog
 
 pytestmark = pytest.mark.kafka
-__all__ = ["slow_polls", "soon_silent"]
+__all__ = ["slow_polls"]
 
 #: The watchdog's patience on a machine with nothing else to do. The outage lasts longer by as many seconds, and so
 #: longer than a delivery, a request, a commit and a session may.
@@ -90,7 +90,9 @@ class Outage:
             **SHORT,
             **MODES[case.mode],
         )
-        self.relays[case] = self._run_relay(config, Echo(topics[1]))
+        # When no records come, they ask soon whether somebody is there.
+        settings = LoopSettings(timeouts=SHORT_TIMEOUTS, stall_check_seconds=2.0)
+        self.relays[case] = self._run_relay(config, Echo(topics[1]), settings)
 
     async def begun(self, case: Case) -> bool:
         relay = self.relays[case]
@@ -149,14 +151,9 @@ class Outage:
         return {name for name, text in checks.items() if text.startswith("failing: ")}
 
 
-@pytest.mark.usefixtures("slow_polls", "soon_silent")
+@pytest.mark.usefixtures("slow_polls")
 async def test_an_outage_longer_than_every_timeout(
-    kafka: Any,
-    kafka_at: Any,
-    own_cluster: Cluster,
-    make_config: Any,
-    run_relay: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    kafka: Any, kafka_at: Any, own_cluster: Cluster, make_config: Any, run_relay: Any
 ) -> None:
     """In both modes, with one cluster or both away. Neither the watchdog nor /livez takes the outage for a
     loop that is stuck.
@@ -168,8 +165,6 @@ async def test_an_outage_longer_than_every_timeout(
         for case in CASES:
             await kafka.until(lambda case=case: outage.begun(case))
         await kafka.until(outage.is_well)
-        shorten(monkeypatch)
-        # What is under way keeps its old time-out.
         patience = STALL_SECONDS + DELAYS * await loop_delay(0.5)
         with contextlib.ExitStack() as stack:
             for relay in outage.relays.values():
@@ -217,23 +212,17 @@ async def test_no_broker_at_the_start(make_config: Any, run_relay: Any) -> None:
 
 
 async def test_a_rebalance_while_the_target_is_away(
-    kafka: Any,
-    kafka_at: Any,
-    own_cluster: Cluster,
-    make_config: Any,
-    run_relay: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    kafka: Any, kafka_at: Any, own_cluster: Cluster, make_config: Any, run_relay: Any
 ) -> None:
     """The schema history cannot be read then, so the new partitions stay closed until the target is back."""
     (node,) = own_cluster.nodes
     servers = own_cluster.bootstrap_servers
     async with kafka_at(servers) as other:
         source, target = await kafka.topic(2), await other.topic(2)
-    relay = run_relay(make_config(source, target, target_bootstrap_servers=servers, **SHORT), Echo(target))
+    config = make_config(source, target, target_bootstrap_servers=servers, **SHORT)
+    relay = run_relay(config, Echo(target), LoopSettings(timeouts=SHORT_TIMEOUTS))
     await kafka.produce(source, numbered(100))
     await committed(kafka, relay, 100)
-    shorten(monkeypatch)
-    monkeypatch.setattr("relay.io.kafka.whole_topic.END_SECONDS", 2.0)
     await in_thread(node.kill)
     group = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": relay.config.source.group_id}
     # It must not commit its own positions over the relay's.

@@ -16,17 +16,18 @@ from aiokafka.errors import KafkaError
 from service.resilience_support import (
     MODES,
     SHORT,
+    SHORT_TIMEOUTS,
     Echo,
     check_complete,
     committed,
     in_thread,
     logged_commit,
     numbered,
-    shorten,
     slow_polls,
 )
 
 from relay.demo.kafka import Cluster
+from relay.service.loop.settings import LoopSettings
 
 pytestmark = pytest.mark.kafka
 __all__ = ["slow_polls"]
@@ -76,7 +77,7 @@ async def coordinated_by(admin: Any, kind: int, node: int, suffix: str = "") -> 
 
 @pytest.mark.usefixtures("slow_polls")
 async def test_the_leader_and_coordinator_dies_and_then_all_brokers(
-    kafka_at: Any, three_brokers: Cluster, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
+    kafka_at: Any, three_brokers: Cluster, make_config: Any, run_relay: Any
 ) -> None:
     first, *others = three_brokers.nodes
     relays: dict[str, Any] = {}
@@ -91,11 +92,10 @@ async def test_the_leader_and_coordinator_dies_and_then_all_brokers(
             config = make_config(
                 source, target, source_bootstrap_servers=three_brokers.bootstrap_servers, **more
             )
-            relays[mode] = run_relay(config, Echo(target))
+            relays[mode] = run_relay(config, Echo(target), LoopSettings(timeouts=SHORT_TIMEOUTS))
             await kafka.produce(source, numbered(20_000))
         for relay in relays.values():
             await kafka.until(lambda relay=relay: has_written(relay))
-        shorten(monkeypatch)
         await in_thread(first.kill)
     async with kafka_at(three_brokers.bootstrap_servers) as kafka:
         for relay in relays.values():

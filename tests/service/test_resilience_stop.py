@@ -5,6 +5,7 @@ behind.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import signal
 import time
 from typing import Any
@@ -15,18 +16,19 @@ from secured_support import brokers_of
 from service.resilience_support import (
     MODES,
     SHORT,
+    SHORT_TIMEOUTS,
     Echo,
     Leaks,
     check_complete,
     committed,
     numbered,
-    shorten,
     slow_polls,
 )
 
 from relay.config import SecurityConfig
 from relay.demo.kafka import Cluster
 from relay.service.check.route import diagnosis
+from relay.service.loop.settings import LoopSettings
 
 pytestmark = pytest.mark.kafka
 __all__ = ["slow_polls"]
@@ -71,7 +73,7 @@ async def test_a_stop_at_any_moment_of_a_start(
 
 @pytest.mark.usefixtures("slow_polls")
 async def test_a_stop_while_brokers_are_silent(
-    kafka_at: Any, own_cluster: Cluster, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
+    kafka_at: Any, own_cluster: Cluster, make_config: Any, run_relay: Any
 ) -> None:
     """They take connections and answer nothing: to relays at work, at rest, and about to start. Those that
     wait go on later.
@@ -93,7 +95,8 @@ async def test_a_stop_while_brokers_are_silent(
                     # A turn whose rows all wait has nothing on its way, and may well be stopped.
                     "schema_wait_for_ddl": group is not busy,
                 }
-                group[mode] = run_relay(make_config(source, target, **more), Echo(target))
+                config = make_config(source, target, **more)
+                group[mode] = run_relay(config, Echo(target), LoopSettings(timeouts=SHORT_TIMEOUTS))
                 await kafka.produce(source, numbered(10))
         for relay in [*busy.values(), *staying.values(), *idle.values()]:
             await committed(kafka, relay, 10)
@@ -101,26 +104,24 @@ async def test_a_stop_while_brokers_are_silent(
         for relay in (*staying.values(), busy["exactly-once"], busy["at-least-once"]):
             await kafka.produce(relay.config.source.topics[0], numbered(ALL - 10, start=10))
         await kafka.until(lambda: has_written(busy["at-least-once"], 1_000))
-    assert node._process is not None
-    node._process.send_signal(signal.SIGSTOP)
+    node.send_signal(signal.SIGSTOP)
     try:
-        # For the silence alone: who starts while the brokers wake up needs the time that a start has.
-        with monkeypatch.context() as patched:
-            shorten(patched)
-            starting = {
-                mode: run_relay(relay.config, Echo(relay.config.target.topic)) for mode, relay in idle.items()
-            }
-            await asyncio.sleep(1.0)
-            began = time.monotonic()
-            everything = [*busy.values(), *idle.values(), *starting.values()]
-            statuses = await asyncio.gather(*(relay.stop() for relay in everything))
-            assert time.monotonic() - began < SHORT["delivery_drain_timeout_seconds"] + DISCONNECT_SECONDS
+        hasty = LoopSettings(timeouts=dataclasses.replace(SHORT_TIMEOUTS, start_seconds=2.0))
+        starting = {
+            mode: run_relay(relay.config, Echo(relay.config.target.topic), hasty)
+            for mode, relay in idle.items()
+        }
+        await asyncio.sleep(1.0)
+        began = time.monotonic()
+        everything = [*busy.values(), *idle.values(), *starting.values()]
+        statuses = await asyncio.gather(*(relay.stop() for relay in everything))
+        assert time.monotonic() - began < SHORT["delivery_drain_timeout_seconds"] + DISCONNECT_SECONDS
         assert statuses[2:] == [0] * 4
         # A transaction that failed is taken back before the stop: nothing is left to be delivered.
         assert (statuses[0], statuses[1] in {0, 3}) == (3, True)
         assert busy["at-least-once"].log.named("relay.failed")[0]["code"] == "service.delivery-failed"
     finally:
-        node._process.send_signal(signal.SIGCONT)
+        node.send_signal(signal.SIGCONT)
     assert not any(relay.has_ended for relay in staying.values())
     await awake(servers)
     async with kafka_at(servers) as kafka:

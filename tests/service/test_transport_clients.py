@@ -188,8 +188,7 @@ async def test_a_broker_that_dies_while_relay_stops(
         relays = [route.start() for route in routes.values()]
         for route in routes.values():
             await route.until_begun()
-    assert node._process is not None
-    node._process.send_signal(signal.SIGSTOP)
+    node.send_signal(signal.SIGSTOP)
     await asyncio.sleep(0.3)
     began = time.monotonic()
     stopping = [asyncio.create_task(relay.stop()) for relay in relays]

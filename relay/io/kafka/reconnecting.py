@@ -33,7 +33,7 @@ _log = logging.getLogger("aiokafka.client")
 def keep_connected(client: Any, brokers: Brokers) -> None:
     """Make an `AIOKafkaClient` reconnect to its brokers. Call this once, before the client starts."""
     _pace_metadata(client)
-    connector = _Connector(client, brokers)
+    connector = Connector(client, brokers)
     client.bootstrap = connector.bootstrap
     client._get_conn = connector.connection
     client._metadata_update = connector.update_metadata
@@ -62,7 +62,7 @@ class _Pause:
         self._failures, self._until = 0, 0.0
 
 
-class _Connector:
+class Connector:
     """Connect one client."""
 
     def __init__(self, client: Any, brokers: Brokers) -> None:
@@ -121,7 +121,7 @@ class _Connector:
         nodes = [broker.nodeId for broker in client.cluster.brokers()]
         for node_id in random.sample(nodes, len(nodes)):
             connection = await self.connection(node_id)
-            if connection is not None and await self._ask(connection, request, cluster):
+            if connection is not None and await self.ask(connection, request, cluster):
                 self._unanswered_since = None
                 return True
         if await self._ask_bootstrap_servers(request, cluster):
@@ -155,7 +155,7 @@ class _Connector:
                     request_timeout_ms=client._request_timeout_ms,
                     **self._brokers.arguments,
                 )
-                return await self._ask(connection, request, cluster)
+                return await self.ask(connection, request, cluster)
         except (OSError, KafkaError, TimeoutError) as error:
             _log.error('Unable to connect to "%s:%s": %s', host, port, error)
             return False
@@ -163,7 +163,8 @@ class _Connector:
             if connection is not None:
                 connection.close()
 
-    async def _ask(self, connection: Any, request: MetadataRequest, cluster: Any) -> bool:
+    async def ask(self, connection: Any, request: MetadataRequest, cluster: Any) -> bool:
+        """Send a request for metadata on a connection, and return whether a broker has answered it."""
         try:
             metadata = await connection.send(request)
         except (KafkaError, TimeoutError) as error:
