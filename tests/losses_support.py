@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from decoded_once import decoded_once
 from fuzz.corpus import answer, captured_sample, reading_options, with_storage
-from fuzz.events import _plain  # the canonical form of a cell
+from fuzz.events import plain_value  # the canonical form of a cell
 from support import captured
 from support import reading_options as options_of_file
 
@@ -256,7 +256,7 @@ def _same_cell(column: Column, cell: Any, other: Column | None, found: Any) -> b
         return cell is found
     if isinstance(cell, float) and isinstance(found, float) and math.isnan(cell) and math.isnan(found):
         return True
-    return bool(_plain(cell, column) == _plain(found, column) and type(cell) is type(found))
+    return bool(plain_value(cell, column) == plain_value(found, column) and type(cell) is type(found))
 
 
 def _definition(part: str, given: TableSchema, found: TableSchema) -> Iterator[Difference]:

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import relay
 import spark_backfill
 from relay.model.table_globs import TableGlob
-from relay.mysql.dumps import _inside
-from relay.mysql.numbers import _WHOLE_NUMBER
+from relay.mysql.dumps import within_statement
+from relay.mysql.numbers import WHOLE_NUMBER
 from relay.routing.topic_names import TopicTemplate
-from relay.service.check.subjects import _pattern as subject_pattern
-from spark_backfill.spark_errors import _MEANINGS
+from relay.service.check.subjects import subject_pattern
+from spark_backfill.spark_errors import MEANINGS
 
 parser: Any = importlib.import_module("re._parser")
 opcodes: Any = importlib.import_module("re._constants")
@@ -40,12 +40,12 @@ _SEARCHED: dict[str, list[re.Pattern[Any]]] = {
     "relay.codecs.debezium.native.fields._avro": [re.compile("[^A-Za-z0-9_]")],
     "relay.codecs.debezium.native.fields._avro_unicode": [re.compile("[^A-Za-z0-9]")],
     "relay.config.secrets.without_secrets": [re.compile("secret|other")],
-    "spark_backfill.spark_errors.explained": list(map(re.compile, _MEANINGS)),
+    "spark_backfill.spark_errors.explained": list(map(re.compile, MEANINGS)),
 }
 #: Those of them that are tried at one position only.
 _ANCHORED: dict[str, list[re.Pattern[Any]]] = {
-    "relay.mysql.dumps._stepping_over": [_inside(b";"), _inside(b"$$")],
-    "relay.mysql.numbers.decimal_converter": [re.compile(_WHOLE_NUMBER + r"(?:\.[0-9]{1,30})?")],
+    "relay.mysql.dumps._stepping_over": [within_statement(b";"), within_statement(b"$$")],
+    "relay.mysql.numbers.decimal_converter": [re.compile(WHOLE_NUMBER + r"(?:\.[0-9]{1,30})?")],
     "relay.service.check.subjects.subject_patterns": [re.compile(subject_pattern("a-relaydatabase-value"))],
     "relay.model.table_globs.parse": [_GLOB.database, _GLOB.table],
     "relay.routing.topic_names.pattern": [

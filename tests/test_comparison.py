@@ -183,9 +183,9 @@ def test_what_waits_is_bounded() -> None:
     found = Comparison(lambda *_: None, 10, 3)
     for each in left:
         found.add(each, 0)
-        assert found._waiting <= 10
-        assert sum(len(side) for each in found._pending.values() for side in each.sides) == found._waiting
+        assert found.waiting <= 10
     found.finish()
+    assert found.waiting == 0
     assert (counts(found), len(found.examples)) == ((0, 0, 1000, 0), 3)
     # What comes within the window is found.
     assert counts(compared(left, left, window=2)) == (1000, 0, 0, 0)

@@ -130,7 +130,7 @@ def test_files_that_cannot_be_used_are_problems_of_the_start() -> None:
 
 
 def test_without_a_registry_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relay.io.resolver._installed", lambda: resolver._Installed({}, []))
+    monkeypatch.setattr("relay.io.resolver.plugin_fetches", lambda: resolver.PluginFetches({}, []))
     with pytest.raises(NeedUnanswered, match=r"name a schema registry in \[source.schema_registry\]"):
         resolver_of(config()).fetch(SchemaById("source", 1))
 

@@ -227,7 +227,7 @@ def test_a_codec_that_reads_a_format_wins_over_the_rule_that_calls_it_unreadable
             return super().decode(msgspec.structs.replace(record, value=value), catalog, losses)
 
     codec = msgspec.structs.replace(facts.CODEC, name="wal2json", decoder=Reader)
-    monkeypatch.setattr(codecs, "_installed", lambda: {"wal2json": codec})
+    monkeypatch.setattr(codecs, "plugin_codecs", lambda: {"wal2json": codec})
     assert detect([wal2json.record]).protocol == "wal2json"
 
 

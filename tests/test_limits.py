@@ -23,6 +23,7 @@ from open_support import cell, framed
 from open_support import ddl as open_ddl
 from open_support import row as open_row
 from support import CANAL, CAPTURED, OPEN, TICDC, captured, protocol_of, reading_options, record
+from toy_protocol import facts
 
 from relay import (
     ConsumerRecord,
@@ -34,7 +35,11 @@ from relay import (
     RelayError,
     Resolver,
     Translator,
+    codecs,
 )
+from relay.codecs import encoder_of
+from relay.codecs.canal.ticdc.decoder import TicdcCanalDecoder
+from relay.codecs.open_protocol.encoder import OpenProtocolEncoder
 from relay.codecs.open_protocol.frames import framed_key, framed_value, unframe
 from relay.codecs.shared.large_messages import claim_check_document, claim_check_parts
 from relay.core.error_policies import ErrorPolicies, Policy
@@ -138,11 +143,16 @@ def test_rows_of_a_record(protocol: str) -> None:
 
 def test_rows_of_a_protocol_that_does_not_look_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """A codec of another package need not know of limits."""
-    reading = translator(TICDC, Limits(rows=2))
     events = translator(TICDC).inspect(rows(TICDC, 3))
-    monkeypatch.setattr(reading._line, "decode", lambda *_: (events, reading.catalog))
+
+    class Careless(facts.Decoder):
+        def decode(self, _: object, catalog: Any, __: object) -> Any:
+            return events, catalog
+
+    codec = msgspec.structs.replace(facts.CODEC, name="careless", decoder=Careless)
+    monkeypatch.setattr(codecs, "plugin_codecs", lambda: {"careless": codec})
     with pytest.raises(LimitExceeded, match=r"limit `rows`"):
-        reading.translate(rows(TICDC, 3))
+        translator("careless", Limits(rows=2)).translate(rows(TICDC, 3))
 
 
 @pytest.mark.parametrize("protocol", [TICDC, CANAL, OPEN, DEBEZIUM])
@@ -246,7 +256,8 @@ def test_copies_for_other_partitions_share_their_bytes(target: str) -> None:
 def test_messages_are_made_one_by_one(target: str) -> None:
     """So that the limit acts before all of them take memory."""
     events: list[Any] = translator(CANAL).inspect(statement(CANAL, "CREATE TABLE t (id int)")) * 2
-    encode = translator(OPEN, target=target)._line.encode
+    route = translator(OPEN, target=target).route
+    encode = encoder_of(route.target, route.target_options, LookupCache(), None).encode
     events.append("no event")
     messages = iter(encode(events, record(message()), []))
     assert next(messages).value
@@ -916,20 +927,25 @@ def test_versions_keep_no_text_of_their_statement() -> None:
 # ---------------------------------------------------------------- memory that runs out, and policies
 
 
-def out_of_memory(*_: object) -> Any:
-    raise MemoryError
+@pytest.mark.parametrize(("codec", "part"), [(TicdcCanalDecoder, "decode"), (OpenProtocolEncoder, "encode")])
+def test_memory_that_runs_out_is_an_error_with_a_policy(
+    codec: type, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, is_there_none = getattr(codec, part), True
 
+    def short_of_memory(*given: Any) -> Any:
+        if is_there_none:
+            raise MemoryError
+        return work(*given)
 
-@pytest.mark.parametrize("part", ["decode", "encode"])
-def test_memory_that_runs_out_is_an_error_with_a_policy(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, part, short_of_memory)
     reading = translator(TICDC)
-    monkeypatch.setattr(reading._line, part, out_of_memory)
     with pytest.raises(OutOfMemory) as raised:
         reading.translate(record(message()))
     assert raised.value.code == "decode.out-of-memory"
     policies = ErrorPolicies({"decode": Policy.SKIP})
     assert policies.policy_of(raised.value) is Policy.SKIP
-    monkeypatch.undo()
+    is_there_none = False
     assert reading.translate(record(message()))
 
 

@@ -16,7 +16,7 @@ from support import TICDC, record
 from relay.io.log_text import Field, LogFormat, LogLevel, LogSettings, as_text, for_terminal
 from relay.io.logs import Log
 from relay.model.errors import Malformed
-from relay.service.app import _record_refused
+from relay.service.app import report_refused
 from relay.service.loop.offset_tracker import RecordRefused
 from relay.service.observe.about import About
 from relay.service.observe.status import Status
@@ -114,6 +114,6 @@ def test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_refused_record_names_the_next_command(tmp_path: Path) -> None:
     config, out = load(tmp_path, MINIMAL), io.StringIO()
     refused = RecordRefused(record("{", partition=1, offset=7), Malformed(TICDC, "", "not valid JSON"))
-    assert _record_refused(refused, config, Log(out), Status(About.of(config))) == 2
+    assert report_refused(refused, config, Log(out), Status(About.of(config))) == 2
     found = json.loads(out.getvalue())
     assert found["next"] == f"relay explain topic/1/7 --config {tmp_path}/relay.toml"

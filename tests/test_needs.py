@@ -265,7 +265,7 @@ def other_packages(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         brought = [Plugin("name", "package:NAME", each) for each in objects]
         monkeypatch.setattr(module, "installed", lambda *_: brought)
 
-    loaded = (resolver._installed, codecs._installed, codecs._plugins)
+    loaded = (resolver.plugin_fetches, codecs.plugin_codecs, codecs.protocol_plugins)
     for each in loaded:
         monkeypatch.setattr(each.__module__ + "." + each.__name__, each.__wrapped__)
     return bring

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from relay import ConfigError, DecodeError, LimitExceeded, Limits, Resolver, Translator, codecs
 from relay.cli.commands import app
-from relay.cli.playground.catalog import _protocol
+from relay.cli.playground.catalog import protocol_entry
 from relay.cli.requests.options import sources, targets
 from relay.codecs.codec import Codec
 from relay.codecs.plugins import Plugin, unusable
@@ -34,11 +34,11 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
     def bring(module: object, *found: Plugin[Codec]) -> None:
         monkeypatch.setattr(module, "installed", lambda *_: list(found))
 
-    for each in (codecs._installed, codecs._plugins, resolver._installed):
+    for each in (codecs.plugin_codecs, codecs.protocol_plugins, resolver.plugin_fetches):
         each.cache_clear()
     yield bring
     monkeypatch.undo()
-    for each in (codecs._installed, codecs._plugins, resolver._installed):
+    for each in (codecs.plugin_codecs, codecs.protocol_plugins, resolver.plugin_fetches):
         each.cache_clear()
 
 
@@ -86,7 +86,7 @@ def test_a_protocol_that_is_only_read_is_listed() -> None:
     )
     (entry,) = json.loads(relay("formats", "--from", FACTS, "--json").stdout)["protocols"]
     assert (entry["readable"], entry["writable"]) == (True, False)
-    entry = _protocol(facts.CODEC)
+    entry = protocol_entry(facts.CODEC)
     assert (entry["readable"], entry["writable"]) == (True, False)
 
 

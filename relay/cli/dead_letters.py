@@ -116,7 +116,7 @@ def list_dead_letters(request: ListRequest) -> None:
             typer.echo(to_json(_object(each)))
     elif chosen:
         others = {each.route for each in chosen} - {"", config.route_name}
-        _print_letters(chosen, with_route=bool(others), with_replayed=request.filter.replayed)
+        print_letters(chosen, with_route=bool(others), with_replayed=request.filter.replayed)
     _say(request, _list_summary(config.dead_letter_topic, chosen, found, index.other_records))
 
 
@@ -158,7 +158,7 @@ def _object(found: DeadLetter) -> dict[str, Any]:
     }
 
 
-def _print_letters(chosen: list[DeadLetter], *, with_route: bool, with_replayed: bool) -> None:
+def print_letters(chosen: list[DeadLetter], *, with_route: bool, with_replayed: bool) -> None:
     """Print a line for each dead letter, or a block where lines would not fit the terminal."""
     more = [name for name, is_shown in (("route", with_route), ("replayed", with_replayed)) if is_shown]
     headings = ("position", "source", "time", "code", "tables", "reason", *more)

@@ -113,7 +113,7 @@ def explain(request: ExplainRequest) -> None:
     if request.as_json:
         typer.echo(to_json(_object(explanation, config), exact))
     else:
-        line_printer()(_lines(explanation, config))
+        line_printer()(explanation_lines(explanation, config))
 
 
 def _topic(config: Config, given: str | None, path: str) -> str:
@@ -253,7 +253,8 @@ def _output_object(out: ProducerRecord) -> dict[str, Any]:
     return members
 
 
-def _lines(explanation: Explanation, config: Config) -> list[Line]:
+def explanation_lines(explanation: Explanation, config: Config) -> list[Line]:
+    """Return an explanation for people."""
     lines = [*_source_lines(explanation, config), *_event_lines(explanation)]
     error = explanation.error
     if explanation.output or error is None:

@@ -114,7 +114,7 @@ def options_of(codec: Codec) -> list[Option]:
     return profiles + [
         Option(
             field.encode_name,
-            _type_name(field.type),
+            type_name(field.type),
             _text(field.default),
             side_of(field.type) or "both",
             _description(field.type),
@@ -168,14 +168,15 @@ def _description(annotation: Any) -> str:  # noqa: ANN401 - any annotation
     return next((meta.description for meta in metas if meta.description), "")
 
 
-def _type_name(annotation: Any) -> str:  # noqa: ANN401 - any annotation
+def type_name(annotation: Any) -> str:  # noqa: ANN401 - any annotation
+    """Return a type as users write its values: `integer`, `a | b`."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
-        return _form(annotation) or _type_name(arguments[0])
+        return _form(annotation) or type_name(arguments[0])
     if origin is Literal:
         return " | ".join(str(choice) for choice in arguments)
     if origin in {typing.Union, types.UnionType}:
-        return " | ".join(_type_name(choice) for choice in arguments if choice is not type(None))
+        return " | ".join(type_name(choice) for choice in arguments if choice is not type(None))
     if annotation is bool:
         return "true | false"
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):

@@ -58,13 +58,13 @@ class _AllCodecs(_BuiltInCodecs):
     """
 
     def __getitem__(self, name: str) -> Codec:
-        return super().__getitem__(name) if name in _MODULES else _installed()[name]
+        return super().__getitem__(name) if name in _MODULES else plugin_codecs()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return chain(_MODULES, _installed())
+        return chain(_MODULES, plugin_codecs())
 
     def __len__(self) -> int:
-        return len(_MODULES) + len(_installed())
+        return len(_MODULES) + len(plugin_codecs())
 
 
 #: relay's own codecs, by name.
@@ -74,7 +74,7 @@ PROTOCOLS: Final[Mapping[str, Codec]] = _AllCodecs()
 
 
 @functools.cache
-def _plugins() -> list[Plugin[Codec]]:
+def protocol_plugins() -> list[Plugin[Codec]]:
     """Load the codecs of other packages. One with the name of another protocol has a problem."""
     names, found = set(_MODULES), list[Plugin[Codec]]()
     for plugin in installed("relay.protocols", Codec):
@@ -89,14 +89,14 @@ def _plugins() -> list[Plugin[Codec]]:
 
 
 @functools.cache
-def _installed() -> dict[str, Codec]:
+def plugin_codecs() -> dict[str, Codec]:
     """Return the codecs of other packages that can be used."""
-    return {each.found.name: each.found for each in _plugins() if each.found is not None}
+    return {each.found.name: each.found for each in protocol_plugins() if each.found is not None}
 
 
 def plugin_problems() -> list[Problem]:
     """Return the problems of other packages' codecs that cannot be used."""
-    return [each.problem for each in _plugins() if each.problem is not None]
+    return [each.problem for each in protocol_plugins() if each.problem is not None]
 
 
 def codec_named(name: str, key_path: str) -> Codec:
@@ -115,7 +115,8 @@ def codec_named(name: str, key_path: str) -> Codec:
         can, cannot = ("written", "read") if side == "source" else ("read", "written")
         hint = f"protocols that can be {cannot}: " + ", ".join(names)
         raise ConfigError([Problem(key_path, f"{name} can only be {can}, not {cannot}", hint)])
-    if broken := [each.problem for each in _plugins() if each.name == name and each.problem is not None]:
+    broken = [each.problem for each in protocol_plugins() if each.name == name and each.problem is not None]
+    if broken:
         raise ConfigError(broken)
     hint = hint_for(name, names, "protocols: " + ", ".join(names), cutoff=0.4)
     problems = [Problem(key_path, f"unknown protocol {quoted(name)}", hint)]

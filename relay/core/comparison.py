@@ -273,7 +273,8 @@ class Comparison:
         self._explain, self._window, self._most = explain, window, most
         self._keys = dict(keys or {})
         self._pending: dict[tuple[TableId, Key | None], _Pending] = {}
-        self._waiting = 0
+        #: How many changes wait for one of the other side.
+        self.waiting = 0
         self.equal = 0
         #: Pairs whose difference, and changes whose absence, the protocols explain; the losses by kind.
         self.explained = 0
@@ -295,7 +296,7 @@ class Comparison:
             self._keys[table] = change.key_columns
             self._enqueue_again(table)
         self._enqueue(change, side)
-        if self._waiting > self._window:
+        if self.waiting > self._window:
             self._resolve_oldest()
 
     def finish(self) -> None:
@@ -307,7 +308,7 @@ class Comparison:
         key = change.table, self._key_of(change)
         pending = self._pending.setdefault(key, _Pending())
         pending.sides[side].append(change)
-        self._waiting += 1
+        self.waiting += 1
         self._match(pending)
         if not any(pending.sides):
             del self._pending[key]
@@ -319,7 +320,7 @@ class Comparison:
         pending = self._pending.pop((table, None), None)
         for side in (0, 1) if pending is not None else ():
             for change in pending.sides[side] if pending is not None else ():
-                self._waiting -= 1
+                self.waiting -= 1
                 self._enqueue(change, side)
 
     def _key_of(self, change: Change) -> Key | None:
@@ -336,13 +337,13 @@ class Comparison:
                 if one[0].kind == "update" and other[0].kind == "delete":
                     if len(other) < 2:
                         return
-                    self._waiting += _split(one, other)
+                    self.waiting += _split(one, other)
             if not self._agree(left[0], right[0]):
                 pending.is_stuck = True
                 return
             left.popleft()
             right.popleft()
-            self._waiting -= 2
+            self.waiting -= 2
 
     def _agree(self, one: Change, other: Change) -> bool:
         """Count a pair and return True if it is equal, or if the protocols explain its difference."""
@@ -358,7 +359,7 @@ class Comparison:
 
     def _resolve_oldest(self) -> None:
         """Resolve the changes that have waited longest."""
-        while self._waiting > self._window // 2 and self._pending:
+        while self.waiting > self._window // 2 and self._pending:
             self._resolve(next(iter(self._pending)))
 
     def _resolve(self, key: tuple[TableId, Key | None], *, is_end: bool = True) -> None:
@@ -368,7 +369,7 @@ class Comparison:
         """
         pending = self._pending.pop(key)
         left, right = map(list, pending.sides)
-        self._waiting -= len(left) + len(right)
+        self.waiting -= len(left) + len(right)
         common = _common(left, right, self._may_agree)
         at_left = at_right = 0
         for left_at, right_at in common:
@@ -381,7 +382,7 @@ class Comparison:
         elif any(rest):
             pending.sides, pending.is_stuck = (deque(rest[0]), deque(rest[1])), all(rest)
             self._pending[key] = pending
-            self._waiting += sum(map(len, rest))
+            self.waiting += sum(map(len, rest))
 
     def _may_agree(self, one: Change, other: Change) -> bool:
         return not differing(one, other) or self._explain(one, other, 0) is not None

@@ -121,7 +121,7 @@ class Resolver:
             return found
         fetch = self._fetches.get(type(need))
         if fetch is None:
-            others = _installed()
+            others = plugin_fetches()
             fetch = others.fetches.get(type(need))
             if fetch is None and others.problems:  # one of these may be the missing one
                 raise ConfigError(others.problems)
@@ -157,7 +157,7 @@ def _registered(registry: Registry, need: SchemaById | SchemaId) -> RegisteredSc
     return registry.schema(need.id)
 
 
-class _Installed(NamedTuple):
+class PluginFetches(NamedTuple):
     """The fetch functions of other packages, and the problems of packages that cannot be used."""
 
     fetches: Fetches
@@ -165,7 +165,7 @@ class _Installed(NamedTuple):
 
 
 @functools.cache
-def _installed() -> _Installed:
+def plugin_fetches() -> PluginFetches:
     """Load the fetch functions. An entry point names a dict of `Fetch` by the type of the need."""
     found: dict[type[Need[Any]], Fetch] = {}
     problems: list[Problem] = []
@@ -181,4 +181,4 @@ def _installed() -> _Installed:
             found |= fetches
         taken |= fetches.keys()
         problems += [] if problem is None else [problem]
-    return _Installed(found, problems)
+    return PluginFetches(found, problems)

@@ -90,7 +90,7 @@ def statements(chunks: Iterable[bytes], longest: int) -> Iterator[DumpStatement]
 
 
 @functools.cache
-def _inside(delimiter: bytes) -> re.Pattern[bytes]:
+def within_statement(delimiter: bytes) -> re.Pattern[bytes]:
     """Return the pattern that skips everything that cannot end a statement."""
     end = re.escape(delimiter[:1])
     # A character that begins neither a comment nor the delimiter; so many bytes after it prove that.
@@ -189,7 +189,7 @@ class _Scanner:
         if self._at == len(self._data) and not self._fill():
             return b""
         begin = self._at
-        found = _inside(self._delimiter).match(self._data, begin)
+        found = within_statement(self._delimiter).match(self._data, begin)
         if found is not None:
             self._step(found.end())
             return found.group()
@@ -208,7 +208,7 @@ class _Scanner:
     def _long_part(self, char: bytes) -> bytes:
         """Read more, doubling the amount each time, until a string, name or comment ends."""
         while True:
-            found = _inside(self._delimiter).match(self._data, self._at)
+            found = within_statement(self._delimiter).match(self._data, self._at)
             if found is not None:
                 self._step(found.end())
                 return found.group()

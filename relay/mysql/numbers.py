@@ -95,7 +95,7 @@ def decimal_converter(scale: int | None) -> Callable[[str], str]:
     if least > _MOST_FRACTION:
         return functools.partial(_converted_decimal, least)
     fraction = rf"\.[0-9]{{{least},{_MOST_FRACTION}}}" if least else rf"(?:\.[0-9]{{1,{_MOST_FRACTION}}})?"
-    is_whole = re.compile(_WHOLE_NUMBER + fraction).fullmatch
+    is_whole = re.compile(WHOLE_NUMBER + fraction).fullmatch
 
     def convert(text: str) -> str:
         if is_whole(text):
@@ -109,8 +109,8 @@ def decimal_converter(scale: int | None) -> Callable[[str], str]:
 
 
 #: The integer part of a canonical number.
-_WHOLE_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,64})"
-_has_point: Final = re.compile(_WHOLE_NUMBER + r"\.[0-9]{1,30}").fullmatch
+WHOLE_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,64})"
+_has_point: Final = re.compile(WHOLE_NUMBER + r"\.[0-9]{1,30}").fullmatch
 #: Maximum fraction digits of a DECIMAL (MySQL Reference Manual §11.1.3).
 _MOST_FRACTION: Final = 30
 

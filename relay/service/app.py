@@ -137,7 +137,7 @@ async def relay_until(  # noqa: PLR0913 - a run and its observers
             async with telling(log, status), serving(config.http, status, log):
                 await serve(stop, config, log, translator, status, dry_run=dry_run, settings=settings)
     except RecordRefused as refused:
-        return _record_refused(refused, config, log, status)
+        return report_refused(refused, config, log, status)
     except RelayError as error:
         return _failed(error, log, status)
     except MemoryError:
@@ -375,7 +375,7 @@ def _configured(settings: LoopSettings, config: Config) -> LoopSettings:
     )
 
 
-def _record_refused(refused: RecordRefused, config: Config, log: Log, status: Status) -> int:
+def report_refused(refused: RecordRefused, config: Config, log: Log, status: Status) -> int:
     """Log the record's position and the command that shows it; never log its content."""
     error, partition, offset = refused.error, f"{refused.topic}/{refused.partition}", refused.offset
     then = f"relay explain {partition}/{offset} --config {shlex.quote(config.file or 'relay.toml')}"

@@ -82,7 +82,7 @@ class Wire:
         self.carries = self.codec.encodes(written)
         self._encoder = self.codec.open_encoder(written, self._answers) if self.codec.is_writable else None
         self._decoder = self.codec.open_decoder(read, self._answers) if self.codec.is_readable else None
-        self._catalog, self._offset = Catalog(), 0
+        self.catalog, self._offset = Catalog(), 0
         if self.codec.rows_need_definitions:
             self.round_trip(CREATED)
             self._offset = 0
@@ -115,16 +115,16 @@ class Wire:
 
         def decode() -> tuple[tuple[list[Event], Catalog], list[Loss]]:
             losses: list[Loss] = []
-            return self._reader.decode(record, self._catalog, losses), losses
+            return self._reader.decode(record, self.catalog, losses), losses
 
-        (events, self._catalog), losses = self._answered(decode)
+        (events, self.catalog), losses = self._answered(decode)
         for event in events:
             check_cells(event)
         return events, losses
 
     def has_definition(self, schema: TableSchema) -> bool:
         """Return whether the decoder has learned this definition from the messages read."""
-        return self._catalog.newest(schema.id)[1] == schema
+        return self.catalog.newest(schema.id)[1] == schema
 
     def round_trip(self, *events: Event) -> tuple[list[Event], list[Loss]]:
         """Return a reader's events, and the writer's losses."""
@@ -138,7 +138,7 @@ class Wire:
         """
         began = time.perf_counter()
         try:
-            for event in self._reader.decode(record, self._catalog, [])[0]:
+            for event in self._reader.decode(record, self.catalog, [])[0]:
                 check_cells(event)
         except DecodeError as error:
             assert (error.protocol, bool(error.reason)) == (self.codec.name, True)

@@ -149,7 +149,7 @@ CODEC = Codec(
 
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(codecs._installed(), CODEC.name, CODEC)
+    monkeypatch.setitem(codecs.plugin_codecs(), CODEC.name, CODEC)
     monkeypatch.delenv("RELAY_TRACEBACK", raising=False)
 
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import Result
 
 from relay.cli.arguments import LineFormat
-from relay.cli.formats import _type_name
+from relay.cli.formats import type_name
 from relay.cli.requests.options import sources, targets
 from relay.codecs.losses import Capabilities
 from relay.core.loss_texts import FIELD_TEXTS
@@ -236,7 +236,7 @@ def test_the_profiles_of_a_protocol(relay: Run) -> None:
 
 
 def test_type_names() -> None:
-    assert _type_name(Annotated[int | None, "x"]) == "integer"
-    assert _type_name(Literal["a", 1]) == "a | 1"
-    assert _type_name(LineFormat) == "auto | records | values | kcat"
-    assert _type_name(bytes) == "bytes"
+    assert type_name(Annotated[int | None, "x"]) == "integer"
+    assert type_name(Literal["a", 1]) == "a | 1"
+    assert type_name(LineFormat) == "auto | records | values | kcat"
+    assert type_name(bytes) == "bytes"

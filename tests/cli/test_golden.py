@@ -20,8 +20,8 @@ from support import DATA, captured
 from typer.testing import Result
 
 from relay.cli import commands, layout
-from relay.cli.dead_letters import _print_letters
-from relay.cli.explain import CountedLoss, Explanation, _lines
+from relay.cli.dead_letters import print_letters
+from relay.cli.explain import CountedLoss, Explanation, explanation_lines
 from relay.cli.inspect import line_printer
 from relay.config import load_config
 from relay.config.wiring import translator_of
@@ -178,7 +178,7 @@ LETTERS = [
 
 
 def test_dead_letters_in_blocks(capsys: pytest.CaptureFixture[str]) -> None:
-    _print_letters(LETTERS, with_route=True, with_replayed=False)
+    print_letters(LETTERS, with_route=True, with_replayed=False)
     text = capsys.readouterr().out
     assert too_wide(text) == []
     check("output/dead-letters-list", text)
@@ -187,7 +187,7 @@ def test_dead_letters_in_blocks(capsys: pytest.CaptureFixture[str]) -> None:
 def test_dead_letters_in_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe has a line for each, of any length."""
     monkeypatch.setattr(layout, "width", lambda: None)
-    _print_letters(LETTERS, with_route=False, with_replayed=True)
+    print_letters(LETTERS, with_route=False, with_replayed=True)
     check("output/dead-letters-list-in-a-pipe", capsys.readouterr().out)
 
 
@@ -208,6 +208,6 @@ def test_an_explanation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     error = Malformed("ticdc-canal-json", "", "not valid JSON")
     refused = Explanation(record=garbage, learned=learned, events=[], error=error)
     for explanation in (written, refused):
-        line_printer()([*_lines(explanation, config), []])
+        line_printer()([*explanation_lines(explanation, config), []])
     sys.stdout.flush()
     check("output/explain", capsys.readouterr().out)

@@ -18,10 +18,10 @@ from relay.codecs.shared.avro import (
     Part,
     RegisteredSchemas,
     SchemaIds,
-    _list_for,
     frame_of,
     framed,
     is_full_name,
+    list_for,
     named_schemas,
     subject_of,
 )
@@ -167,7 +167,7 @@ def test_a_number_that_no_branch_and_no_symbol_has_is_refused(number: int) -> No
 
 def test_a_list_that_is_asked_for_numbers_refuses_those_below_zero() -> None:
     """For fastavro in Python, which does not ask for the length."""
-    numbered = _list_for(lambda *_: 0)(["X", "Y"])
+    numbered = list_for(lambda *_: 0)(["X", "Y"])
     assert numbered[1] == "Y"
     with pytest.raises(IndexError):
         numbered[-1]
@@ -398,10 +398,14 @@ def test_registered_schemas_that_cannot_be_used_are_named(schema: RegisteredSche
 def test_many_schemas_stay_within_the_cache() -> None:
     answers = LookupCache(msgspec.structs.replace(LookupCache().limits, cache_bytes=100_000))
     schemas = RegisteredSchemas("p", answers)
+    found = []
     for id in range(1, 200):
         answers.provide(SchemaById("source", id), RegisteredSchema(json.dumps({**ROW, "name": f"R{id}"})))
-        assert schemas.find(id, "value").type.name == f"shop.orders.R{id}"
-    assert len(schemas._kept) < 20
+        found.append(schemas.find(id, "value"))
+        assert found[-1].type.name == f"shop.orders.R{id}"
+    kept = [schemas.find(id, "value") is each for id, each in reversed([*enumerate(found, 1)])]
+    assert kept[0]
+    assert sum(kept) < 20
     assert len(list(answers)) == 199
 
 

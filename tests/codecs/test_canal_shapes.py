@@ -214,13 +214,13 @@ def test_rows_without_types_are_known_beside_rows_in_many_orders(
     translator.translate(record(create(table), 0))
     for each in rows(table, 40, member="mysqlType"):
         translator.translate(each)
-    calls, compiled = [], text_readers._TableReaders.compiled
+    calls, compiled = [], text_readers.TableReaders.compiled
 
     def noting(*arguments: Any) -> Any:
         calls.append(arguments)
         return compiled(*arguments)
 
-    monkeypatch.setattr(text_readers._TableReaders, "compiled", noting)
+    monkeypatch.setattr(text_readers.TableReaders, "compiled", noting)
     few = {"c0": "bigint", "c1": "varchar"}
     for number in range(41, 141):
         row = message("INSERT", number, mysqlType=nothing, data=[values(few, number)])
@@ -243,7 +243,7 @@ def test_only_what_is_made_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in rows(table, 40, member="mysqlType"):
         translator.translate(each)
     assert charged
-    assert text_readers._CHECKER_BYTES + 1000 * text_readers._CHECKED_MEMBER_BYTES not in charged
+    assert text_readers.CHECKER_BYTES + 1000 * text_readers.CHECKED_MEMBER_BYTES not in charged
 
 
 @pytest.mark.parametrize("member", ["data", "old"])

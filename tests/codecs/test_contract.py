@@ -80,7 +80,7 @@ class TestOnlyRead(CodecContract):
 
     @pytest.fixture(autouse=True)
     def _is_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(codecs, "_installed", lambda: {facts.NAME: facts.CODEC})
+        monkeypatch.setattr(codecs, "plugin_codecs", lambda: {facts.NAME: facts.CODEC})
 
 
 def wire_of(protocol: str, source_options: OptionTexts | None = None) -> Wire:

@@ -45,9 +45,14 @@ class Wire:
     """A route with a registry whose schemas can be examined."""
 
     def __init__(
-        self, source: str = AVRO, target: str = AVRO, reading: Any = READING, writing: Any = WRITING
+        self,
+        source: str = AVRO,
+        target: str = AVRO,
+        reading: Any = READING,
+        writing: Any = WRITING,
+        registry: MemoryRegistry | None = None,
     ) -> None:
-        self.registry = MemoryRegistry()
+        self.registry = registry or MemoryRegistry()
         self.translator = Translator(source, target, reading, writing)
         self._resolver = Resolver(registries={"target": self.registry})
 
@@ -281,8 +286,8 @@ def test_a_table_that_changes_has_one_new_schema() -> None:
 
 
 def test_a_restart_writes_the_same_ids() -> None:
-    wire, other = Wire(), Wire()
-    other._resolver = Resolver(registries={"target": wire.registry})
+    wire = Wire()
+    other = Wire(registry=wire.registry)
     records = captured("mysql/debezium.avro/01_all_types")
     first = [out for record in records for out in wire.write(record)]
     known = dict(wire.registry.fake.subjects)

@@ -5,7 +5,6 @@ came before it.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import Any
 
 import msgspec
@@ -20,8 +19,12 @@ from debezium_support import ddl as ticdc_ddl
 from debezium_support import message as ticdc_row
 from debezium_support import record as ticdc_record
 
-from relay import ConsumerRecord, RelayError, Translator
-from relay.model.limits import Limits
+from relay import ConsumerRecord, Loss, RelayError, Translator
+from relay.catalog import Catalog
+from relay.codecs import codec_named
+from relay.codecs.given_options import parse_options
+from relay.model.limits import DEFAULT_LIMITS, Limits
+from relay.model.lookups import LookupCache
 
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, f DOUBLE, s VARCHAR(99) DEFAULT 'x', d DATE NOT NULL)"
 IMAGE = {"id": 1, "f": 1.5, "s": "text", "d": 20000}
@@ -39,37 +42,32 @@ def compact(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+def decoder_of(source: str, limits: Limits = DEFAULT_LIMITS) -> Any:
+    codec = codec_named(source, "from")
+    return codec.open_decoder(parse_options(codec, {}, "from.option", "source"), LookupCache(limits))
+
+
 class Pair:
-    """A translator that knows the shape of the usual message, and one that knows nothing but the table."""
+    """A decoder that knows the shape of the usual message, and new ones that know nothing but the table."""
 
     def __init__(self, source: str, usual: ConsumerRecord, ddl: ConsumerRecord) -> None:
-        self.warm, self.cold = Translator(source, "canal-json"), Translator(source, "canal-json")
-        self.usual = usual
-        self.warm.translate(ddl)
-        self.state = self.warm.state
+        self.source, self.usual, self.warm = source, usual, decoder_of(source)
+        _, self.catalog = self.warm.decode(ddl, Catalog(), [])
 
     def check(self, value: bytes) -> None:
         """Read a message of these bytes with both, alike."""
-        known: Any = self.warm._line.decode.__self__  # type: ignore[attr-defined]  # a bound method
-        unknown: Any = self.cold._line.decode.__self__  # type: ignore[attr-defined]  # a bound method
-        self.warm.restore(self.state)
         for _ in range(WARM):
-            self.warm.translate(self.usual)
-        assert known._topics[self.usual.topic].shape is not None
-        self.cold.restore(self.state)
-        unknown._rows._tables.clear()
-        unknown._topics.clear()
+            self.outcome(self.warm, self.usual)
+        assert self.warm.topics[self.usual.topic].shape is not None
         odd = msgspec.structs.replace(self.usual, value=value)
-        assert outcome(self.warm, odd) == outcome(self.cold, odd), value
+        assert self.outcome(self.warm, odd) == self.outcome(decoder_of(self.source), odd), value
 
-
-def outcome(translator: Translator, given: ConsumerRecord) -> tuple[Any, Any]:
-    before = translator.losses
-    try:
-        found: Any = translator.translate(given)
-    except RelayError as error:
-        found = f"{type(error).__name__} {error}"
-    return found, Counter(translator.losses) - Counter(before)
+    def outcome(self, decoder: Any, given: ConsumerRecord) -> tuple[str, list[Loss]]:
+        losses: list[Loss] = []
+        try:
+            return repr(decoder.decode(given, self.catalog, losses)), losses
+        except RelayError as error:
+            return f"{type(error).__name__} {error}", []
 
 
 PLACEHOLDER = "__debezium_unavailable_value"
@@ -167,13 +165,12 @@ def test_a_topic_of_tables_that_take_turns() -> None:
 
 
 def test_shapes_stay_within_the_caches_bytes() -> None:
-    translator = Translator(NATIVE, "canal-json", limits=Limits(cache_bytes=500_000))
-    translator.translate(native_record(native_ddl(TABLE), topic=DDL_TOPIC))
+    decoder = decoder_of(NATIVE, Limits(cache_bytes=500_000))
+    _, catalog = decoder.decode(native_record(native_ddl(TABLE), topic=DDL_TOPIC), Catalog(), [])
     value = around("bare", row("u", IMAGE, IMAGE))
-    decoder: Any = translator._line.decode.__self__  # type: ignore[attr-defined]  # a bound method
     most = 0
     for number in range(60):
         for _ in range(WARM):
-            translator.translate(native_record(value, {"id": 1}, topic=f"topic{number}"))
-        most = max(most, len(decoder._topics))
+            decoder.decode(native_record(value, {"id": 1}, topic=f"topic{number}"), catalog, [])
+        most = max(most, len(decoder.topics))
     assert 10 < most < 40

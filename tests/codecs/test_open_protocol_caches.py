@@ -39,7 +39,7 @@ def decoder(cache_bytes: int) -> OpenProtocolDecoder:
 
 def kept(of: OpenProtocolDecoder) -> int:
     """About how many bytes are kept, by the number of columns."""
-    return sum(1_900 * len(layout.declared) for table in of._rows._tables.values() for layout in table.kept)
+    return sum(1_900 * len(layout.declared) for table in of.rows.tables.values() for layout in table.kept)
 
 
 @pytest.mark.parametrize("cache_bytes", [1, 100_000, 1_000_000])
@@ -69,12 +69,12 @@ def test_a_table_is_forgotten_when_its_statement_comes_and_the_account_is_right(
         *[wide(30, f"t{table}") for table in range(9)], ddl("DROP TABLE t5", 4, tbl="t5", ts=11)
     ):
         _, catalog = one.decode(record, catalog, [])
-    tables = one._rows._tables
+    tables = one.rows.tables
     assert len(tables) == 8
     names = 2 * len("dt0")
-    assert tables._bytes == 8 * (12_000 + 30 * 1_900 + 1_000 + names)
+    assert tables.bytes == 8 * (12_000 + 30 * 1_900 + 1_000 + names)
     tables.clear()
-    assert tables._bytes == 0
+    assert tables.bytes == 0
 
 
 @pytest.mark.parametrize("target", [OPEN, "canal-json", "ticdc-debezium"])

@@ -56,9 +56,9 @@ def kind_of(event: Event) -> tuple[object, ...]:
 
 def peek(wire: Wire, record: ConsumerRecord) -> tuple[list[Event], list[Loss]]:
     """What a record says, without any effect on what is read after it."""
-    catalog = wire._catalog
+    catalog = wire.catalog
     found = wire.read_with_losses(record)
-    wire._catalog = catalog
+    wire.catalog = catalog
     return found
 
 

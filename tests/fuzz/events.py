@@ -261,7 +261,7 @@ def _same_row(route: str, which: str, one: tuple[TableSchema, Row], other: tuple
     cells = {column.name: cell for column, cell in zip(other[0].columns, other[1], strict=True)}
     for column, cell in zip(one[0].columns, one[1], strict=True):
         found = cells[column.name]
-        if cell is ABSENT or found is ABSENT or _plain(cell, column) == _plain(found, column):
+        if cell is ABSENT or found is ABSENT or plain_value(cell, column) == plain_value(found, column):
             continue
         members = column.type.members or ()
         if len(set(members)) < len(members):
@@ -280,7 +280,7 @@ _ZEROS_OF_HOURS: Final = re.compile(r"(?<!\d)0+(?=\d\d:)")
 _JSON_SPACE: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]++', re.DOTALL)
 
 
-def _plain(cell: Cell, column: Column) -> object:
+def plain_value(cell: Cell, column: Column) -> object:
     """The cell; a FLOAT as the 32 bits that it has in MySQL, a fraction of a second without zeros behind it,
     hours without zeros before them, no time at all without a sign,
     BINARY without the bytes that it is padded with: sources may leave them out, and readers put them back;

@@ -256,7 +256,7 @@ class Run:
     """Work through a session. `tell` gets each finding, and returns whether it is new; `at` gets each case's number."""
 
     def __init__(self, session: Session, tell: Tell, at: Callable[[int], None]) -> None:
-        self._session, self._tell, self._at = session, tell, at
+        self._session, self._tell, self.at = session, tell, at
         #: What the bench at work has seen before the case at hand.
         self._seen: list[Case] = []
         self.cases = self.records = 0
@@ -289,7 +289,7 @@ class Run:
             start = bench.mark()
             cases = []
             for number in numbers:
-                self._at(number)
+                self.at(number)
                 case, objects = self._session.case(number)
                 bench.objects |= objects
                 cases.append(case)

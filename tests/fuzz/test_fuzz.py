@@ -568,7 +568,7 @@ def test_memory_that_grows_over_a_run_is_found() -> None:
 
 def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def dies(run: Run, _deadline: float) -> None:
-        run._at(3)
+        run.at(3)
         os.kill(os.getpid(), signal.SIGKILL)
 
     monkeypatch.setattr(Run, "work", dies)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from service.test_open_to_debezium import _by_place, _given
+from service.test_open_to_debezium import by_place, given_records
 from service.test_process import finished, relay_process
 from support import OPEN
 
@@ -22,7 +22,7 @@ async def test_rows_and_tombstones(kafka: Any, make_config: Any, tmp_path: Path)
     """Every record, in its partition and order, byte for byte what the translator makes of it."""
     options = {"deletes": "both", "version-column": "__version"}
     source, target = await kafka.topic(3), await kafka.topic(3)
-    records = _given(source)
+    records = given_records(source)
     translator = Translator(OPEN, "flat-json", None, options, topic=target)
     wanted = [out for record in records for out in translator.translate(record)]
     assert any(out.value is None for out in wanted)
@@ -33,7 +33,7 @@ async def test_rows_and_tombstones(kafka: Any, make_config: Any, tmp_path: Path)
     process.send_signal(signal.SIGTERM)
     status, _ = await finished(process)
     assert status == 0
-    assert _by_place(written) == _by_place(wanted)
+    assert by_place(written) == by_place(wanted)
     ordered = sorted(written, key=lambda record: (record.partition, record.offset))
     for marked, tombstone in pairwise(ordered):
         is_deleted = marked.value is not None and json.loads(marked.value)["__deleted"] == "true"

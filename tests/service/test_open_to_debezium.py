@@ -23,7 +23,7 @@ DEBEZIUM = "ticdc-debezium"
 FILES = ("09_dml", "10_ddl")
 
 
-def _given(topic: str) -> list[ConsumerRecord]:
+def given_records(topic: str) -> list[ConsumerRecord]:
     """Captured records of 3 partitions (DDL and resolved events in each), as one topic holds them."""
     offsets: dict[int, int] = defaultdict(int)
     found = []
@@ -41,7 +41,7 @@ def _translated(
     return [out for record in records for out in translator.translate(record)]
 
 
-def _by_place(records: Any) -> dict[int, list[tuple[Any, ...]]]:
+def by_place(records: Any) -> dict[int, list[tuple[Any, ...]]]:
     found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
     for record in records:
         found[record.partition].append((record.timestamp_ms, record.key, record.value, record.headers))
@@ -67,11 +67,11 @@ async def test_partitions_kept(kafka: Any, make_config: Any, tmp_path: Path, sch
         {"debezium-disable-schema": "true"} if schema == "without-schema" else {}
     )
     source, target = await kafka.topic(3), await kafka.topic(3)
-    records = _given(source)
+    records = given_records(source)
     wanted = _translated(records, target, options)
     config = make_config(source, target, route_from=OPEN, route_to=DEBEZIUM, route_to_options=options)
     written = await _relayed(kafka, config, tmp_path, records, len(wanted))
-    assert _by_place(written) == _by_place(wanted)
+    assert by_place(written) == by_place(wanted)
     rows = [json.loads(record.value or b"")["payload"] for record in written]
     assert {row.get("op") for row in rows} == {"c", "u", "d", "m", None}
 
@@ -81,7 +81,7 @@ async def test_partitions_changed(kafka: Any, make_config: Any, tmp_path: Path) 
     both.
     """
     source, target = await kafka.topic(3), await kafka.topic(2)
-    records = _given(source)
+    records = given_records(source)
     options = {"enable-tidb-extension": "true", "debezium-disable-schema": "true"}
     rows = sum(b'"op":"m"' not in (out.value or b"") for out in _translated(records, target, options, 2))
     config = make_config(

@@ -25,7 +25,7 @@ from relay.io.kafka.oauth import (
     EndpointTokens,
     FileTokens,
     NoToken,
-    _answer,
+    token_in,
 )
 from relay.model.errors import TokenUnavailable
 
@@ -225,7 +225,7 @@ async def test_an_answer_is_not_unpacked() -> None:
 )
 def test_a_token_is_not_used_for_ever(given: str, seconds: float) -> None:
     body = f'{{"access_token":"x","expires_in":{given}}}'.encode()
-    assert _answer(200, body, "the endpoint") == ("x", seconds)
+    assert token_in(200, body, "the endpoint") == ("x", seconds)
 
 
 async def test_secrets_in_the_endpoints_address_are_redacted() -> None:

@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaConnectionError
 from relay.config.kafka import target_cluster
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.ports import Partition
-from relay.io.kafka.progress import ProgressTopic, progress_records
+from relay.io.kafka.progress import ProgressTopic, progress_in, progress_records
 from relay.io.kafka.whole_topic import WholeTopic
 from relay.model.errors import BrokerUnavailable
 from relay.model.records import ConsumerRecord
@@ -80,7 +80,9 @@ async def test_records_that_were_lost_with_an_exception_are_read_again(
     assert [record.offset for record in found] == list(range(COUNT))
 
 
-async def test_progress_is_complete_although_its_reading_was_cut_off(kafka: Any, make_config: Any) -> None:
+async def test_progress_is_complete_although_its_reading_was_cut_off(
+    kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of a partition that was noted long ago, nothing may be forgotten: it would begin anew."""
     topic = await kafka.topic(1)
     config = make_config(topic, topic, delivery_progress_topic=topic)
@@ -90,10 +92,15 @@ async def test_progress_is_complete_although_its_reading_was_cut_off(kafka: Any,
     records = [record for offsets in noted for record in progress_records(topic, group, offsets)]
     await kafka.produce(topic, [ConsumerRecord("", 0, 0, 0, record.key, record.value) for record in records])
     brokers = Brokers.from_settings(target_cluster(config))
-    progress = ProgressTopic(brokers, config.delivery.progress_topic, config.source.group_id)
+    progress, is_begun = ProgressTopic(brokers, topic, group), asyncio.Event()
+
+    def noting(*given: Any) -> dict[Partition, int]:
+        is_begun.set()
+        return progress_in(*given)
+
+    monkeypatch.setattr("relay.io.kafka.progress.progress_in", noting)
     reading = asyncio.create_task(progress.read())
-    while not progress._offsets:  # noqa: ASYNC110 - nothing tells
-        await asyncio.sleep(0)
+    await is_begun.wait()
     reading.cancel()
     await asyncio.wait({reading})
     assert await progress.read() == {rare: 7, busy: 19_999}

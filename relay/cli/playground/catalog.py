@@ -33,10 +33,11 @@ class _Line(msgspec.Struct):
 @functools.cache
 def catalog() -> dict[str, Any]:
     """Return all choices of the page, as JSON."""
-    return {"protocols": [_protocol(codec) for codec in PROTOCOLS.values()]}
+    return {"protocols": [protocol_entry(codec) for codec in PROTOCOLS.values()]}
 
 
-def _protocol(codec: Codec) -> dict[str, Any]:
+def protocol_entry(codec: Codec) -> dict[str, Any]:
+    """Return a protocol as the page shows it."""
     return {
         "name": codec.name,
         "title": title_of(codec),

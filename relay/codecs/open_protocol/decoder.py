@@ -81,7 +81,7 @@ class OpenProtocolDecoder:
         }
         self._uncounted = uncounted_bytes(answers.limits)
         self._zone = zone = options.zone()
-        self._rows = (OpenProtocolRowDecoder if zone is UTC else ZonedRowDecoder)(zone, answers.limits)
+        self.rows = (OpenProtocolRowDecoder if zone is UTC else ZonedRowDecoder)(zone, answers.limits)
 
     def decode(  # noqa: C901, PLR0912, PLR0915 - every function called here costs a call per row
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
@@ -128,7 +128,7 @@ class OpenProtocolDecoder:
                 if ddl.unknown is not None:
                     source = with_unknown(source, below("value", ddl.unknown))
                 catalog, change = _ddl(key, ddl, source, record, catalog, losses, ddl_budget)
-                self._rows.forget(change)
+                self.rows.forget(change)
                 events.append(change)
             elif value != b"{}":
                 if not key.scm or not key.tbl:
@@ -137,7 +137,7 @@ class OpenProtocolDecoder:
                 if key.ohk:
                     row = self._handle_key_row(name, value, source, record, catalog, losses)
                 else:
-                    row = self._rows.read(name, value, source, record, catalog, losses)
+                    row = self.rows.read(name, value, source, record, catalog, losses)
                 op, schema, images, unknown = row
                 if unknown is not None:
                     source = with_unknown(source, below("value", unknown))
@@ -165,7 +165,7 @@ class OpenProtocolDecoder:
     ) -> ReadRow:
         """Return a row that has only the handle key's columns."""
         counted = len(losses)
-        row = self._rows.read(name, value, source, record, catalog, losses)
+        row = self.rows.read(name, value, source, record, catalog, losses)
         if Loss.COLUMNS_ABSENT not in losses[counted:]:
             losses.append(Loss.COLUMNS_ABSENT)
         return row

@@ -252,8 +252,9 @@ class OpenProtocolRowDecoder:
 
     def __init__(self, zone: tzinfo, limits: Limits = DEFAULT_LIMITS) -> None:
         self._zone, self._limits = zone, limits
-        self._tables: Tables[Table[_Layout]] = Tables(Table, limits.cache_bytes)
-        self.forget = self._tables.forget
+        #: The layouts of rows that are kept, by table.
+        self.tables: Tables[Table[_Layout]] = Tables(Table, limits.cache_bytes)
+        self.forget = self.tables.forget
 
     def read(
         self,
@@ -265,7 +266,7 @@ class OpenProtocolRowDecoder:
         losses: list[Loss],
     ) -> ReadRow:
         """Read the value segment of a row of the named table. Raises Malformed and UnsupportedMessage."""
-        table, commit_ts = self._tables[name], source.commit_ts or 0
+        table, commit_ts = self.tables[name], source.commit_ts or 0
         # Most rows come after all known DDL of their table.
         if (catalog is table.catalog and commit_ts > table.newest_commit_ts) or table.is_newest(
             catalog, source.commit_ts, source.event_time_ns, record
@@ -281,7 +282,7 @@ class OpenProtocolRowDecoder:
                     if reader.is_inferred or reader.is_partial:
                         _count(reader, losses)
                     return row
-        return _GeneralRow(self._tables, table, known, self._zone, losses, self._limits).read(data)
+        return _GeneralRow(self.tables, table, known, self._zone, losses, self._limits).read(data)
 
 
 class ZonedRowDecoder(OpenProtocolRowDecoder):

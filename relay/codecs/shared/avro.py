@@ -178,7 +178,7 @@ class AvroSchema:
         # A record of one field is written as the field. A union by itself would be compiled at each read.
         field = {"name": _WHOLE, "type": _plain(self.type, {})}
         whole = {"type": "record", "name": "Whole", "fields": [field]}
-        return _number_strictly(self._fastavro.parse_schema(whole), _list_for(self._read))
+        return _number_strictly(self._fastavro.parse_schema(whole), list_for(self._read))
 
 
 _WHOLE: Final = "value"
@@ -205,7 +205,7 @@ class _Checked(_Numbered):
 
 
 @functools.cache
-def _list_for(read: Callable[..., Any]) -> type[_Numbered]:
+def list_for(read: Callable[..., Any]) -> type[_Numbered]:
     """Return the list class that this reader of fastavro's needs."""
     whole = {"type": "record", "name": "Whole", "fields": [{"name": _WHOLE, "type": _Numbered(["int"])}]}
     try:

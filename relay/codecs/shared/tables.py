@@ -93,7 +93,9 @@ class Tables(dict[tuple[str | None, str | None], _AnyTable]):
     def __init__(self, made: Callable[[TableId], _AnyTable], most_bytes: int) -> None:
         super().__init__()
         self._made = made
-        self._most_bytes, self._bytes = most_bytes, 0
+        self._most_bytes = most_bytes
+        #: Approximate memory of all tables.
+        self.bytes = 0
 
     def __missing__(self, name: tuple[str | None, str | None]) -> _AnyTable:
         table = self._made(TableId(name[0] or "", name[1] or ""))
@@ -115,10 +117,10 @@ class Tables(dict[tuple[str | None, str | None], _AnyTable]):
             self[name] = table
             size += _TABLE_BYTES + 2 * len(name[0]) + 2 * len(name[1])
         table.bytes += size
-        self._bytes += size
-        while self._bytes > self._most_bytes and len(self) > 1:
+        self.bytes += size
+        while self.bytes > self._most_bytes and len(self) > 1:
             self.pop(next(other for other in self if other != name))
-        if self._bytes > self._most_bytes:
+        if self.bytes > self._most_bytes:
             newest = table.kept[:1]
             self.pop(name)
             table.kept = newest
@@ -127,7 +129,7 @@ class Tables(dict[tuple[str | None, str | None], _AnyTable]):
         """Discard a table."""
         table = super().pop(name, *default)
         if isinstance(table, Table):
-            self._bytes -= table.bytes
+            self.bytes -= table.bytes
             table.bytes = 0
             table.forget()
         return table
@@ -135,7 +137,7 @@ class Tables(dict[tuple[str | None, str | None], _AnyTable]):
     def clear(self) -> None:
         """Discard all tables."""
         super().clear()
-        self._bytes = 0
+        self.bytes = 0
 
     def forget(self, change: SchemaChange) -> None:
         """Discard the compiled objects of a statement's tables: columns may have moved, so no inferred schema

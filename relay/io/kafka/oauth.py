@@ -128,7 +128,7 @@ class EndpointTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka i
             raise NoToken(f"{where} does not answer within {REQUEST_SECONDS:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise NoToken(f"{where} cannot be reached: {_why(error)}") from error
-        return _answer(status, body, where)
+        return token_in(status, body, where)
 
 
 def notice_refused_tokens() -> None:
@@ -157,7 +157,8 @@ async def _body(response: aiohttp.ClientResponse, where: str) -> bytes:
     return bytes(body)
 
 
-def _answer(status: int, body: bytes, where: str) -> tuple[str, float]:
+def token_in(status: int, body: bytes, where: str) -> tuple[str, float]:
+    """Return the token in an answer of an endpoint, and its lifetime in seconds. Raises NoToken."""
     if status != 200:
         raise NoToken(f"{where} refuses with HTTP status {status}: {_word(body, 'error')}")
     try:

@@ -55,7 +55,9 @@ def subject_patterns(config: Config) -> list[re.Pattern[str]]:
                 subjects += _subjects(translator, topic)
         except (RelayError, Need):
             continue
-    return [re.compile(_pattern(subject)) for subject in dict.fromkeys(subjects) if _is_specific(subject)]
+    return [
+        re.compile(subject_pattern(subject)) for subject in dict.fromkeys(subjects) if _is_specific(subject)
+    ]
 
 
 def _subjects(translator: Translator, topic: str) -> Iterator[str]:
@@ -80,5 +82,6 @@ def _is_specific(subject: str) -> bool:
     return any(map(str.isalnum, rest))
 
 
-def _pattern(subject: str) -> str:
+def subject_pattern(subject: str) -> str:
+    """Return the expression for a subject with placeholders for the database and the table."""
     return re.escape(subject).replace(_DATABASE, ".+").replace(_TABLE, ".+")

@@ -44,8 +44,8 @@ _LONG_TEXT: Final = 2048
 _READER_BYTES: Final = 2_500
 _COLUMN_BYTES: Final = 350
 _DEFINED_COLUMN_BYTES: Final = 150
-_CHECKER_BYTES: Final = 3_000
-_CHECKED_MEMBER_BYTES: Final = 400
+CHECKER_BYTES: Final = 3_000
+CHECKED_MEMBER_BYTES: Final = 400
 
 #: The differences of a codec's messages of one shape, given a message's `sqlType` and its table facts: their
 #: style, and the columns that are not read by their type.
@@ -77,8 +77,8 @@ class TextReaders:
         self._protocol = protocol
         spelling = spelling_of or (lambda _, __: (style, {}))
 
-        def made(id: TableId) -> _TableReaders:
-            table = _TableReaders(id, protocol, is_full, spelling, self._tables)
+        def made(id: TableId) -> TableReaders:
+            table = TableReaders(id, protocol, is_full, spelling, self._tables)
             table.is_odd, table.is_druid = is_odd, is_druid
             return table
 
@@ -152,7 +152,7 @@ class _Shapes:
     """The readers of one message whose rows have different columns, besides the first row's."""
 
     def __init__(
-        self, table: _TableReaders, wire: WireTable, known: TableSchema | None, message: CanalMessage
+        self, table: TableReaders, wire: WireTable, known: TableSchema | None, message: CanalMessage
     ) -> None:
         self._table, self._wire, self._known = table, wire, known
         self._sql_types, self._types_bytes = SqlTypes(message.sql_type), len(message.mysql_type)
@@ -169,7 +169,7 @@ class _Shapes:
         return found
 
 
-class _TableReaders(Table[TextReader]):
+class TableReaders(Table[TextReader]):
     """The readers of one table."""
 
     #: Whether a text of `sqlType` requires a check of how binary values are spelled; None if none does.
@@ -182,7 +182,7 @@ class _TableReaders(Table[TextReader]):
         protocol: str,
         is_full: Callable[[MysqlTypes], bool],
         spelling_of: _SpellingOf,
-        tables: Tables[_TableReaders],
+        tables: Tables[TableReaders],
     ) -> None:
         super().__init__(id)
         self._tables = tables
@@ -272,7 +272,7 @@ class _TableReaders(Table[TextReader]):
         if is_due(reader.reordered_uses):
             reader.check_types = types_checker(mysql_types)
             if reader.check_types is not None:
-                self._tables.charge(self, _CHECKER_BYTES + _CHECKED_MEMBER_BYTES * len(mysql_types))
+                self._tables.charge(self, CHECKER_BYTES + CHECKED_MEMBER_BYTES * len(mysql_types))
 
     def _keep_text(
         self, types: bytes, mysql_types: MysqlTypes, reader: TextReader, *, is_reordered: bool

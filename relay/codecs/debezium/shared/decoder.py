@@ -33,7 +33,9 @@ class MessageDecoder(Generic[T]):
     def __init__(self, protocol: str, message: type[T], rows: DebeziumRowDecoder, limits: Limits) -> None:
         self._protocol, self._rows, self._limits = protocol, rows, limits
         self._parser = parser_of(message)
-        self._topics, self._blocks, self._odd = rows.topics, rows.blocks, rows.blocks.odd
+        #: What is known of the rows of each topic.
+        self.topics = rows.topics
+        self._blocks, self._odd = rows.blocks, rows.blocks.odd
         self._uncounted = uncounted_bytes(limits)
 
     def decode(
@@ -48,7 +50,7 @@ class MessageDecoder(Generic[T]):
             check_values(self._protocol, "", value, self._limits)
         if record.key and len(record.key) > self._uncounted:
             check_values(self._protocol, "key", record.key, self._limits)
-        topic, in_key = self._topics.get(record.topic), None
+        topic, in_key = self.topics.get(record.topic), None
         if record.key is not None and WRAPPED in record.key:
             in_key = self._blocks.unknown_in_key(record.topic, record.key)
         if (
