@@ -143,7 +143,7 @@ def measure(
                 asyncio.run(fill(cluster.bootstrap_servers, load))
                 compressed = _compressed(Path(folder, "kafka"), load)
                 progress(f"kafka: zstd makes {compressed:.1%} of {load.name}")
-                bench = _Bench(cluster.bootstrap_servers, Path(folder), route, load)
+                bench = Bench(cluster.bootstrap_servers, Path(folder), route, load)
                 runs = []
                 for number in range(rounds):
                     for program in programs:
@@ -229,7 +229,7 @@ async def create(servers: str, topic: str) -> None:
     await asyncio.sleep(_SETTLE_SECONDS)
 
 
-class _Bench:
+class Bench:
     """The broker, filled, and how to run a program against it."""
 
     def __init__(self, servers: str, folder: Path, route: Route, load: _Load) -> None:

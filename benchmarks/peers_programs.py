@@ -138,7 +138,7 @@ def _flink(name: str, source: Topic, messages: Sequence[Json], types: Mapping[st
         sql = env.folder / f"{env.target}.sql"
         sql.write_text(flink_sql(format_name, types, source.name, env))
         settings = [f"{name}={value}" for name, value in _FLINK_SETTINGS.items()]
-        return [*_java("FlinkJob", "flink-job", _FLINK_JAVA, env), "FlinkJob", str(sql), *settings]
+        return [*java_command("FlinkJob", "flink-job", _FLINK_JAVA, env), "FlinkJob", str(sql), *settings]
 
     outputs = [2 if each.op == "UPDATE" else 1 for each in found]
     return Program(name, source, 0, outputs, command)
@@ -205,7 +205,7 @@ def _connect(source: Topic, transform: Mapping[str, str]) -> Program:
         for file, settings in zip(files, connect_settings(source.name, transform, env), strict=True):
             file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         program = "org.apache.kafka.connect.cli.ConnectStandalone"
-        return [*_java("TopicSink", "connect-worker", _CONNECT_JAVA, env), program, *map(str, files)]
+        return [*java_command("TopicSink", "connect-worker", _CONNECT_JAVA, env), program, *map(str, files)]
 
     return Program("Kafka Connect", source, 1, _one_each(source), command)
 
@@ -237,7 +237,7 @@ def connect_settings(
     return worker, sink
 
 
-def _java(program: str, part: str, options: Sequence[str], env: Environment) -> list[str]:
+def java_command(program: str, part: str, options: Sequence[str], env: Environment) -> list[str]:
     """The beginning of a command: a part's jars and our own class beside them; temporary files go to the
     run's folder.
     """

@@ -66,7 +66,7 @@ def test_how_many_messages_are_expected(made: Load) -> None:
 def test_the_flink_job_and_the_worker_read_and_write_the_given_topics(
     made: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchmarks.peers_programs._java", lambda *_: ["java"])
+    monkeypatch.setattr("benchmarks.peers_programs.java_command", lambda *_: ["java"])
     environment = Environment("127.0.0.1:9", "written", tmp_path)
     flink, connect = contests(made)[1].programs[1:]
     flink.command(environment)

@@ -24,7 +24,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from rich.console import Console
 
-from benchmarks.kafka import FLOOR, RELAY, _Bench, captured_load, create, fill
+from benchmarks.kafka import FLOOR, RELAY, Bench, captured_load, create, fill
 from benchmarks.routes import DATA, ROUTES, relay_config
 from chaos.messages import PARTITIONS, partition_values, timestamp_of
 from relay.demo.kafka import BENCHMARK_JAVA_OPTIONS, Cluster, NodeOptions
@@ -39,7 +39,7 @@ _LATENCY_ROUNDS = 3
 _TICK = 0.005
 
 
-class _ExactlyOnce(_Bench):
+class _ExactlyOnce(Bench):
     def _relay(self, target: str) -> list[str]:
         command = super()._relay(target)
         with (self._folder / f"{target}.toml").open("a") as file:
@@ -58,7 +58,7 @@ def throughput(messages: int, rounds: int) -> tuple[Mapping[str, Any], bool]:
             notes.print(f"writing {messages} messages")
             asyncio.run(fill(servers, load))
             plain, exact = (
-                _Bench(servers, folder, ROUTES[0], load),
+                Bench(servers, folder, ROUTES[0], load),
                 _ExactlyOnce(servers, folder, ROUTES[0], load),
             )
             speeds: dict[str, list[float]] = {FLOOR: [], RELAY: [], EXACTLY_ONCE: []}

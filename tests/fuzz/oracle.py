@@ -163,7 +163,7 @@ class Bench:
         if self._is_turn_of("determinism"):
             self._is_repeatable(record, outcome, before, losses)
         if self._is_turn_of("strict"):
-            self._strict_agrees(record, outcome, before, losses)
+            self.strict_agrees(record, outcome, before, losses)
         if self._is_turn_of("entry points"):
             self._other_doors(record, before)
         if isinstance(outcome, list):
@@ -222,7 +222,7 @@ class Bench:
 
     # ------------------------------------------------------------ twins
 
-    def _strict_agrees(
+    def strict_agrees(
         self, record: ConsumerRecord, outcome: Outcome, before: State, losses: Counter[Loss]
     ) -> None:
         self.strict.restore(before)
@@ -252,7 +252,7 @@ class Bench:
         """Whether a member that no protocol defines is carried and counted, and changes nothing else."""
         cold, route = self.cold(before), f"{self.setting.source} -> {self.setting.target}"
         same(outcome, self.attempt(cold, cold.translate, plain), "unknown member", route)
-        self._strict_agrees(record, outcome, before, losses)
+        self.strict_agrees(record, outcome, before, losses)
         events = self.inspected(record, before)
         if isinstance(outcome, Refused) or isinstance(events, Refused) or self._chosen is not None:
             return

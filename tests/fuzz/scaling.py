@@ -64,7 +64,7 @@ def measured(bench: Bench, grow: Grow) -> None:
     while length < _MAX_BYTES and not (times and times[-1] > _MAX_SECONDS):
         record = grow(size)
         length = len(record.value or b"") + len(record.key or b"")
-        times.append(_seconds(bench, record))
+        times.append(seconds_of(bench, record))
         is_suspect = times[-1] > _MIN_SECONDS and len(times) > 2 and _ratio(times[-1], times[-3]) > MAX_RATIO
         if is_suspect and _least_ratio(bench, record, grow(size // 4)) > MAX_RATIO:
             shown = ", ".join(f"{each:.3f}" for each in times)
@@ -76,14 +76,14 @@ def _least_ratio(bench: Bench, record: ConsumerRecord, quarter: ConsumerRecord) 
     """How many times longer the whole takes than its quarter, measured again, side by side, for what else
     the machine has to do.
     """
-    return min(_ratio(_seconds(bench, record), _seconds(bench, quarter)) for _ in range(_ROUNDS))
+    return min(_ratio(seconds_of(bench, record), seconds_of(bench, quarter)) for _ in range(_ROUNDS))
 
 
 def _ratio(whole: float, quarter: float) -> float:
     return whole / max(quarter, 1e-4)
 
 
-def _seconds(bench: Bench, record: ConsumerRecord) -> float:
+def seconds_of(bench: Bench, record: ConsumerRecord) -> float:
     translator = bench.cold(bench.used.state)
     began = time.process_time()
     bench.attempt(translator, translator.translate, record)

@@ -39,12 +39,12 @@ from relay.testing.option_sets import OptionTexts, fits, option_sets, other_choi
 Case = tuple[ConsumerRecord, ...]
 
 _BATCHES: Final = 20
-_BATCH: Final = 16
+BATCH: Final = 16
 _GOOD: Final = 3
 #: Cases with a member that no protocol defines.
 _UNKNOWN: Final = 0.08
 #: Processor time after which a case is given up.
-_PATIENCE_SECONDS: Final = 10
+PATIENCE_SECONDS: Final = 10
 #: Shares of all sessions.
 _SCALING: Final = 0.05
 _ENTRY_POINTS: Final = 0.04
@@ -68,7 +68,7 @@ def _give_up(_number: int, _frame: FrameType | None) -> None:
     raise OvertimeError
 
 
-def patience(seconds: float = _PATIENCE_SECONDS) -> None:
+def patience(seconds: float = PATIENCE_SECONDS) -> None:
     """Begin to wait anew; 0 for ever."""
     signal.setitimer(signal.ITIMER_PROF, seconds)
 
@@ -263,7 +263,7 @@ class Run:
 
     def work(self, deadline: float, *, batches: int = _BATCHES) -> None:
         """Try all cases, or as many as there is time for (`time.monotonic`)."""
-        patience(3 * _PATIENCE_SECONDS)
+        patience(3 * PATIENCE_SECONDS)
         try:
             bench = self._bench()
             expected = self._expected(bench)
@@ -285,7 +285,7 @@ class Run:
                 return
             if time.monotonic() > deadline:
                 return
-            numbers = range(batch * _BATCH, (batch + 1) * _BATCH)
+            numbers = range(batch * BATCH, (batch + 1) * BATCH)
             start = bench.mark()
             cases = []
             for number in numbers:
@@ -391,7 +391,7 @@ def spoilt(bench: Bench, good: Sequence[ConsumerRecord], expected: list[Outcome]
 
 def reproduce(finding: Finding) -> BrokenError | None:
     """Try the records of a finding again, with every check for every record; None if all is well."""
-    patience(3 * _PATIENCE_SECONDS)
+    patience(3 * PATIENCE_SECONDS)
     try:
         return _reproduced(finding)
     except BrokenError as error:

@@ -50,7 +50,7 @@ ROOT = Path(__file__).parents[2]
 MESSAGES: Final = 8000
 _MESSAGES_OF_RECORD: Final = 600
 #: Of so many messages that the kernel takes the interpreter sees one.
-_INTERPRETED: Final = 16
+INTERPRETED: Final = 16
 #: How often a record is translated as it is, until its shape has a template.
 _SIGHTS: Final = 3
 _STRICT: Final = 0.1
@@ -237,7 +237,7 @@ class _Counting:
             tally = self.tally
             tally.taken += 1
             tally.last = self
-            if tally.taken % _INTERPRETED == 0:
+            if tally.taken % INTERPRETED == 0:
                 self._compare(found, key, value, offset, time_ms, mark_prefix)
         return found
 
@@ -255,7 +255,7 @@ class _Counting:
             tally = self.tally
             tally.taken += 1
             tally.last = self
-            if tally.taken % _INTERPRETED == 0:
+            if tally.taken % INTERPRETED == 0:
                 self._compare_rows(found, key, value, offset, time_ms)
         return found
 

@@ -233,7 +233,7 @@ def test_output_that_depends_on_records_before_is_found(monkeypatch: pytest.Monk
         return [msgspec.structs.replace(out, partition=next(times)) for out in TRANSLATE(translator, record)]
 
     plant(monkeypatch, fault)
-    monkeypatch.setattr(Bench, "_strict_agrees", lambda *_: None)
+    monkeypatch.setattr(Bench, "strict_agrees", lambda *_: None)
     assert broken(made) == ("determinism", "another partition")
 
 
@@ -527,8 +527,8 @@ def test_a_case_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -
             pass
 
     session.watch()
-    monkeypatch.setattr(session, "_BATCH", 1)
-    monkeypatch.setattr(session, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(session, "BATCH", 1)
+    monkeypatch.setattr(session, "PATIENCE_SECONDS", 0.1)
     monkeypatch.setattr(session.patience, "__defaults__", (0.1,))
     monkeypatch.setattr(Bench, "step", endless)
     try:
@@ -544,7 +544,7 @@ def test_time_that_grows_with_the_square_is_found(monkeypatch: pytest.MonkeyPatc
     costs = {"linear": lambda length: length / 3e6, "square": lambda length: (length / 40_000) ** 2}
     for kind, cost in costs.items():
         monkeypatch.setattr(
-            scaling, "_seconds", lambda _made, record, cost=cost: cost(len(record.value or b""))
+            scaling, "seconds_of", lambda _made, record, cost=cost: cost(len(record.value or b""))
         )
         if kind == "linear":
             measured(made, grow)

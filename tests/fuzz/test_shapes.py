@@ -95,7 +95,7 @@ def test_other_bytes_are_found_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_other_bytes_than_the_interpreters_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes, "ENGINE", planted("bytes"))
-    monkeypatch.setattr(shapes, "_INTERPRETED", 1)
+    monkeypatch.setattr(shapes, "INTERPRETED", 1)
     assert "engines" in {each.check for each in shapes.work(SEED, SESSION, ROUTES).findings}
 
 

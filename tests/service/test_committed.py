@@ -45,26 +45,24 @@ async def asked(*answers: Any) -> tuple[dict[Partition, int], Coordinator]:
     return await committed_offsets(consumer, "g", every, pause_seconds=0.0), coordinator
 
 
-async def test_partitions_without_an_offset_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _ = await asked(monkeypatch, answering((0, 7, "", 0), (1, -1, "", 0)))
+async def test_partitions_without_an_offset_are_left_out() -> None:
+    found, _ = await asked(answering((0, 7, "", 0), (1, -1, "", 0)))
     assert found == {Partition("t", 0): 7}
 
 
 @pytest.mark.parametrize("refusal", [whole(LOADING), answering((0, -1, "", LOADING))])
-async def test_a_coordinator_that_loads_is_asked_again(monkeypatch: pytest.MonkeyPatch, refusal: Any) -> None:
-    found, coordinator = await asked(monkeypatch, refusal, refusal, answering((0, 7, "", 0), (1, 0, "", 0)))
+async def test_a_coordinator_that_loads_is_asked_again(refusal: Any) -> None:
+    found, coordinator = await asked(refusal, refusal, answering((0, 7, "", 0), (1, 0, "", 0)))
     assert found == {Partition("t", 0): 7, Partition("t", 1): 0}
     assert coordinator.deaths == 0
 
 
 @pytest.mark.parametrize("refusal", [whole(NOT_COORDINATOR), answering((0, -1, "", NOT_COORDINATOR))])
-async def test_a_coordinator_that_has_moved_is_looked_for(
-    monkeypatch: pytest.MonkeyPatch, refusal: Any
-) -> None:
-    found, coordinator = await asked(monkeypatch, refusal, answering((0, 7, "", 0)))
+async def test_a_coordinator_that_has_moved_is_looked_for(refusal: Any) -> None:
+    found, coordinator = await asked(refusal, answering((0, 7, "", 0)))
     assert (found, coordinator.deaths) == ({Partition("t", 0): 7}, 1)
 
 
-async def test_missing_permission_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_permission_is_reported() -> None:
     with pytest.raises(GroupAuthorizationFailedError):
-        await asked(monkeypatch, whole(NOT_ALLOWED))
+        await asked(whole(NOT_ALLOWED))

@@ -367,9 +367,8 @@ class Status:
     def heartbeat_age(self):
         return time.monotonic() - self.began
 
-watchdog.HURRY_SECONDS = 0.5
 log = Log()
-with watchdog.Watchdog(Status(), 0.5, log):
+with watchdog.Watchdog(Status(), 0.5, log, hurry_seconds=0.5):
     while True:
         log.info("x", text="y" * 4000)
 """

@@ -14,7 +14,6 @@ from relay.io.logs import Log
 from relay.service.observe.status import Status
 
 STALLED = 3
-#: How long a stalled process may take to log that it ends.
 HURRY_SECONDS = 5.0
 _CHECKS_A_LIMIT = 10
 
@@ -23,13 +22,21 @@ class Watchdog:
     """A thread that checks the status's heartbeat while its `with` block runs.
 
     Every wait of the loop has a deadline, and heartbeats go on during a broker's outage. So a heartbeat older
-    than `limit_seconds` means a bug, in relay or in a client. `exit_process` is for tests.
+    than `limit_seconds` means a bug, in relay or in a client. `exit_process` is for tests. `hurry_seconds`:
+    how long a stalled process may take to log that it ends.
     """
 
     def __init__(
-        self, status: Status, limit_seconds: float, log: Log, exit_process: Callable[[int], object] = os._exit
+        self,
+        status: Status,
+        limit_seconds: float,
+        log: Log,
+        exit_process: Callable[[int], object] = os._exit,
+        *,
+        hurry_seconds: float = HURRY_SECONDS,
     ) -> None:
         self._status, self._limit, self._log, self._exit = status, limit_seconds, log, exit_process
+        self._hurry_seconds = hurry_seconds
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
@@ -48,7 +55,7 @@ class Watchdog:
             age = self._status.heartbeat_age
             if age is not None and age > self._limit:
                 # The reader of the log may be the cause of the hang.
-                hurry = threading.Timer(HURRY_SECONDS, self._exit, [STALLED])
+                hurry = threading.Timer(self._hurry_seconds, self._exit, [STALLED])
                 hurry.daemon = True
                 hurry.start()
                 self._log.error("relay.stalled", code="service.stalled", seconds=round(age, 1))
