@@ -31,7 +31,8 @@ class LoopSettings:
         members, so brokers forget its offsets after `offsets.retention.minutes`, and tools that tidy up may
         delete it at any time.
     check_seconds: Between two updates of the checks of the brokers.
-    retry_seconds: Waits between attempts to fetch or store the external data of a record.
+    retry_seconds: Waits between attempts to fetch or store the external data of a record. An object store may
+        show an object later than the message that refers to it.
     timeouts: Time limits of the Kafka clients.
     """
 
@@ -49,7 +50,6 @@ class LoopSettings:
     stall_check_seconds: float = 10.0
     refresh_seconds: float = 60.0
     check_seconds: float = 0.5
-    #: An object store may show an object later than the message that refers to it.
     retry_seconds: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 4.0)
     timeouts: Timeouts = DEFAULT_TIMEOUTS
 
