@@ -50,13 +50,16 @@ def destinations(
 
 def routed(router: Router, messages: Sequence[dict[str, Any]]) -> list[list[tuple[str, int]]]:
     """Where a router sends what each message has."""
-    reader, found = Translator.reader(TICDC), []
+    reader, found = Translator.reader(TICDC), list[list[tuple[str, int]]]()
     gate, seen = WatermarkGate() if router.spreads else None, TopicsInUse()
     for at, message in enumerate(messages):
         read = record(message, offset=at)
         spread = router.spread(reader.inspect(read), read, reader.catalog, gate, seen)
         gate, seen = spread.gate, spread.seen
-        found.append([place for destinations, _ in spread.groups for place in destinations])
+        found.append([])
+        for destinations, _ in spread.groups:
+            assert not isinstance(destinations, ByKey)
+            found[-1] += destinations
     return found
 
 
