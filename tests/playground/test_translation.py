@@ -270,9 +270,9 @@ def test_a_message_of_another_protocol_is_recognized(protocol: str) -> None:
     """It is not said of the protocol that is chosen."""
     one = next(each for each in examples(protocol) if each.title.startswith("update"))
     other = CANAL if protocol != CANAL else TICDC
-    given = {"before": one.before, "schemas": schemas(protocol)}
-    assert asked(protocol, "flat-json", one.message, **given)["looks_like"] is None
-    found = asked(other, "flat-json", one.message, schemas=given["schemas"])["looks_like"]
+    known = schemas(protocol)
+    assert asked(protocol, "flat-json", one.message, before=one.before, schemas=known)["looks_like"] is None
+    found = asked(other, "flat-json", one.message, schemas=known)["looks_like"]
     assert protocol in found["protocols"]
     assert found["evidence"]
 

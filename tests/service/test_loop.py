@@ -97,7 +97,12 @@ async def test_a_round_takes_less_where_messages_grow(list_log: Any) -> None:
 
 async def test_a_round_that_is_late_does_not_tell_how_messages_grow(list_log: Any) -> None:
     """What is left of it would be taken for messages that became nothing, and the next round take too much."""
-    gathering = {"gather_bytes": 60, "gather_poll_bytes": 1, "first_growth": 10.0, "round_seconds": 0.0}
+    gathering: dict[str, Any] = {
+        "gather_bytes": 60,
+        "gather_poll_bytes": 1,
+        "first_growth": 10.0,
+        "round_seconds": 0.0,
+    }
     bench = Bench(list_log, A, B, length=60, **gathering)
     bench.copy.become = {at: b"%20d" % at for at in range(60)}
     polls = [0]

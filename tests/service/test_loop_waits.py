@@ -47,7 +47,7 @@ async def test_a_stop_while_rows_wait_for_ddl_leaves_them_alone(bench: Bench) ->
             waiting.set()
             await asyncio.Event().wait()
 
-    bench.schemas.ready = ready  # type: ignore[method-assign]
+    bench.schemas.ready = ready
     running = asyncio.create_task(bench.relay.run())
     await waiting.wait()
     bench.relay.request_stop()
@@ -68,7 +68,7 @@ async def test_offsets_committed_before_the_start_are_reported(bench: Bench) -> 
 
 async def test_readiness_waits_for_the_history_and_ends_with_the_request_to_stop(bench: Bench) -> None:
     is_loaded, refused = asyncio.Event(), asyncio.Event()
-    bench.schemas.load = is_loaded.wait  # type: ignore[assignment,method-assign]  # with other types
+    bench.schemas.load = is_loaded.wait  # type: ignore[assignment]  # with other types
     running = asyncio.create_task(bench.relay.run())
     await asyncio.sleep(0.05)
     assert not is_ready(bench)
@@ -79,7 +79,7 @@ async def test_readiness_waits_for_the_history_and_ends_with_the_request_to_stop
         refused.set()
         await asyncio.sleep(0.2)
 
-    bench.target.sinks[-1].delivered = slow  # type: ignore[method-assign]
+    bench.target.sinks[-1].delivered = slow  # type: ignore[assignment]  # with other types
     bench.source.length = 40
     await refused.wait()
     bench.relay.request_stop()
@@ -99,7 +99,7 @@ async def test_a_stop_that_cuts_a_round_off_is_no_success(list_log: Any, transac
         is_stuck.set()
         await asyncio.Event().wait()
 
-    bench.target.sinks[-1].send = send  # type: ignore[method-assign]
+    bench.target.sinks[-1].send = send  # type: ignore[assignment]  # with other types
     running = asyncio.create_task(bench.relay.run())
     await is_stuck.wait()
     bench.relay.request_stop()
@@ -273,7 +273,7 @@ async def test_many_partitions_that_wait_for_a_storage_share_the_time_of_a_round
         if step == "translate":
             took.append(seconds)
 
-    bench.status.observe = observe  # type: ignore[method-assign]
+    bench.status.observe = observe  # type: ignore[assignment]  # with other names
     await bench.run_to_the_end()
     bench.check_complete()
     assert storage.calls == 180
@@ -339,7 +339,7 @@ async def test_checks_are_ok_again_when_records_flow_again(list_log: Any, transa
         bench.target.problem = None
         await load()
 
-    bench.schemas.load = failing  # type: ignore[method-assign]
+    bench.schemas.load = failing
     await bench.relay.revoked()
     bench.relay.assigned((A, B))
     await until(lambda: not failures)
