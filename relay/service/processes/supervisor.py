@@ -66,7 +66,9 @@ async def supervise_until(
     """
     announce(config, log)
     status = TogetherStatus(About.of(config))
-    crew = WorkerProcesses(config, log, status, disconnect_seconds=disconnect_seconds, idle_seconds=idle_seconds)
+    crew = WorkerProcesses(
+        config, log, status, disconnect_seconds=disconnect_seconds, idle_seconds=idle_seconds
+    )
     try:
         async with serving(config.http, status, log), crew:
             await crew.work(stop)
