@@ -131,13 +131,13 @@ def test_what_is_kept_of_combinations_of_losses_is_bounded() -> None:
 def test_texts_at_the_marker_are_forgotten_when_they_are_long() -> None:
     topic = TopicTemplates(Interpreter(MARKER), shape_bytes=1_000)
     shapes = [(b"d" * 100 + b"%d" % at, False) for at in range(50)]
-    assert [topic.meet(shapes[0], 2)[0] for _ in range(3)] == [1, 2, 3]
+    assert [topic.count_message(shapes[0], 2)[0] for _ in range(3)] == [1, 2, 3]
     for shape in shapes[1:8]:
-        topic.meet(shape, 2)
-    assert topic.meet(shapes[0], 2)[0] == 4
+        topic.count_message(shape, 2)
+    assert topic.count_message(shapes[0], 2)[0] == 4
     for shape in shapes:
-        topic.meet(shape, 2)
-    assert topic.meet(shapes[0], 2)[0] == 1
+        topic.count_message(shape, 2)
+    assert topic.count_message(shapes[0], 2)[0] == 1
 
 
 def test_messages_of_very_many_tokens_have_no_template() -> None:

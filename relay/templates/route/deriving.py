@@ -194,7 +194,7 @@ def _fits(  # noqa: PLR0913, PLR0917 - a template's result, and the expected one
     if found is None or _sealed(found[1], out[0], seal) != messages:
         return False
     added, fitting = divmod(found[0], LOSS)
-    return fitting == number and Counter(known.losing(added * LOSS).losses) == Counter(losses)
+    return fitting == number and Counter(known.with_losses(added * LOSS).losses) == Counter(losses)
 
 
 def _sealed(

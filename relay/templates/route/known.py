@@ -76,7 +76,7 @@ class TemplateInfo:
         #: The topic of rows, cached if it depends on their table.
         self.topic: TopicOfRows | None = None
 
-    def losing(self, added: int) -> TemplateInfo:
+    def with_losses(self, added: int) -> TemplateInfo:
         """Return the same facts for records whose values made these additions to the template's number."""
         return TemplateInfo(
             self.events,

@@ -16,17 +16,17 @@ from relay.templates.ops import LOSS, Marker
 from relay.templates.route.deriving import Deriver, only_row
 from relay.templates.route.known import FoundRows, TemplateInfo
 from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
-from relay.templates.route.topic_templates import WORTH, Shape, TopicTemplates
+from relay.templates.route.topic_templates import BREAK_EVEN_ROWS, Shape, TopicTemplates
 
 #: The bytes that a shape takes besides its text, approximately.
 _COUNT_BYTES: Final = 200
 #: The number of the message of a shape from which a template is derived. When definitions change, it is
 #: increased to `TemplatePolicy.late_derivation` if templates did not pay off: if fewer rows fitted them than
-#: expected (`WORTH`).
-_SIGHT: Final = 2
-_MOST_WASTE: Final = 32 * WORTH
+#: expected (`BREAK_EVEN_ROWS`).
+_FIRST_DERIVATION: Final = 2
+_MAX_WASTE: Final = 32 * BREAK_EVEN_ROWS
 #: How many misses a record that fits a template makes up for.
-_FIT_FOR_VAIN: Final = 4
+_MISSES_PER_MATCH: Final = 4
 
 Count = Callable[[list[Event], list[Loss], int], None]
 
@@ -51,7 +51,7 @@ class RouteTemplates:
     ) -> None:
         self._new_engine, self._marker, self._deriver, self._policy = new_engine, marker, deriver, policy
         self._loss_sets, self._loss_sets_per_template = policy.loss_sets, policy.loss_sets_per_template
-        self._most_bytes, self._bytes, self._to_look = most_bytes, 0, policy.search_interval
+        self._most_bytes, self._bytes, self._until_search = most_bytes, 0, policy.search_interval
         self._topics: dict[str, TopicTemplates] = {}
         #: The catalog with which all templates agree.
         self.catalog = Catalog()
@@ -65,14 +65,14 @@ class RouteTemplates:
         #: Derivations, successful or not, since the last check of their worth, and `_uses` at that time.
         self._derivations = self._uses_before = 0
         #: The cost of derivations that did not pay off, in missing uses.
-        self._waste, self._sight = 0, _SIGHT
+        self._waste, self._due_at = 0, _FIRST_DERIVATION
         #: Records that fitted no template.
         self.misses = 0
         #: The number of next records that take the slow path without trying templates. It is reset when
         #: definitions change, unless they change too often for templates.
         self.idle = 0
         #: Records that were tried without success, and `uses` when this counter was reset.
-        self._vain = self._uses_then = 0
+        self._late_misses = self._uses_at_reset = 0
 
     def skips(self, catalog: Catalog) -> bool:
         """Switch to this catalog; return whether the next record takes the slow path without trying
@@ -97,8 +97,8 @@ class RouteTemplates:
         """Return the facts for an engine's number in this topic. The caller counts `TemplateInfo.uses`."""
         known = topic.known.get(number)
         if known is None:
-            self._shed(topic)
-            known = topic.losing(number)
+            self._limit_loss_variants(topic)
+            known = topic.with_losses(number)
         return known
 
     def find_rows(self, record: ConsumerRecord, max_output_bytes: int, shared: int) -> list[FoundRows] | int:
@@ -114,10 +114,10 @@ class RouteTemplates:
         )
         if isinstance(runs, int):
             return runs
-        self._shed(topic)
+        self._limit_loss_variants(topic)
         found: list[FoundRows] = []
         for number, messages in runs:
-            known = topic.known.get(number) or topic.losing(number)
+            known = topic.known.get(number) or topic.with_losses(number)
             allows = known.allows
             if known.has_tombstone or (allows is not None and not allows(record.partition, offset)):
                 return sum(len(its) // (1 + len(one.more)) for one, its in found)
@@ -152,11 +152,11 @@ class RouteTemplates:
             self._count_anew(table)
         self.catalog = catalog
         if self._derivations:
-            missing = self._derivations * WORTH - (self.uses - self._uses_before)
-            self._waste = min(max(0, self._waste + missing), 2 * _MOST_WASTE)
-            self._sight = _SIGHT if self._waste < _MOST_WASTE else self._policy.late_derivation
+            missing = self._derivations * BREAK_EVEN_ROWS - (self.uses - self._uses_before)
+            self._waste = min(max(0, self._waste + missing), 2 * _MAX_WASTE)
+            self._due_at = _FIRST_DERIVATION if self._waste < _MAX_WASTE else self._policy.late_derivation
             self._derivations, self._uses_before = 0, self._uses
-        if self._sight == _SIGHT:
+        if self._due_at == _FIRST_DERIVATION:
             self.idle = 0
 
     def learn(
@@ -183,29 +183,29 @@ class RouteTemplates:
         marked = _marked(self._marker, record)
         if marked is None or not self._has_capacity():
             return False
-        met, due = self.of_topic(record.topic).meet((marked, is_split), self._sight)
-        if met < due and due > _SIGHT:
-            self._note_vain()
-        return met >= due
+        seen, due = self.of_topic(record.topic).count_message((marked, is_split), self._due_at)
+        if seen < due and due > _FIRST_DERIVATION:
+            self._note_miss()
+        return seen >= due
 
-    def _note_vain(self) -> None:
+    def _note_miss(self) -> None:
         """Record that a record fitted no template although its shape has, or cannot have, templates."""
-        self._vain += 1
-        if self._vain < self._policy.misses_before_pause:
+        self._late_misses += 1
+        if self._late_misses < self._policy.misses_before_pause:
             return
         uses = self.uses
-        if _FIT_FOR_VAIN * (uses - self._uses_then) < self._vain:
-            self.idle = self._policy.pause_factor * self._vain
-        self._vain, self._uses_then = 0, uses
+        if _MISSES_PER_MATCH * (uses - self._uses_at_reset) < self._late_misses:
+            self.idle = self._policy.pause_factor * self._late_misses
+        self._late_misses, self._uses_at_reset = 0, uses
 
     def _has_capacity(self) -> bool:
         """Return whether a template fits the limit. At the limit, remove unused templates at intervals."""
         if self._bytes < self._most_bytes:
             return True
-        self._to_look -= 1
-        if self._to_look > 0:
+        self._until_search -= 1
+        if self._until_search > 0:
             return False
-        self._to_look = self._policy.search_interval
+        self._until_search = self._policy.search_interval
         for topic in self._topics.values():
             self._remove_unused(topic)
         return self._bytes < self._most_bytes
@@ -245,11 +245,11 @@ class RouteTemplates:
         if change is not None and out and not any(message.blobs for message in out):
             known = self._added(topic, record, change, out, losses)
         if known is None:
-            topic.note_none(shape)
+            topic.note_failed(shape)
             return
         number, made = known
         forgotten = self._forget(topic, number)
-        topic.note_made(shape, is_rival=bool(forgotten) and topic.is_rival(made, forgotten))
+        topic.note_derived(shape, displaces=bool(forgotten) and topic.displaces(made, forgotten))
         topic.known[number] = made
         self._bytes += made.size
         self._of_table[made.table].add((topic, number))
@@ -285,11 +285,11 @@ class RouteTemplates:
                 del self._of_table[table]
         return forgotten
 
-    def _shed(self, topic: TopicTemplates) -> None:
+    def _limit_loss_variants(self, topic: TopicTemplates) -> None:
         """Drop the facts of records with losses if there are many; they are created again on demand."""
-        templates = len(topic.known) - topic.losing_count
-        if topic.losing_count > self._loss_sets + self._loss_sets_per_template * templates:
-            for known in topic.pop_losing():
+        templates = len(topic.known) - topic.loss_variant_count
+        if topic.loss_variant_count > self._loss_sets + self._loss_sets_per_template * templates:
+            for known in topic.pop_loss_variants():
                 self._count_uses(known)
 
     def _added(

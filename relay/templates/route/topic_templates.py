@@ -19,9 +19,9 @@ _MOST_COUNTED: Final = 10_000
 #: Back-off factor. After a failed derivation, the next attempt comes after this many times as many messages.
 #: If templates replace one another, each is derived only after this many times as many messages as the
 #: previous one.
-_PATIENCE: Final = 8
+_BACKOFF_FACTOR: Final = 8
 #: Rows that should fit a template, for each derivation, successful or not.
-WORTH: Final = 64
+BREAK_EVEN_ROWS: Final = 64
 #: Maximum replaced templates that a topic remembers.
 _MOST_REPLACED: Final = 1_000
 
@@ -36,90 +36,93 @@ class TopicTemplates:
     """
 
     def __init__(self, engine: Engine, shape_bytes: int = DEFAULT_POLICY.shape_bytes) -> None:
-        self.engine, self._max_met_bytes = engine, shape_bytes
+        self.engine, self._max_seen_bytes = engine, shape_bytes
         self.translate, self.translate_rows = engine.translate, engine.translate_rows
         #: Facts by the number that an engine returns.
         self.known: dict[int, TemplateInfo] = {}
         #: The numbers for records with losses, by the number of their template, and their total count.
-        self._losing: defaultdict[int, list[int]] = defaultdict(list)
-        self.losing_count = 0
+        self._loss_variants: defaultdict[int, list[int]] = defaultdict(list)
+        self.loss_variant_count = 0
         #: By shape: messages that fitted no template, the number of the next message to derive one from, and
         #: the number of templates that replaced others.
-        self._met: dict[Shape, tuple[int, int, int]] = {}
-        self._met_bytes = 0
+        self._seen: dict[Shape, tuple[int, int, int]] = {}
+        self._seen_bytes = 0
         #: The fingerprints of replaced templates; their number, and the number of their rows.
         self._replaced: set[int] = set()
         self._replaced_count = self._replaced_served = 0
 
-    def losing(self, number: int) -> TemplateInfo:
+    def with_losses(self, number: int) -> TemplateInfo:
         """Return the facts of records for which an engine returns this number, and store them."""
         added, template = divmod(number, LOSS)
-        known = self.known[number] = self.known[template].losing(added * LOSS)
-        self._losing[template].append(number)
-        self.losing_count += 1
+        known = self.known[number] = self.known[template].with_losses(added * LOSS)
+        self._loss_variants[template].append(number)
+        self.loss_variant_count += 1
         return known
 
     def pop_all(self, template: int) -> list[TemplateInfo]:
         """Remove and return the facts of a template."""
-        losing = self._losing.pop(template, ())
-        self.losing_count -= len(losing)
-        return [self.known.pop(number) for number in (template, *losing) if number in self.known]
+        variants = self._loss_variants.pop(template, ())
+        self.loss_variant_count -= len(variants)
+        return [self.known.pop(number) for number in (template, *variants) if number in self.known]
 
-    def pop_losing(self) -> list[TemplateInfo]:
+    def pop_loss_variants(self) -> list[TemplateInfo]:
         """Remove and return the facts of records with losses."""
         found: list[TemplateInfo] = []
-        for template, numbers in self._losing.items():
-            losing, base = [self.known.pop(number) for number in numbers], self.known[template]
-            if any(known.uses or known.is_used for known in losing):
+        for template, numbers in self._loss_variants.items():
+            variants, base = [self.known.pop(number) for number in numbers], self.known[template]
+            if any(known.uses or known.is_used for known in variants):
                 base.is_used = True
-            base.served += sum(known.served + known.uses for known in losing)
-            found += losing
-        self._losing.clear()
-        self.losing_count = 0
+            base.served += sum(known.served + known.uses for known in variants)
+            found += variants
+        self._loss_variants.clear()
+        self.loss_variant_count = 0
         return found
 
-    def meet(self, shape: Shape, sight: int) -> tuple[int, int]:
+    def count_message(self, shape: Shape, first_due: int) -> tuple[int, int]:
         """Count a message that fitted no template. Return the count, and the count at which to derive one.
 
-        `sight`: the initial count at which to derive one.
+        `first_due`: the initial count at which to derive one.
         """
-        if shape not in self._met:
-            if len(self._met) >= _MOST_COUNTED or self._met_bytes > self._max_met_bytes:
-                self._met.clear()
-                self._met_bytes = 0
-            self._met_bytes += len(shape[0])
-        met, due, replaced = self._met.get(shape, (0, sight, 0))
-        self._met[shape] = met + 1, due, replaced
-        return met + 1, due
+        if shape not in self._seen:
+            if len(self._seen) >= _MOST_COUNTED or self._seen_bytes > self._max_seen_bytes:
+                self._seen.clear()
+                self._seen_bytes = 0
+            self._seen_bytes += len(shape[0])
+        seen, due, replaced = self._seen.get(shape, (0, first_due, 0))
+        self._seen[shape] = seen + 1, due, replaced
+        return seen + 1, due
 
     def count_anew(self, shape: Shape) -> None:
         """Reset the count of messages of a shape."""
-        if self._met.pop(shape, None) is not None:
-            self._met_bytes -= len(shape[0])
+        if self._seen.pop(shape, None) is not None:
+            self._seen_bytes -= len(shape[0])
 
-    def is_rival(self, made: TemplateInfo, replaced: Sequence[TemplateInfo]) -> bool:
+    def displaces(self, derived: TemplateInfo, replaced: Sequence[TemplateInfo]) -> bool:
         """Return whether a template and those that it has replaced displace one another.
 
         They do if the new one was itself replaced before, or if the replaced ones have hardly been used.
         Otherwise rows have changed, as from one definition of a table to the next.
         """
         fingerprint = replaced[0].fingerprint
-        if fingerprint == made.fingerprint:
+        if fingerprint == derived.fingerprint:
             return True
         self._replaced_count += 1
         self._replaced_served += sum(known.served for known in replaced)
         if len(self._replaced) >= _MOST_REPLACED:
             self._replaced.clear()
         self._replaced.add(fingerprint)
-        return made.fingerprint in self._replaced or self._replaced_served < WORTH * self._replaced_count
+        return (
+            derived.fingerprint in self._replaced
+            or self._replaced_served < BREAK_EVEN_ROWS * self._replaced_count
+        )
 
-    def note_made(self, shape: Shape, *, is_rival: bool) -> None:
-        """Record that a template was derived from a message. `is_rival`: see the method."""
-        met, _, replaced = self._met[shape]
-        replaced += is_rival
-        self._met[shape] = met, met + _PATIENCE**replaced, replaced
+    def note_derived(self, shape: Shape, *, displaces: bool) -> None:
+        """Record that a template was derived from a message. `displaces`: see the method."""
+        seen, _, replaced = self._seen[shape]
+        replaced += displaces
+        self._seen[shape] = seen, seen + _BACKOFF_FACTOR**replaced, replaced
 
-    def note_none(self, shape: Shape) -> None:
+    def note_failed(self, shape: Shape) -> None:
         """Record that no template could be derived from a message."""
-        met, _, replaced = self._met[shape]
-        self._met[shape] = met, met * _PATIENCE, replaced
+        seen, _, replaced = self._seen[shape]
+        self._seen[shape] = seen, seen * _BACKOFF_FACTOR, replaced
