@@ -36,7 +36,7 @@ demo: setup  ## translate captured TiCDC messages on a real Kafka
 
 WORKERS ?= 2
 test: setup check  ## run all tests, with real Kafka and Spark; WORKERS=4 in parallel, if there is enough memory
-	$(RUN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(RUN)/pytest -n $(WORKERS) --dist loadgroup
 
 image-test: setup  ## build and run the image without Docker; needs root, buildah and debootstrap
 	RELAY_IMAGE_TEST=$${RELAY_IMAGE_TEST:-try} $(RUN)/pytest tests/image

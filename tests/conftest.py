@@ -22,6 +22,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.errors import KafkaError
 from hypothesis import settings
+from scheduling import ByFiles, ordered
 
 from relay.config import Config
 from relay.demo.kafka import Cluster, DemoExtraMissing
@@ -31,16 +32,6 @@ from relay.model.records import ConsumerRecord
 DEADLINE_SECONDS = 60
 #: The constant that says at which row of a kind something is compiled for it; nothing else patches it.
 COMPILED_AT = "relay.codecs.shared.compiled.AT_USE"
-#: Folders whose tests take minutes.
-SLOW_FOLDERS = ("service", "spark", "cli", "image", "faults")
-#: Other files whose tests take a minute or more together, and share nothing that is dear: any worker takes any
-#: of them.
-LONG_FILES = (
-    "test_output_digests.py",
-    "test_nothing_lost.py",
-    "codecs/test_contract.py",
-    "templates/test_routes.py",
-)
 #: Whether only some cases of each test are tried (`make quick`), and of how many cases that is all.
 QUICK = os.environ.get("PYTEST_QUICK") == "1"
 QUICK_CASES = 3
@@ -112,30 +103,19 @@ def _some_cases(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give the order in which tests are handed out to workers: slow ones first and one by one, so that no
-    worker is left alone with many of them; then those of long files, one by one, too; then all others, by
-    files.
-
-    The slow folders are mixed, because one waits for brokers while another needs the processor.
-    """
+    """Choose cases for `make quick`, and order tests as they are handed out to workers."""
     if QUICK:
         chosen = _some_cases(items)
         kept = set(map(id, chosen))
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
         items[:] = chosen
-    folders: dict[str, list[pytest.Item]] = {name: [] for name in SLOW_FOLDERS}
-    long, others = [], []
-    for item in items:
-        path = item.path.relative_to(Path(__file__).parent)
-        if path.parts[0] in folders:
-            folders[path.parts[0]].append(item)
-        elif path.as_posix() in LONG_FILES:
-            long.append(item)
-        else:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
-            others.append(item)
-    slow = [(at / len(found), item) for found in folders.values() for at, item in enumerate(found)]
-    items[:] = [item for _, item in sorted(slow, key=lambda pair: pair[0])] + long + others
+    items[:] = [items[at] for at in ordered([item.nodeid for item in items])]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Hand out the tests of `make test` by files; other commands distribute them as they say."""
+    return ByFiles(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 class Kafka:

@@ -20,7 +20,7 @@ from image.container import ROOT, Image, missing
 from relay.model.records import SOURCE_HEADER, ConsumerRecord
 
 # The first test waits for the build, which is done once.
-pytestmark = [pytest.mark.timeout(2400), pytest.mark.xdist_group("image")]
+pytestmark = pytest.mark.timeout(2400)
 
 RECORDS = ROOT / "tests/data/ticdc/canal-json.tidb-extension/09_dml.jsonl"
 PARTITIONS = 4

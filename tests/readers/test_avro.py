@@ -22,8 +22,6 @@ from support import CAPTURED, captured, reading_options
 
 from relay import Translator
 
-pytestmark = pytest.mark.xdist_group("apicurio")
-
 _CONNECT = {"profile": "kafka-connect", "zero-dates": "text"}
 #: Debezium's own JSON, with schemas.
 _DEBEZIUM = [file for file in CAPTURED if re.match(r"mysql/debezium(\.alt-string|\.snapshot)?/", file)]

@@ -21,8 +21,6 @@ from relay.io.registry import RegistrySettings, SchemaRegistry
 from relay.model.errors import RegistryUnavailable, SchemaMissing, SchemaRefused
 from relay.model.lookups import RegisteredSchema
 
-pytestmark = pytest.mark.xdist_group("apicurio")
-
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:

@@ -25,7 +25,7 @@ from spark_backfill.brokers import JavaAdmin, allowed_urls, client_options
 from spark_backfill.job import TopicsRun
 
 # One broker with tokens is enough.
-pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("tokens")]
+pytestmark = pytest.mark.kafka
 LOGIN = "org.apache.kafka.common.security.oauthbearer"
 PROPERTIES = """
 listeners=PLAINTEXT://127.0.0.1:{plain},CONTROLLER://127.0.0.1:{controller},BEARER://127.0.0.1:{bearer}
