@@ -35,7 +35,7 @@ def test_the_order() -> None:
     ]
 
 
-def test_files_and_expensive_folders_have_one_worker(tmp_path: Path) -> None:
+def test_a_file_has_one_worker(tmp_path: Path) -> None:
     """With the installed versions of pytest and pytest-xdist; the workers take turns at tests handed out singly."""
     for file in (
         "spark/test_a.py",
@@ -64,5 +64,4 @@ def test_files_and_expensive_folders_have_one_worker(tmp_path: Path) -> None:
     for worker, path in re.findall(r"\[(gw\d)\].* PASSED tests/(\S+?)::", ran.stdout):
         workers[path].add(worker)
     assert len(workers) == 5
-    assert workers["spark/test_a.py"] == workers["spark/test_b.py"]
     assert {len(workers[path]) for path in workers if not path.startswith("cli/")} == {1}
