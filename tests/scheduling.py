@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from xdist.scheduler import LoadScopeScheduling
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 #: Folders whose tests share programs that are expensive to start. One worker takes all of them; the others help
 #: when they have nothing else to do.
@@ -56,7 +56,7 @@ def ordered(tests: Sequence[str]) -> list[int]:
     return [*first, *(at for _, at in mixed), *groups["long"], *groups["others"]]
 
 
-class ByFiles(LoadScopeScheduling):
+class ByFiles(LoadScopeScheduling):  # type: ignore[misc]  # as above
     """Hands out units in the order of their tests."""
 
     def __init__(self, config: Any, log: Any = None) -> None:
