@@ -36,7 +36,7 @@ from relay.model.events import (
 )
 
 GTID = "3f2a9c1e-6d0b-11ef-9f4e-0242ac110002:42"
-#: What a connector's own messages tell of their place.
+#: The position in a connector's own messages.
 BINLOG = Source(
     "mysql",
     1768443650000123456,

@@ -166,7 +166,7 @@ async def test_the_target_topic_is_the_relays(
     }
     # A second run adds nothing; one after new records goes on where the first ended.
     assert TopicsRun(spark, config).run().read == 0
-    # With another configuration it would go on in the wrong place.
+    # With another configuration it would go on at the wrong position.
     other = topics_config(
         kafka, source, target, tmp_path, route={"to": "ckafka-json"}, schema={"wait_for_ddl": True}
     )

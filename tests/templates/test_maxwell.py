@@ -279,7 +279,7 @@ class TestRowsThatAreWritten:
         assert not both.learns(row(FIRST, **WHOLE, position="a:4"))
 
     def test_tables_without_a_primary_key(self, engine: type[Engine]) -> None:
-        """Their keys are made of the record's place."""
+        """Their keys are made of the record's position."""
         both = Both(MAXWELL, target=MAXWELL, engine=engine)
         text = "CREATE TABLE t (id INT, v VARCHAR(9))"
         message = {"type": "table-create", "database": "shop", "table": "t", "ts": 1795255380000, "sql": text}

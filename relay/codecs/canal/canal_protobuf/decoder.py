@@ -51,7 +51,7 @@ from relay.model.lookups import LookupCache
 from relay.model.records import TIME_END_MS, ConsumerRecord
 
 #: Kinds of events without changes: XA transactions, positions, heartbeats.
-_IDLE: Final = frozenset({"GTID", "XACOMMIT", "XAROLLBACK"})
+_EMPTY_ENTRIES: Final = frozenset({"GTID", "XACOMMIT", "XAROLLBACK"})
 
 
 class _OpenTransaction(NamedTuple):
@@ -211,7 +211,7 @@ class _PacketDecoder:
             return catalog
         if change.is_ddl or (change.sql and op is None):
             return self._statement(entry, change, catalog)
-        if change.event_type in _IDLE:
+        if change.event_type in _EMPTY_ENTRIES:
             self._losses.append(Loss.STATEMENT)
             return catalog
         if op is not None and change.sql:
