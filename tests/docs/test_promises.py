@@ -108,7 +108,7 @@ PROMISES: Final = (
         ),
     ),
     Promise("docs/operations/running.md", "Killing relay (SIGKILL, a crash) loses nothing.", _KILLED),
-    Promise("docs/operations/delivery.md", "continues by itself; nothing is lost", _OUTAGE),
+    Promise("docs/operations/delivery.md", "continues by itself; nothing is lost as long as", _OUTAGE),
     Promise(
         "docs/operations/log-events.md", "Nothing is logged per record, and never a row's values.", _NO_VALUES
     ),
