@@ -51,7 +51,7 @@ from relay.model.lookups import LookupCache
 from relay.model.records import TIME_END_MS, ConsumerRecord
 
 #: Kinds of events without changes: XA transactions, positions, heartbeats.
-_EMPTY_ENTRIES: Final = frozenset({"GTID", "XACOMMIT", "XAROLLBACK"})
+_WITHOUT_CHANGES: Final = frozenset({"GTID", "XACOMMIT", "XAROLLBACK"})
 
 
 class _OpenTransaction(NamedTuple):
@@ -211,7 +211,7 @@ class _PacketDecoder:
             return catalog
         if change.is_ddl or (change.sql and op is None):
             return self._statement(entry, change, catalog)
-        if change.event_type in _EMPTY_ENTRIES:
+        if change.event_type in _WITHOUT_CHANGES:
             self._losses.append(Loss.STATEMENT)
             return catalog
         if op is not None and change.sql:
