@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaConnectionError
 from relay.io.kafka.aiokafka_compat import started
 from relay.io.kafka.client_health import ANSWER_SECONDS, CURRENT_SECONDS, GRACE_SECONDS, ClientHealth
 from relay.io.kafka.ports import FaultKind, Partition
+from relay.io.kafka.settings import DEFAULT_TIMEOUTS
 
 _PRODUCE, _FETCH, _METADATA, _OFFSET_COMMIT, _JOIN_GROUP = 0, 1, 3, 8, 11
 #: Codes of the protocol.
@@ -157,7 +158,7 @@ async def test_an_attempt_that_reconnecting_puts_off_is_no_evidence() -> None:
     time = 1000.0
     client, health = Reconnecting(), ClientHealth(steady=lambda: time)
     client.is_refused = True
-    brokers: Any = SimpleNamespace(arguments={}, renew=lambda: False)
+    brokers: Any = SimpleNamespace(arguments={}, renew=lambda: False, timeouts=DEFAULT_TIMEOUTS)
     await started(1, SimpleNamespace(client=client, start=start), brokers, health)
     assert await client._get_conn(1) is None
     time += GRACE_SECONDS
