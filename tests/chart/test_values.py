@@ -383,7 +383,7 @@ def test_the_notes_say_what_rows_do_before_their_ddl(said: str) -> None:
     values = waiting(source, "" if said == "yes" else "[schema]\nwait_for_ddl = false\n", {})
     assert templates_of("relay.waits", [values]) == [said]
     notes = Rendered(values).notes
-    assert ("wait until the partition with their DDL has been read" in notes) == (said == "yes")
+    assert ("wait until relay has read the partition with their DDL" in notes) == (said == "yes")
     assert ("Rows that overtake their DDL are translated with inferred types" in notes) == (said == "no")
 
 
