@@ -18,7 +18,7 @@ def translator_class(policy: TemplatePolicy) -> type[Translator]:
     """A translator with another policy."""
 
     class WithPolicy(Translator):
-        template_policy = policy
+        _template_policy = policy
 
     return WithPolicy
 

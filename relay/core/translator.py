@@ -55,7 +55,7 @@ class Translator:
     """
 
     #: When templates are derived and dropped; a subclass may have another policy.
-    template_policy: ClassVar[TemplatePolicy] = DEFAULT_POLICY
+    _template_policy: ClassVar[TemplatePolicy] = DEFAULT_POLICY
 
     def __init__(  # noqa: PLR0913 - the parts of a route
         self,
@@ -98,7 +98,7 @@ class Translator:
         self._line = Pipeline(route, router, decoder, encoder, self._answers, self._counts)
         self._fast = None
         if engine is not None:
-            self._fast = open_fast_path(self._line, decoder, encoder, engine, self.template_policy)
+            self._fast = open_fast_path(self._line, decoder, encoder, engine, self._template_policy)
         self._translate = self._line.translate if self._fast is None else self._fast.translate
 
     @classmethod

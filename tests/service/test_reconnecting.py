@@ -8,11 +8,13 @@ import asyncio
 import contextlib
 import datetime
 import gc
+import ssl
 import subprocess
 import time
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,8 +25,9 @@ from service.resilience_support import MODES, Echo, committed, numbered
 
 from relay.demo.kafka import Cluster, free_ports, java_binary, kafka_jars
 from relay.io.kafka import reconnecting
+from relay.io.kafka.clients import Brokers
 from relay.io.kafka.requests import Operation
-from relay.io.kafka.settings import Timeouts
+from relay.io.kafka.settings import Security, Timeouts
 from relay.service.loop.settings import LoopSettings
 
 pytestmark = pytest.mark.kafka
@@ -318,3 +321,29 @@ async def test_a_bootstrap_server_that_is_silent_keeps_no_relay_from_starting(
         await kafka.produce(source, numbered(10, partitions=1))
         await committed(kafka, relay, 10)
         assert await relay.stop() == 0
+
+
+class CollectedLate(asyncio.StreamReaderProtocol):
+    """A protocol whose future is collected first: it cannot retrieve the error itself."""
+
+    def __del__(self) -> None:
+        pass
+
+
+async def test_the_error_with_which_tls_ends_is_not_reported() -> None:
+    reported: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
+    connection = SimpleNamespace(_protocol=CollectedLate(asyncio.StreamReader()))
+
+    async def connect(node_id: object, **arguments: object) -> object:
+        return connection
+
+    client = SimpleNamespace(
+        _conns={}, _get_conn=connect, cluster=SimpleNamespace(broker_metadata=lambda _: None)
+    )
+    brokers = Brokers("localhost:9092", Security(table="source.security"), {})
+    await reconnecting.Connector(client, brokers).connection(1)
+    vars(connection).pop("_protocol").connection_lost(ssl.SSLError("application data after close notify"))
+    await asyncio.sleep(0)
+    gc.collect()
+    assert reported == []

@@ -110,6 +110,7 @@ class Connector:
                 _log.error("Unable to connect to node with id %s: no answer in time", node_id)
             if found is not None:
                 pause.end()
+                _retrieve_end(found)
             else:
                 self._after_failure(pause)
         return found
@@ -155,6 +156,7 @@ class Connector:
                     request_timeout_ms=client._request_timeout_ms,
                     **self._brokers.arguments,
                 )
+                _retrieve_end(connection)
                 return await self.ask(connection, request, cluster)
         except (OSError, KafkaError, TimeoutError) as error:
             _log.error('Unable to connect to "%s:%s": %s', host, port, error)
@@ -183,6 +185,15 @@ class Connector:
     def _take_credentials(self) -> None:
         for name, value in self._brokers.arguments.items():
             setattr(self._client, f"_{name}", value)
+
+
+def _retrieve_end(connection: Any) -> None:
+    """Retrieve the error with which a connection ends.
+
+    Otherwise, asyncio reports it as never retrieved if the garbage collector reaches the future before its
+    owner. TLS ends with an error if a broker's answer arrives after relay has closed the connection.
+    """
+    connection._protocol._closed.add_done_callback(asyncio.Future.exception)
 
 
 def _pace_metadata(client: Any) -> None:
