@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from decimal import Decimal
 from typing import Any
@@ -163,8 +164,8 @@ def event_object(event: Event, record: ConsumerRecord) -> dict[str, Any]:
             "table": _fields(event.schema.id),
             "columns": _columns(event.schema),
             "primary_key": event.schema.primary_key,
-            "before": event.before_dict(),
-            "after": event.after_dict(),
+            "before": _cells(event.before_dict()),
+            "after": _cells(event.after_dict()),
         }
     elif isinstance(event, SchemaChange):
         found |= {
@@ -181,6 +182,14 @@ def event_object(event: Event, record: ConsumerRecord) -> dict[str, Any]:
     elif isinstance(event, Bootstrap):
         found["definition"] = definition_object(event.schema)
     return found
+
+
+def _cells(row: Mapping[str, object] | None) -> dict[str, object] | None:
+    """Return a row whose infinite numbers are objects: JSON has none, and orjson would write null."""
+    if row is None:
+        return None
+    infinite = {name: cell for name, cell in row.items() if isinstance(cell, float) and math.isinf(cell)}
+    return {**row, **{name: {"double": f"{'-' * (cell < 0)}Infinity"} for name, cell in infinite.items()}}
 
 
 def _fields(struct: msgspec.Struct) -> dict[str, Any]:

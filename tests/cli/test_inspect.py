@@ -91,6 +91,17 @@ def test_json_of_a_number_beyond_64_bits_has_all_digits(relay: Run) -> None:
     assert json.loads(result.stdout)["after"] == {"id": int("9" * 30)}
 
 
+def test_json_of_infinite_numbers(relay: Run) -> None:
+    row = {"a": "Infinity", "b": "-Infinity", "c": 1.5}
+    message = {"type": "insert", "database": "d", "table": "t", "ts": 1, "data": row}
+    ddl = "CREATE TABLE t (a DOUBLE, b DOUBLE, c DOUBLE)"
+    table = {"type": "table-create", "database": "d", "table": "t", "ts": 1000, "sql": ddl}
+    lines = "".join(json.dumps(each) + "\n" for each in (table, message))
+    result = relay("inspect", "--from", "maxwell-json", "--json", input=lines)
+    found = json.loads(result.stdout.splitlines()[-1])
+    assert found["after"] == {"a": {"double": "Infinity"}, "b": {"double": "-Infinity"}, "c": 1.5}
+
+
 def test_json_of_other_events(relay: Run, lines: Lines) -> None:
     ddl, watermark, begin = [
         json.loads(line)

@@ -135,7 +135,8 @@ class InspectRequest(CommandRequest, frozen=True, kw_only=True):
     changed column. Text is in quotes, binary is X'00FF'; times of TIMESTAMP columns are in UTC.
 
     With --json: kind, position, source, table, columns (name, type), before, after. Numbers and text are
-    those of JSON, a decimal is {"decimal": "1.10"}, bytes are {"base64": "…"}, absent columns are left out.
+    those of JSON, a decimal is {"decimal": "1.10"}, an infinite number is {"double": "-Infinity"}, bytes are
+    {"base64": "…"}, absent columns are left out.
     """
 
     WORK: ClassVar = "relay.cli.inspect:inspect"
