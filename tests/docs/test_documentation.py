@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -16,6 +18,7 @@ import pytest
 from docs.generate import PARTS, PARTS_OF_PROTOCOLS, ROOT, generated, pages, settings
 from support import CANAL, OPEN, TICDC, captured, translate
 
+import relay
 from relay import ConsumerRecord, Resolver, Translator
 from relay.codecs import BUILT_IN
 from relay.codecs.losses import Loss
@@ -263,6 +266,9 @@ def test_every_error_code_is_documented_with_its_status() -> None:
         code: int(cells[0])
         for code, cells in _rows("docs/operations/troubleshooting.md", "Error codes").items()
     }
+    for module in pkgutil.walk_packages(relay.__path__, "relay."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
     assert documented == {kind.code: kind.exit_status for kind in _subclasses(errors.RelayError)}
 
 
