@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # pytest-xdist has no types
 
 #: Folders whose tests share programs that are expensive to start. One worker takes all of them; the others help
 #: when they have nothing else to do.

@@ -488,30 +488,35 @@ def source_losses(carries: Capabilities, source_name: str | None = None) -> Coun
             )
         ):
             return
-        absent = (
-            source.start_ts is None,
-            source.gtid is None,
-            source.binlog_position is None,
-            source.binlog_row is None,
-            source.server_id is None,
-            source.thread_id is None,
-            source.snapshot is None,
-            source.query is None,
-            source.row_key is None,
-            source.unknown_fields is None,
-            source.physical_partition is None,
-            source.schema_id is None,
-            transaction is None,
-            transaction is None or transaction.order is None,
-            transaction is None or transaction.table_order is None,
-            transaction is None or transaction.total is None,
-        )
+        absent = _absent(source, transaction)
         lost = seen.get(absent)
         if lost is None:
             lost = seen[absent] = sorted(lacks.lost_of(source, transaction))
         losses += lost
 
     return count
+
+
+def _absent(source: Source, transaction: Transaction | None) -> tuple[bool, ...]:
+    """Return which of the facts that targets may lack are absent."""
+    return (
+        source.start_ts is None,
+        source.gtid is None,
+        source.binlog_position is None,
+        source.binlog_row is None,
+        source.server_id is None,
+        source.thread_id is None,
+        source.snapshot is None,
+        source.query is None,
+        source.row_key is None,
+        source.unknown_fields is None,
+        source.physical_partition is None,
+        source.schema_id is None,
+        transaction is None,
+        transaction is None or transaction.order is None,
+        transaction is None or transaction.table_order is None,
+        transaction is None or transaction.total is None,
+    )
 
 
 class _MissingFacts:

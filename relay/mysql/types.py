@@ -260,19 +260,7 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
     if base in {"enum", "set"}:
         members = tuple(arguments) if arguments else None
         return ColumnType(base, charset=attributes.charset, collation=attributes.collation, members=members)
-    # A number with more digits is too large anyway.
-    numbers = [int(one[:_MOST_DIGITS]) for one in arguments[:2] if one.isascii() and one.isdigit()]
-    length = numbers[0] if numbers else None
-    scale = numbers[1] if len(numbers) > 1 else None
-    if name in {"bool", "boolean"}:
-        length = 1
-    if name == "number" and length is None:
-        base = "double"  # MariaDB with sql_mode ORACLE; with digits it is DECIMAL
-    if base == "float" and length is not None and scale is None:
-        # FLOAT(p): p > 24 means DOUBLE, and p itself is not kept.
-        base, length = ("double" if length > 24 else "float"), None
-    if base == "decimal":
-        length, scale = _precision(length, scale)
+    base, length, scale = _sized(name, base, arguments)
     is_character = base in CHARS
     return ColumnType(
         base,
@@ -284,6 +272,24 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
         charset=attributes.charset if is_character else None,
         collation=attributes.collation if is_character else None,
     )
+
+
+def _sized(name: str, base: str, arguments: list[str]) -> tuple[str, int | None, int | None]:
+    """Return a type's base, length and scale. `name`: as written; `base`: of which it is an alias."""
+    # A number with more digits is too large anyway.
+    numbers = [int(one[:_MOST_DIGITS]) for one in arguments[:2] if one.isascii() and one.isdigit()]
+    length = numbers[0] if numbers else None
+    scale = numbers[1] if len(numbers) > 1 else None
+    if name in {"bool", "boolean"}:
+        return base, 1, scale
+    if name == "number" and length is None:
+        return "double", None, None  # MariaDB with sql_mode ORACLE; with digits it is DECIMAL
+    if base == "float" and length is not None and scale is None:
+        # FLOAT(p): p > 24 means DOUBLE, and p itself is not kept.
+        return "double" if length > 24 else "float", None, None
+    if base == "decimal":
+        return base, *_precision(length, scale)
+    return base, length, scale
 
 
 #: Maximum parameters of types (MySQL Reference Manual 8.4 §13.1 to §13.3; MariaDB allows DECIMAL with up to

@@ -495,14 +495,21 @@ def settled(column_type: ColumnType, table_charset: str | None) -> ColumnType:
     if column_type.base in CHARS and effective == "binary":
         arguments = "" if column_type.length is None else f"({column_type.length})"
         column_type, charset = parse_type(f"{column_type.base}{arguments} character set binary"), None
-    length = column_type.length or 0
-    if column_type.base == "varchar" and effective and length * _character_bytes(effective) > _VARCHAR_BYTES:
-        column_type = msgspec.structs.replace(column_type, base="text")
-    if column_type.base in {"text", "blob"} and column_type.length is not None:
-        size = length * (_character_bytes(effective) if column_type.base == "text" else 1)
-        prefix = next((prefix for prefix, limit in _SIZES if size <= limit), "long")
-        return ColumnType(prefix + column_type.base, charset=charset, collation=column_type.collation)
-    return msgspec.structs.replace(column_type, charset=charset)
+    return msgspec.structs.replace(_resized(column_type, effective), charset=charset)
+
+
+def _resized(column_type: ColumnType, charset: str | None) -> ColumnType:
+    """Return the type with the base that holds its length in this charset, which is None if unknown."""
+    base, length = column_type.base, column_type.length
+    if length is None:
+        return column_type
+    if base == "varchar" and charset and length * _character_bytes(charset) > _VARCHAR_BYTES:
+        base = "text"
+    if base not in {"text", "blob"}:
+        return column_type
+    size = length * (_character_bytes(charset) if base == "text" else 1)
+    prefix = next((prefix for prefix, limit in _SIZES if size <= limit), "long")
+    return ColumnType(prefix + base, charset=column_type.charset, collation=column_type.collation)
 
 
 def _character_bytes(charset: str | None) -> int:
