@@ -15,7 +15,7 @@ from relay.config import Config
 from relay.io.kafka.settings import ProducerSettings
 from relay.model.records import SOURCE_HEADER, ConsumerRecord
 from relay.service import app
-from relay.service.loop.settings import DEFAULT_SETTINGS
+from relay.service.loop.settings import LoopSettings
 
 NOW = 1_700_000_000_000
 MODES: Mapping[str, Mapping[str, Any]] = {
@@ -98,8 +98,8 @@ class Route:
         self.kafka, self.make_config, self.echo, self.run_relay = kafka, make_config, echo, run_relay
         self.clients = Clients()
         self.mode = ""
-        #: Those of the relays' loops.
-        self.settings = DEFAULT_SETTINGS
+        #: Those of the test's relays, if they differ from the module's.
+        self.settings: LoopSettings | None = None
 
     async def lay(
         self, mode: str = "at-least-once", partitions: int = 2, target_partitions: int = 0, **settings: Any
