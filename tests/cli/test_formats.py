@@ -66,6 +66,7 @@ def test_a_route_that_loses(relay: Run) -> None:
     found = json.loads(relay(*route, "--json").stdout)
     assert [loss["what"] for loss in found["lost"]] == ["before", "gtid"]
     assert [loss["kinds"] for loss in found["lost"]] == [["before-image"], ["gtid"]]
+    assert all(loss["text"] for loss in found["lost"])
 
 
 @pytest.mark.parametrize(("handling", "lost"), [("none", False), ("handle-key-only", True)])
