@@ -193,7 +193,12 @@ def _retrieve_end(connection: Any) -> None:
     Otherwise, asyncio reports it as never retrieved if the garbage collector reaches the future before its
     owner. TLS ends with an error if a broker's answer arrives after relay has closed the connection.
     """
-    connection._protocol._closed.add_done_callback(asyncio.Future.exception)
+
+    def retrieve(closed: asyncio.Future[None]) -> None:
+        if not closed.cancelled():
+            closed.exception()
+
+    connection._protocol._closed.add_done_callback(retrieve)
 
 
 def _pace_metadata(client: Any) -> None:
