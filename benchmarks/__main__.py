@@ -92,7 +92,7 @@ def _without_kafka(
     """Measure what needs no broker."""
     rounds = _QUICK_ROUNDS if arguments.quick else _ROUNDS
     if arguments.only in {None, "codecs"}:
-        timings = codecs.measure(arguments.data, rounds, progress)
+        timings = codecs.measure(arguments.data, codecs.QUICK if arguments.quick else codecs.FULL, progress)
         found["codecs"] = msgspec.to_builtins(timings)
         console.print(report.codecs_table(timings))
         console.print(report.columns_table(timings))

@@ -23,6 +23,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import msgspec
 import orjson
@@ -37,18 +38,32 @@ from relay.model.records import ConsumerRecord
 from relay.mysql.numbers import shortest_nonzero_float32
 from relay.templates.engine import Engine
 
-#: A sample is at least this long, so that the clock and the scheduler do not matter.
-_SAMPLE_SECONDS = 0.03
 TOTAL = "total"
-#: Messages of a made workload: so many columns in all, but enough for each table to be there a few times.
-_MADE_COLUMNS = 16_000
 _MOST_MADE = 400
 _TIMES_OF_A_TABLE = 3
-#: So many passes until every shape has its template, and every function is compiled; fewer over made rows.
-_WARM = 20
+#: Passes over made rows before they are measured.
 _WARM_OF_MADE = 4
 #: Made workloads that are measured on every route.
 _EVERYWHERE = ("wide_12", "wide_40")
+
+
+class Effort(NamedTuple):
+    """How thoroughly to measure.
+
+    rounds: Samples of each workload.
+    sample_seconds: Minimum length of a sample, so that the clock and the scheduler do not matter.
+    warm: Passes until every shape has its template, and every function is compiled.
+    made_columns: Columns of a made workload in all; it has enough messages to hold each table a few times.
+    """
+
+    rounds: int
+    sample_seconds: float
+    warm: int
+    made_columns: int
+
+
+FULL: Final = Effort(rounds=15, sample_seconds=0.03, warm=20, made_columns=16_000)
+QUICK: Final = Effort(rounds=3, sample_seconds=0.005, warm=6, made_columns=1_600)
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -72,7 +87,7 @@ class Timing(msgspec.Struct, frozen=True):
 class _Case:
     """A route, a workload, and the translator that has already seen it."""
 
-    def __init__(self, route: Route, workload: str, records: list[ConsumerRecord]) -> None:
+    def __init__(self, route: Route, workload: str, records: list[ConsumerRecord], effort: Effort) -> None:
         self.route = route
         self.workload = workload
         reader = _translator(route)
@@ -85,7 +100,7 @@ class _Case:
         for record in records:
             RESOLVER.translate(self._translator, record)
         self.cold_seconds = time.perf_counter() - began
-        warm = _WARM_OF_MADE if workload in _MADE else _WARM
+        warm = _WARM_OF_MADE if workload in _MADE else effort.warm
         for translator in (self._translator, self._slow):
             for record in records * warm:
                 RESOLVER.translate(translator, record)
@@ -100,7 +115,7 @@ class _Case:
         self._avro += [avro.writing(part) for out in made for part in route.avro_parts(out)]
         self.cold_messages = len(records)
         self.repeat = 1
-        self.repeat = max(1, round(_SAMPLE_SECONDS / self.relay_seconds()))
+        self.repeat = max(1, round(effort.sample_seconds / self.relay_seconds()))
         self.samples: list[tuple[float, float, float]] = []
 
     def floor_seconds(self) -> float:
@@ -156,20 +171,20 @@ def _rows_in(reader: Translator, record: ConsumerRecord) -> int:
     return sum(isinstance(event, RowChange) for event in RESOLVER.inspect(reader, record))
 
 
-def measure(data: Path, rounds: int, progress: Callable[[str], None]) -> list[Timing]:
+def measure(data: Path, effort: Effort, progress: Callable[[str], None]) -> list[Timing]:
     """Measure every route on every workload; the rounds are interleaved, so that a busy moment hits all
     alike.
     """
     cases = [
-        _Case(route, name, records)
+        _Case(route, name, records, effort)
         for route in ROUTES
-        for name, records in (workloads(route, data) | _wide(route)).items()
+        for name, records in (workloads(route, data) | _wide(route, effort)).items()
     ]
     # Before each sample the collector runs; what stays until the end is not looked at again and again.
     gc.collect()
     gc.freeze()
-    for number in range(rounds):
-        progress(f"codecs: round {number + 1} of {rounds}")
+    for number in range(effort.rounds):
+        progress(f"codecs: round {number + 1} of {effort.rounds}")
         for case in cases:
             case.sample()
     timings = []
@@ -183,19 +198,19 @@ def measure(data: Path, rounds: int, progress: Callable[[str], None]) -> list[Ti
 _MADE = {**wide.COLUMNS, **wide.TABLES}
 
 
-def _wide(route: Route) -> dict[str, list[ConsumerRecord]]:
+def _wide(route: Route, effort: Effort) -> dict[str, list[ConsumerRecord]]:
     """Tables of many columns, and many tables; no part of the total, as their values are made up."""
     if route.source != wide.PROTOCOL:
         return {}
     names = _MADE if route is ROUTES[0] else _EVERYWHERE
-    return {name: list(wide.messages(name, _count(name))) for name in names}
+    return {name: list(wide.messages(name, _count(name, effort))) for name in names}
 
 
-def _count(workload: str) -> int:
+def _count(workload: str, effort: Effort) -> int:
     """How many messages of a made workload are measured."""
     if workload in wide.TABLES:
         return max(_MOST_MADE, wide.TABLES[workload] * _TIMES_OF_A_TABLE)
-    return min(_MOST_MADE, _MADE_COLUMNS // wide.COLUMNS[workload])
+    return min(_MOST_MADE, effort.made_columns // wide.COLUMNS[workload])
 
 
 def _timing(cases: list[_Case], workload: str) -> Timing:
