@@ -8,7 +8,7 @@ import pytest
 from config_support import MINIMAL, load, problems, without_variables
 
 from relay.config.choices import End
-from relay.config.tables import Backfill
+from relay.config.keys import Backfill
 
 
 @pytest.fixture(autouse=True)

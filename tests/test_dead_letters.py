@@ -15,7 +15,7 @@ from support import CANAL, OPEN, TICDC, captured, record
 
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.config import Config
-from relay.config.tables import Errors
+from relay.config.keys import Errors
 from relay.core.dead_letters import (
     DeadLetter,
     DeadLetterFilter,

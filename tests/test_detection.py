@@ -14,8 +14,8 @@ from support import CAPTURED, captured, protocol_of, reading_options, record
 from toy_protocol import facts
 from toy_protocol.registry import FETCHES, remember, schema_by_id
 
-from relay import ConsumerRecord, DecodeError, Malformed, RowChange, Translator, UnsupportedMessage, codecs
-from relay.codecs import BUILT_IN, PROTOCOLS
+from relay import ConsumerRecord, DecodeError, Malformed, RowChange, Translator, UnsupportedMessage
+from relay.codecs import BUILT_IN, PROTOCOLS, protocols
 from relay.codecs.detected_messages import message_of
 from relay.codecs.detection import Strength
 from relay.codecs.foreign_formats import UNREADABLE
@@ -227,7 +227,7 @@ def test_a_codec_that_reads_a_format_wins_over_the_rule_that_calls_it_unreadable
             return super().decode(msgspec.structs.replace(record, value=value), catalog, losses)
 
     codec = msgspec.structs.replace(facts.CODEC, name="wal2json", decoder=Reader)
-    monkeypatch.setattr(codecs, "plugin_codecs", lambda: {"wal2json": codec})
+    monkeypatch.setattr(protocols, "plugin_codecs", lambda: {"wal2json": codec})
     assert detect([wal2json.record]).protocol == "wal2json"
 
 

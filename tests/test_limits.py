@@ -35,9 +35,8 @@ from relay import (
     RelayError,
     Resolver,
     Translator,
-    codecs,
 )
-from relay.codecs import encoder_of
+from relay.codecs import encoder_of, protocols
 from relay.codecs.canal.ticdc.decoder import TicdcCanalDecoder
 from relay.codecs.open_protocol.encoder import OpenProtocolEncoder
 from relay.codecs.open_protocol.frames import framed_key, framed_value, unframe
@@ -150,7 +149,7 @@ def test_rows_of_a_protocol_that_does_not_look_for_itself(monkeypatch: pytest.Mo
             return events, catalog
 
     codec = msgspec.structs.replace(facts.CODEC, name="careless", decoder=Careless)
-    monkeypatch.setattr(codecs, "plugin_codecs", lambda: {"careless": codec})
+    monkeypatch.setattr(protocols, "plugin_codecs", lambda: {"careless": codec})
     with pytest.raises(LimitExceeded, match=r"limit `rows`"):
         translator("careless", Limits(rows=2)).translate(rows(TICDC, 3))
 
@@ -996,7 +995,7 @@ def test_the_policy_of_decode_decides(policy: Policy) -> None:
 
 
 def test_a_limit_cannot_be_nothing() -> None:
-    from relay.config.tables import LimitsConfig as Table
+    from relay.config.keys import LimitsConfig as Table
 
     assert Table().of_a_record() == Limits()
     with pytest.raises(ValueError, match="greater than 0"):

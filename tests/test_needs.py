@@ -29,8 +29,8 @@ from relay import (
     TableSchema,
     Translator,
     UniqueKey,
-    codecs,
 )
+from relay.codecs import protocols
 from relay.codecs.codec import Codec
 from relay.codecs.plugins import Plugin, installed
 from relay.io import resolver
@@ -265,7 +265,7 @@ def other_packages(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         brought = [Plugin("name", "package:NAME", each) for each in objects]
         monkeypatch.setattr(module, "installed", lambda *_: brought)
 
-    loaded = (resolver.plugin_fetches, codecs.plugin_codecs, codecs.protocol_plugins)
+    loaded = (resolver.plugin_fetches, protocols.plugin_codecs, protocols.protocol_plugins)
     for each in loaded:
         monkeypatch.setattr(each.__module__ + "." + each.__name__, each.__wrapped__)
     return bring
@@ -292,7 +292,7 @@ def test_two_answers_to_one_need_are_refused(taken: Any, other_packages: Callabl
 
 
 def test_a_protocol_has_a_name_of_its_own(other_packages: Callable[..., None]) -> None:
-    other_packages(codecs, codecs.BUILT_IN[TICDC])
+    other_packages(protocols, protocols.BUILT_IN[TICDC])
     Translator(TICDC, CANAL)  # relay's own work whatever else is installed
     with pytest.raises(ConfigError, match="has the name of another protocol, 'ticdc-canal-json'"):
         Translator("mine", CANAL)

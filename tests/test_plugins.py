@@ -13,10 +13,11 @@ from toy_protocol import facts
 from toy_protocol.facts import NAME as FACTS
 from typer.testing import CliRunner, Result
 
-from relay import ConfigError, DecodeError, LimitExceeded, Limits, Resolver, Translator, codecs
+from relay import ConfigError, DecodeError, LimitExceeded, Limits, Resolver, Translator
 from relay.cli.commands import app
 from relay.cli.playground.catalog import protocol_entry
 from relay.cli.requests.options import sources, targets
+from relay.codecs import protocols
 from relay.codecs.codec import Codec
 from relay.codecs.plugins import Plugin, unusable
 from relay.core.detection import detect
@@ -34,11 +35,11 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
     def bring(module: object, *found: Plugin[Codec]) -> None:
         monkeypatch.setattr(module, "installed", lambda *_: list(found))
 
-    for each in (codecs.plugin_codecs, codecs.protocol_plugins, resolver.plugin_fetches):
+    for each in (protocols.plugin_codecs, protocols.protocol_plugins, resolver.plugin_fetches):
         each.cache_clear()
     yield bring
     monkeypatch.undo()
-    for each in (codecs.plugin_codecs, codecs.protocol_plugins, resolver.plugin_fetches):
+    for each in (protocols.plugin_codecs, protocols.protocol_plugins, resolver.plugin_fetches):
         each.cache_clear()
 
 
@@ -51,7 +52,7 @@ def relay(*arguments: object) -> Result:
 
 @pytest.fixture
 def facts_only(plugins: Bring) -> None:
-    plugins(codecs, Plugin(FACTS, "toy_protocol.facts:CODEC", facts.CODEC))
+    plugins(protocols, Plugin(FACTS, "toy_protocol.facts:CODEC", facts.CODEC))
 
 
 @pytest.mark.usefixtures("facts_only")
@@ -108,7 +109,7 @@ def test_a_codec_that_knows_no_limits_is_kept_within_them(limit: str, call: str)
 @pytest.fixture
 def broken(plugins: Bring) -> None:
     problem = unusable("broken:CODEC", "cannot be loaded: ImportError: no libbroken")
-    for module in (codecs, resolver):
+    for module in (protocols, resolver):
         plugins(module, Plugin("broken", "broken:CODEC", None, problem))
 
 

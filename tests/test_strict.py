@@ -10,7 +10,7 @@ from templates_support import Both
 
 from relay import ConfigError, ConsumerRecord, Loss, NotRepresentable, Translator
 from relay.codecs.losses import LOSSES, refused_losses
-from relay.config.tables import RouteConfig
+from relay.config.keys import RouteConfig
 from relay.templates.engine import Engine
 
 FLAGSHIP = captured("ticdc/canal-json.tidb-extension/09_dml")

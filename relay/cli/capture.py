@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import BinaryIO, Final, cast
 
-from relay.cli.arguments import STANDARD, Input, open_output
 from relay.cli.exits import ProgressReport, say, say_warning
+from relay.cli.files import STANDARD, Input, open_output
 from relay.cli.inputs import open_inputs
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.requests.topics import CaptureRequest, ProduceRequest

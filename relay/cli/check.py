@@ -18,8 +18,8 @@ from relay.config import Config
 from relay.config.choices import DeliveryMode, PartitionBy
 from relay.config.config_lint import config_advice
 from relay.config.kafka import source_cluster, target_cluster
+from relay.config.keys import RouteConfig, Target, TopicRuleConfig
 from relay.config.loading import examine
-from relay.config.tables import RouteConfig, Target, TopicRuleConfig
 from relay.config.wiring import load_schema_dumps
 from relay.core.summaries import MOST_NAMES
 from relay.io.kafka.clients import Clusters

@@ -13,10 +13,11 @@ import orjson
 import typer
 
 from relay.cli import layout
-from relay.cli.arguments import STANDARD, open_output, parse_time
 from relay.cli.event_text import Line, aligned, header_lines, wall_time
 from relay.cli.exits import ProgressReport, say
+from relay.cli.files import STANDARD, open_output
 from relay.cli.inspect import line_printer
+from relay.cli.parsing import parse_time
 from relay.cli.record_files import RecordWriter
 from relay.cli.requests.dead_letters import LetterFilter, ListRequest, ReplayRequest, ShowDeadLettersRequest
 from relay.cli.requests.options import ConfigSource

@@ -16,8 +16,8 @@ from relay.catalog.definitions import (
     definition_record,
     undefined,
 )
-from relay.cli.arguments import STANDARD
 from relay.cli.exits import ProgressReport, say, say_error, say_warning
+from relay.cli.files import STANDARD
 from relay.cli.option_names import IMPORT
 from relay.cli.requests.schema_history import ImportRequest
 from relay.cli.schema_history import FAILED, import_records, load_history_config, read_history_kept

@@ -12,8 +12,8 @@ from typing import BinaryIO, Final, NamedTuple, cast
 import orjson
 import typer
 
-from relay.cli.arguments import STANDARD, Input
 from relay.cli.exits import describe, say, say_warning
+from relay.cli.files import STANDARD, Input
 from relay.cli.inputs import files_of, open_inputs
 from relay.cli.option_names import USUAL, Spelling
 from relay.cli.record_files import RecordReader

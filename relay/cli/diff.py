@@ -13,15 +13,16 @@ import typer
 
 from relay.catalog import Catalog
 from relay.catalog.definitions import is_definition
-from relay.cli.arguments import STANDARD, Input, key_values, limits_of
 from relay.cli.detect import chosen_source
 from relay.cli.diff_explained import Explainer
 from relay.cli.diff_written import written_change
 from relay.cli.event_text import Line, aligned, cell_text
 from relay.cli.exits import DIFFERENT, ProgressReport, describe, say, say_error, say_warning
+from relay.cli.files import STANDARD, Input
 from relay.cli.inputs import open_inputs
 from relay.cli.inspect import exact, line_printer
 from relay.cli.option_names import SIDES, USUAL, Spelling
+from relay.cli.parsing import key_values, limits_of
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with
 from relay.cli.requests.files import DiffRequest

@@ -13,9 +13,9 @@ import orjson
 import typer
 
 from relay.cli import layout
-from relay.cli.arguments import key_values
 from relay.cli.exits import say_warning
 from relay.cli.option_names import USUAL
+from relay.cli.parsing import key_values
 from relay.cli.requests.files import FormatsRequest
 from relay.codecs import PROTOCOLS, codec_named, plugin_problems
 from relay.codecs.codec import SIDES, Codec, Options, side_of

@@ -21,7 +21,7 @@ from typing import IO, BinaryIO, Final, NamedTuple, cast
 
 import orjson
 
-from relay.cli.arguments import STANDARD, Input, LineFormat, open_input
+from relay.cli.files import STANDARD, Input, LineFormat, open_input
 from relay.cli.origins import Origins, RecordOrigin
 from relay.cli.record_files import RecordReader, text_of
 from relay.cli.requests.options import SourceTopic

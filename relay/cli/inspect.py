@@ -13,12 +13,12 @@ import msgspec
 import typer
 
 from relay.catalog.definitions import is_definition
-from relay.cli.arguments import key_values, limits_of
 from relay.cli.detect import chosen_source
 from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import REPORTED, describe, say, say_error
 from relay.cli.inputs import open_files_or_topic
 from relay.cli.option_names import USUAL
+from relay.cli.parsing import key_values, limits_of
 from relay.cli.progress import NoProgress, progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader
 from relay.cli.registries import resolver_with

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from relay.cli.arguments import Input
+from relay.cli.files import Input
 
 _EVERY_BYTES: Final = 1 << 20
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from relay.cli.arguments import Input, LineFormat
+from relay.cli.files import Input, LineFormat
 from relay.cli.record_files import DEFAULT_TOPIC, detect, text_of
 from relay.io.record_lines import DECODE_ERRORS
 from relay.model.errors import ServiceError

@@ -13,9 +13,9 @@ import typer
 
 from relay.catalog import Catalog
 from relay.catalog.definitions import is_definition, is_imported
-from relay.cli.arguments import STANDARD, LineFormat, open_input, open_output
 from relay.cli.event_text import Line, aligned, definition_lines, wall_time
 from relay.cli.exits import ProgressReport, describe, say, say_error
+from relay.cli.files import STANDARD, LineFormat, open_input, open_output
 from relay.cli.inspect import definition_object, line_printer
 from relay.cli.progress import NoProgress, progress_of
 from relay.cli.record_files import RecordReader, RecordWriter

@@ -11,10 +11,11 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from relay.cli.arguments import Input, parse_time
 from relay.cli.event_text import wall_time
 from relay.cli.exits import ProgressReport, say
+from relay.cli.files import Input
 from relay.cli.inputs import kept_lines
+from relay.cli.parsing import parse_time
 from relay.cli.record_files import RecordWriter
 from relay.cli.requests.options import SourceTopic, TopicOption
 from relay.config import Config, load_config

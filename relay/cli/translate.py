@@ -9,19 +9,12 @@ from contextlib import ExitStack
 import msgspec
 
 from relay.catalog.definitions import is_definition
-from relay.cli.arguments import (
-    STANDARD,
-    Input,
-    OutputFile,
-    key_values,
-    limits_of,
-    open_output,
-    same_file,
-)
 from relay.cli.detect import chosen_source
 from relay.cli.exits import REPORTED, describe, say, say_error, say_warning
+from relay.cli.files import STANDARD, Input, OutputFile, open_output, same_file
 from relay.cli.inputs import open_files_or_topic
 from relay.cli.option_names import USUAL
+from relay.cli.parsing import key_values, limits_of
 from relay.cli.progress import progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions

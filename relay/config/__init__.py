@@ -2,8 +2,8 @@
 
 from relay.config.choices import DeliveryMode
 from relay.config.config import Config
+from relay.config.keys import SecurityConfig
 from relay.config.loading import load_config
-from relay.config.tables import SecurityConfig
 from relay.io.kafka.settings import Compression, Start
 
 __all__ = ["Compression", "Config", "DeliveryMode", "SecurityConfig", "Start", "load_config"]

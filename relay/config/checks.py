@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from relay.config.addresses import is_host, parse_server, same_brokers, split_servers
 from relay.config.choices import DeliveryMode, Wait
 from relay.config.config import Config, partitioning
+from relay.config.keys import RouteConfig, SecurityConfig
 from relay.config.registries import config_registry_problems
-from relay.config.tables import RouteConfig, SecurityConfig
 from relay.config.wiring import translator_of
 from relay.core.selection import chosen_tables, left_out_kinds
 from relay.core.translator import Translator

@@ -1,6 +1,6 @@
 """The whole configuration: its tables, and settings derived from several of them.
 
-A new table is one more class in `relay.config.tables` and one more field of `Config`.
+A new table is one more class in `relay.config.keys` and one more field of `Config`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from relay.codecs.row_keys import keys_of
 from relay.config.addresses import same_brokers
 from relay.config.choices import DeliveryMode, PartitionBy, Wait
 from relay.config.flags import FlagSource
-from relay.config.tables import (
+from relay.config.keys import (
     Backfill,
     Delivery,
     Errors,

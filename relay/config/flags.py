@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
-from relay.config.keys import is_text, type_at
+from relay.config.key_names import is_text, type_at
 from relay.model.errors import Problem
 from relay.text.redaction import quoted
 

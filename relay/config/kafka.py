@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from relay.config.config import Config
-from relay.config.tables import SecurityConfig, SourceConfig
+from relay.config.keys import SecurityConfig, SourceConfig
 from relay.io.kafka import settings
 from relay.io.kafka.settings import (
     ClusterSettings,

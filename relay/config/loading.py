@@ -26,10 +26,10 @@ from pydantic_settings import SettingsError
 from relay.config.checks import config_problems, route_problems
 from relay.config.config import Config
 from relay.config.flags import flag_tables, is_given, tables_of
-from relay.config.keys import is_table, keys_of, new_name, type_at
+from relay.config.key_names import is_table, keys_of, new_name, type_at
+from relay.config.keys import RouteConfig
 from relay.config.repairs import Repairs
 from relay.config.secrets import secrets_in, without_secrets
-from relay.config.tables import RouteConfig
 from relay.config.variables import (
     BETWEEN,
     PREFIX,

@@ -9,8 +9,8 @@ from pydantic import SecretStr, ValidationError
 
 from relay.codecs import codec_named
 from relay.config.config import Config
-from relay.config.tables import SchemaRegistryConfig as Table
-from relay.config.tables import TargetSchemaRegistry
+from relay.config.keys import SchemaRegistryConfig as Table
+from relay.config.keys import TargetSchemaRegistry
 from relay.config.variables import BETWEEN, PREFIX
 from relay.io.registry import RETRIES, RegistrySettings, SchemaRegistry, registry_problems
 from relay.io.resolver import Registry, Resolver

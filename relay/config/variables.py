@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from relay.config.keys import leaves
+from relay.config.key_names import leaves
 from relay.model.errors import Problem
 from relay.text.hints import hint_for
 

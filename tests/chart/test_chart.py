@@ -14,7 +14,7 @@ import pytest
 from chart.rendering import CHART, NAMESPACE, RELEASE, ROOT, Rendered, chart, example, examples, values_of
 
 from relay.config import DeliveryMode, load_config
-from relay.config.tables import Delivery
+from relay.config.keys import Delivery
 
 #: The oldest release of Kubernetes that Chart.yaml allows, and the newest that is known here.
 KUBERNETES = ("1.28", kubernetes_validate.latest_version())

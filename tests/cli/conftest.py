@@ -14,9 +14,9 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from relay import codecs
 from relay.catalog import Catalog
 from relay.cli.commands import app
+from relay.codecs import protocols
 from relay.codecs.codec import Codec, EncodedRecord, Options
 from relay.codecs.losses import Before, Capabilities, Loss
 from relay.model.errors import Malformed, NotRepresentable
@@ -149,7 +149,7 @@ CODEC = Codec(
 
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(codecs.plugin_codecs(), CODEC.name, CODEC)
+    monkeypatch.setitem(protocols.plugin_codecs(), CODEC.name, CODEC)
     monkeypatch.delenv("RELAY_TRACEBACK", raising=False)
 
 

@@ -19,7 +19,7 @@ from support import DATA
 from typer.testing import Result
 
 from relay import ConsumerRecord
-from relay.cli.arguments import Input
+from relay.cli.files import Input
 from relay.cli.record_partitions import with_partitions
 from relay.model.errors import ServiceError
 

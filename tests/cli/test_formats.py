@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import pytest
 from typer.testing import Result
 
-from relay.cli.arguments import LineFormat
+from relay.cli.files import LineFormat
 from relay.cli.formats import type_name
 from relay.cli.requests.options import sources, targets
 from relay.codecs.losses import Capabilities

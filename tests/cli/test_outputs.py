@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from relay.cli.arguments import open_output
+from relay.cli.files import open_output
 
 Run = Callable[..., Result]
 Lines = Callable[..., bytes]

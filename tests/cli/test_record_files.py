@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.cli.arguments import LineFormat
+from relay.cli.files import LineFormat
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.io.record_lines import format_record
 from relay.model.errors import Malformed, ServiceError

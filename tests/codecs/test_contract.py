@@ -30,9 +30,8 @@ from relay import (
     Source,
     Transaction,
     Translator,
-    codecs,
 )
-from relay.codecs import PROTOCOLS
+from relay.codecs import PROTOCOLS, protocols
 from relay.codecs.losses import SOURCE_LOSSES, TRANSACTION_LOSSES, UNSUPPORTED_EVENT_LOSSES, Capabilities
 from relay.testing import CodecContract, Differences
 from relay.testing.contract import FACTS
@@ -80,7 +79,7 @@ class TestOnlyRead(CodecContract):
 
     @pytest.fixture(autouse=True)
     def _is_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(codecs, "plugin_codecs", lambda: {facts.NAME: facts.CODEC})
+        monkeypatch.setattr(protocols, "plugin_codecs", lambda: {facts.NAME: facts.CODEC})
 
 
 def wire_of(protocol: str, source_options: OptionTexts | None = None) -> Wire:

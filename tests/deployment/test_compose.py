@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from relay.config import load_config
-from relay.config.tables import Delivery
+from relay.config.keys import Delivery
 from relay.core.translator import Translator
 from relay.demo.kafka import VERSION, free_ports
 from relay.demo.play import captured_records

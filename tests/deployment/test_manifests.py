@@ -16,7 +16,7 @@ from kubeflow_spark_api.models.spark_v1beta2_spark_application import SparkV1bet
 from pyspark import __version__ as spark_version
 
 from relay.config import load_config
-from relay.config.tables import Delivery
+from relay.config.keys import Delivery
 from spark_backfill.command import argument_parser, check_config
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from relay import Translator
 from relay.codecs.given_options import RENAMED_OPTIONS
 from relay.codecs.losses import Loss, strict_problems
 from relay.config import Config
-from relay.config.keys import new_name, type_at
+from relay.config.key_names import new_name, type_at
 from relay.model.errors import ConfigError
 
 _TABLE = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("\n### Moved modules\n")[2]

@@ -13,7 +13,7 @@ from support import CANAL, TICDC, record, row_message
 
 from relay import Translator
 from relay.config.choices import OverBudget
-from relay.config.tables import Errors
+from relay.config.keys import Errors
 from relay.core.error_policies import ErrorPolicies, Policy
 from relay.model.errors import Malformed, TooManyFailures
 from relay.model.records import RecordPosition

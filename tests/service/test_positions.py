@@ -9,7 +9,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from relay.config.kafka import start_settings
-from relay.config.tables import SourceConfig
+from relay.config.keys import SourceConfig
 from relay.io.kafka.positions import COMMIT_TS_MARGIN_MS as MARGIN_MS
 from relay.io.kafka.positions import start_offsets
 from relay.io.kafka.settings import StartSettings

@@ -22,7 +22,7 @@ from status_support import (
 
 from relay.codecs.losses import Loss
 from relay.config import Config
-from relay.config.tables import Delivery
+from relay.config.keys import Delivery
 from relay.core.counts import OTHER_TABLES
 from relay.io.kafka.ports import Partition
 from relay.model.events import TableId

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from relay.cli.arguments import LineFormat
+from relay.cli.files import LineFormat
 from relay.cli.record_files import DEFAULT_TOPIC, detect
 from relay.io.record_lines import DECODE_ERRORS, parse_record
 from relay.model.errors import ConfigError, DdlNotUnderstood, Problem

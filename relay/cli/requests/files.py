@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from relay.cli.arguments import STANDARD, LineFormat
 from relay.cli.command import CommandRequest
+from relay.cli.files import STANDARD, LineFormat
 from relay.cli.requests.options import (
     AUTO,
     DumpOptions,

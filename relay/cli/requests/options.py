@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from relay.cli.arguments import STANDARD, LineFormat
 from relay.cli.command import CommandOptions
+from relay.cli.files import STANDARD, LineFormat
 from relay.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from relay.config import Config
-from relay.config.tables import Delivery
+from relay.config.keys import Delivery
 from relay.io.kernel import engine_name
 from relay.service.observe.series import Series
 from relay.text.redaction import shown_option

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from aiohttp import web
 
-from relay.config.tables import Http
+from relay.config.keys import Http
 from relay.io.logs import Log
 from relay.service.observe import report
 from relay.service.observe.metrics import exposition, registry_of
