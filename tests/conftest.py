@@ -21,6 +21,7 @@ import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.errors import KafkaError
+from broker_support import broker_options
 from hypothesis import settings
 from scheduling import ByFiles, ordered
 
@@ -264,7 +265,7 @@ def broker() -> Iterator[str]:
             tempfile.TemporaryDirectory(prefix="relay-tests-", ignore_cleanup_errors=True)
         )
         try:
-            cluster = stack.enter_context(Cluster(Path(home) / "kafka"))
+            cluster = stack.enter_context(Cluster(Path(home) / "kafka", options=broker_options()))
         except DemoExtraMissing as error:
             if os.environ.get("CI"):
                 pytest.fail(str(error))

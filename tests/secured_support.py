@@ -21,6 +21,7 @@ import pytest
 import trustme
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.protocol.admin import CreateAclsRequest
+from broker_support import broker_options
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -30,7 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from relay.config import Config, SecurityConfig
 from relay.config.kafka import security_settings, source_cluster, target_cluster
-from relay.demo.kafka import DemoExtraMissing, Node, NodeOptions, Ports, free_ports, kafka_jars
+from relay.demo.kafka import DemoExtraMissing, Node, Ports, free_ports, kafka_jars
 from relay.io.kafka.clients import Brokers, Clusters
 from relay.io.kafka.requests import Operation
 from relay.io.kafka.settings import DEFAULT_TIMEOUTS, ClusterSettings, Timeouts
@@ -142,7 +143,7 @@ class Secured:
         # Nobody kills this one, and on a busy machine it may be late with its heartbeats: then it would be
         # fenced, with its topics.
         patient = "broker.session.timeout.ms=30000\n"
-        options = NodeOptions(
+        options = broker_options(
             properties=self._properties() + sasl + patient, format_args=tuple(self._scram_users())
         )
         ports = Ports(self._ports["PLAINTEXT"], self._ports["CONTROLLER"])

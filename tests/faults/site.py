@@ -21,6 +21,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.admin import CreateAclsRequest
+from broker_support import broker_options
 
 from faults.forwarder import Forwarder, forwarding
 from relay.demo.kafka import Cluster, free_ports
@@ -107,7 +108,7 @@ class Brokers:
 @contextlib.asynccontextmanager
 async def one_broker(folder: Path) -> AsyncIterator[Brokers]:
     """Start a broker behind a forwarder."""
-    cluster = Cluster(folder)
+    cluster = Cluster(folder, options=broker_options())
     behind, port = free_ports(2)
     properties = folder / "node-1" / "server.properties"
     lines = [line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line]
@@ -135,7 +136,7 @@ async def one_broker(folder: Path) -> AsyncIterator[Brokers]:
 @contextlib.asynccontextmanager
 async def three_brokers(folder: Path) -> AsyncIterator[Brokers]:
     """Start three brokers, of which relay's own topics need one alone."""
-    cluster = Cluster(folder, nodes=3)
+    cluster = Cluster(folder, nodes=3, options=broker_options())
     await asyncio.to_thread(cluster.start)
     try:
         yield Brokers(cluster, None)

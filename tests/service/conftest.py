@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 import pytest
+from broker_support import broker_options
 from service.memory import PlainTranslator
 
 from relay.config import Config
@@ -124,6 +125,6 @@ def own_cluster() -> Iterator[Cluster]:
     """Give a broker that the test may kill."""
     with (
         tempfile.TemporaryDirectory(prefix="relay-tests-", ignore_cleanup_errors=True) as home,
-        Cluster(Path(home) / "kafka") as cluster,
+        Cluster(Path(home) / "kafka", options=broker_options()) as cluster,
     ):
         yield cluster

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import for_code
+from broker_support import broker_options
 from secured_support import TOPIC, Secured
 from service.topics_support import (
     dead_letters,
@@ -141,7 +142,7 @@ async def test_the_same_name_in_two_clusters_is_two_topics(
     tmp_path: Path, kafka: Any, make_config: Any, kafka_at: Any
 ) -> None:
     source = await kafka.topic(4)
-    with Cluster(tmp_path / "kafka") as cluster:
+    with Cluster(tmp_path / "kafka", options=broker_options()) as cluster:
         config = make_config(
             source,
             "{topic}",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiokafka.admin import NewTopic
 from aiokafka.errors import KafkaError
+from broker_support import broker_options
 from service.resilience_support import (
     MODES,
     SHORT,
@@ -39,7 +40,7 @@ GROUP, TRANSACTION = 0, 1
 def three_brokers() -> Iterator[Cluster]:
     with (
         tempfile.TemporaryDirectory(prefix="relay-tests-", ignore_cleanup_errors=True) as home,
-        Cluster(Path(home) / "kafka", nodes=3) as cluster,
+        Cluster(Path(home) / "kafka", nodes=3, options=broker_options()) as cluster,
     ):
         yield cluster
 

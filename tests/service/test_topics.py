@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from broker_support import broker_options
 from service.topics_support import exists, new_name, refusal, settings_of, without_history
 
-from relay.demo.kafka import Cluster, NodeOptions
+from relay.demo.kafka import Cluster
 from relay.io.kafka.admin import ClusterTopics, TopicAdmin
 from relay.io.kafka.settings import Timeouts
 from relay.io.kafka.sizes import DEFAULT_LIMIT_BYTES
@@ -93,7 +94,7 @@ async def test_a_look_creates_nothing_where_brokers_create_what_is_asked_for(
     """With auto.create.topics.enable the client's own look at a missing topic would create it, with one
     partition.
     """
-    options = NodeOptions(properties="auto.create.topics.enable=true\n")
+    options = broker_options(properties="auto.create.topics.enable=true\n")
     with Cluster(tmp_path / "kafka", options=options) as cluster:
         config = make_config(
             "a", "b", source_bootstrap_servers=cluster.bootstrap_servers, **without_history()

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from broker_support import broker_options
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from spark.test_topics import contents, expected_of, of_topic, topics_config
 
 from relay.config import SecurityConfig
 from relay.config.kafka import security_settings, source_cluster
-from relay.demo.kafka import JAVA_OPTIONS, Node, NodeOptions, Ports, free_ports, kafka_jars
+from relay.demo.kafka import Node, Ports, free_ports, kafka_jars
 from relay.io.kafka.settings import ClusterSettings
 from relay.model.errors import ConfigError
 from spark_backfill.brokers import JavaAdmin, allowed_urls, client_options
@@ -103,10 +104,9 @@ def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenBroker]:
     properties = PROPERTIES.format(
         plain=plain, controller=controller, bearer=port, keys=issuer.keys.as_uri(), login=LOGIN
     )
-    java = (*JAVA_OPTIONS, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={issuer.keys.as_uri()}")
-    node = Node(
-        folder / "node", kafka_jars(), 1, {1: Ports(plain, controller)}, NodeOptions(java, properties)
-    )
+    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={issuer.keys.as_uri()}"
+    options = broker_options(allowed, properties=properties)
+    node = Node(folder / "node", kafka_jars(), 1, {1: Ports(plain, controller)}, options)
     server = HTTPServer(("127.0.0.1", 0), issuer.handler())
     threading.Thread(target=server.serve_forever, daemon=True).start()
     node.start()
