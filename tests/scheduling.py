@@ -23,6 +23,8 @@ LONG_FILES: Final = (
     "codecs/test_contract.py",
     "templates/test_routes.py",
 )
+#: Files of the slow folders whose tests share a broker of their own.
+ONE_BROKER: Final = ("service/test_hanging_transactions.py",)
 
 
 def _path(test: str) -> str:
@@ -36,7 +38,8 @@ def _folder(test: str) -> str:
 def unit_of(test: str) -> str:
     """Return the unit in which a test is handed out: its file, or the test alone."""
     path = _path(test)
-    return test if path in LONG_FILES or _folder(test) in SLOW_FOLDERS else path
+    is_alone = path in LONG_FILES or (_folder(test) in SLOW_FOLDERS and path not in ONE_BROKER)
+    return test if is_alone else path
 
 
 def ordered(tests: Sequence[str]) -> list[int]:

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from broker_support import broker_options
 
 from relay.config.kafka import transactional_settings
 from relay.demo.kafka import Cluster
@@ -85,18 +86,20 @@ class Shard:
         return [each.value for each in found], {number: offset for (_, number), offset in offsets.items()}
 
 
+@pytest.fixture(scope="module")
+def trusting_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker that takes a producer's word for what belongs to its transaction; its address."""
+    options = broker_options(properties="transaction.partition.verification.enable=false\n")
+    with Cluster(tmp_path_factory.mktemp("trusting") / "kafka", options=options) as cluster:
+        yield cluster.bootstrap_servers
+
+
 @pytest.fixture
-async def shards(kafka_at: Any, own_cluster: Cluster, make_config: Any) -> AsyncIterator[Callable[..., Any]]:
-    """Make shards on a broker that takes a producer's word for what belongs to its transaction."""
-    servers = own_cluster.bootstrap_servers
+async def shards(kafka_at: Any, trusting_broker: str, make_config: Any) -> AsyncIterator[Callable[..., Any]]:
+    """Make shards of one route."""
+    servers, group = trusting_broker, f"g-{uuid.uuid4().hex[:12]}"
     made: list[Shard] = []
     async with kafka_at(servers) as kafka:
-        broker = ConfigResource(
-            ConfigResourceType.BROKER, "1", configs={"transaction.partition.verification.enable": "false"}
-        )
-        assert {
-            each[0] for answer in await kafka.admin.alter_configs([broker]) for each in answer.resources
-        } == {0}
         source, target, progress = await kafka.topic(2), await kafka.topic(3), await kafka.topic()
 
         def make(*, is_one_cluster: bool = True, number: int = 0, count: int = 1) -> Shard:
@@ -105,7 +108,7 @@ async def shards(kafka_at: Any, own_cluster: Cluster, make_config: Any) -> Async
                 "delivery_progress_topic": progress,
                 "delivery_shard": number,
                 "delivery_shards": count,
-                "source_group_id": "one-group",
+                "source_group_id": group,
             }
             cluster = "source_bootstrap_servers" if is_one_cluster else "target_bootstrap_servers"
             made.append(Shard(kafka, make_config(source, target, **settings, **{cluster: servers}), target))

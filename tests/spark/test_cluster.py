@@ -43,28 +43,24 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe = (ROOT / "docs/backfill.md").read_text()
     (pack,) = re.findall(r"^(venv-pack --.*)$", recipe, re.MULTILINE)
     (install,) = re.findall(r"^relay-env/bin/pip install (.*)$", recipe, re.MULTILINE)
-    packages = [str(ROOT) if name == "." else name for name in install.split()]
+    # In the locked versions, which are here already: to ask the index takes longer than the test.
+    *packages, packer = install.split()
+    assert packages == [".", "pyarrow", "pandas"]
     environment = folder / "relay-env"
-    _run(uv(), "venv", "--quiet", "--python", sys.executable, str(environment))
+    spark_itself = [f"--no-install-package={name}" for name in ("pyspark", "py4j")]
+    command = (uv(), "sync", "--quiet", "--locked", "--no-editable", "--extra", "spark", *spark_itself)
+    _run(*command, "--python", sys.executable, cwd=ROOT, UV_PROJECT_ENVIRONMENT=str(environment))
+    python = str(environment / "bin/python")
+    _run(uv(), "pip", "install", "--quiet", "--python", python, packer, "setuptools")
     _run(
-        uv(),
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        str(environment / "bin/python"),
-        *packages,
-        "setuptools",
-    )
-    _run(
-        str(environment / "bin/venv-pack"), *pack.split()[1:], "--quiet", "--compress-level", "1", cwd=folder
+        str(environment / "bin/venv-pack"), *pack.split()[1:], "--quiet", "--compress-level", "0", cwd=folder
     )
     return folder / "relay-env.tar.gz"
 
 
-def _run(*command: str, cwd: Path | None = None) -> None:
+def _run(*command: str, cwd: Path | None = None, **variables: str) -> None:
     # As pip does it; else every worker would compile what it imports.
-    environment = os.environ | {"UV_COMPILE_BYTECODE": "1"}
+    environment = os.environ | {"UV_COMPILE_BYTECODE": "1"} | variables
     ran = subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False
     )

@@ -61,27 +61,32 @@ def test_everything_names_one_spark() -> None:
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """An environment in which nothing but the `pip install` of the quick start was done; its folder of programs."""
+    """An environment with what the quick start installs, in the locked versions; its folder of programs."""
     folder = tmp_path_factory.mktemp("fresh")
-    (install,) = re.findall(r"^pip (install \S+)", block_with("spark-submit", QUICK_START), re.MULTILINE)
+    (extra,) = re.findall(
+        r"^pip install '\.\[(\w+)\]'", block_with("spark-submit", QUICK_START), re.MULTILINE
+    )
     uv = shutil.which("uv", path=f"{ROOT / '.cache/uv/bin'}{os.pathsep}{os.environ['PATH']}")
-    programs = folder / "bin"
     if uv is None:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        _run(f"{programs}/pip {install}")
+        subprocess.run([folder / "bin/pip", "install", f".[{extra}]"], cwd=ROOT, check=True)
     else:
-        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, folder], check=True)
-        command = f"{uv} pip {install} --quiet --python {programs}/python"
-        # What uv has kept of earlier runs goes for what the index would say, which takes half a minute to ask.
-        if _run(f"{command} --offline", is_needed=False) != 0:
-            _run(command)
-    yield programs
+        # `make setup` has downloaded these versions; newer ones would take minutes.
+        command = [
+            uv,
+            "sync",
+            "--quiet",
+            "--locked",
+            "--no-editable",
+            "--extra",
+            extra,
+            "--python",
+            sys.executable,
+        ]
+        environment = os.environ | {"UV_PROJECT_ENVIRONMENT": str(folder)}
+        subprocess.run(command, cwd=ROOT, env=environment, check=True)
+    yield folder / "bin"
     shutil.rmtree(folder)
-
-
-def _run(command: str, *, is_needed: bool = True) -> int:
-    output = None if is_needed else subprocess.DEVNULL
-    return subprocess.run(["sh", "-c", command], cwd=ROOT, stderr=output, check=is_needed).returncode
 
 
 def surroundings(folder: Path, programs: Path) -> dict[str, str]:
