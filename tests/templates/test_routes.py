@@ -29,12 +29,12 @@ ROUNDS = 3
 
 def routes() -> Iterator[tuple[str, str, str]]:
     """A folder, a target and a set of its options: all of them for the first folder of each protocol, every
-    fifth for the others, each folder beginning with another one.
+    tenth for the others, each folder beginning with another one.
     """
     for _, folders in itertools.groupby(FOLDERS, key=lambda folder: protocol_of(f"{folder}/")):
         for number, folder in enumerate(folders):
             chosen = list(itertools.product(TARGETS, ("default", "full")))
-            for target, options in chosen if number == 0 else chosen[number % 5 :: 5]:
+            for target, options in chosen if number == 0 else chosen[number % 10 :: 10]:
                 yield folder, target, options
 
 
