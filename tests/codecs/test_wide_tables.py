@@ -124,8 +124,10 @@ def test_a_row_costs_what_its_own_cells_cost(source: str, target: str, op: str) 
     assert wide < 4 * narrow + 0.05
 
 
-@pytest.mark.parametrize("target", PROTOCOLS)
-@pytest.mark.parametrize("source", [TICDC, CANAL, CKAFKA, OPEN])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [(TICDC, CANAL), (CANAL, CKAFKA), (CKAFKA, OPEN), (OPEN, DEBEZIUM), (CKAFKA, TICDC)],
+)
 def test_a_megabyte_of_differing_rows(source: str, target: str) -> None:
     """Canonical rows are as wide as their table: none of them may be kept."""
     translator = knowing(Translator(source, target), 4001)

@@ -28,13 +28,15 @@ ROUNDS = 3
 
 
 def routes() -> Iterator[tuple[str, str, str]]:
-    """A folder, a target and a set of its options: all of them for the first folder of each protocol, every
+    """A folder, a target and a set of its options: every third for the first folder of each protocol, every
     tenth for the others, each folder beginning with another one.
     """
-    for _, folders in itertools.groupby(FOLDERS, key=lambda folder: protocol_of(f"{folder}/")):
+    for at, (_, folders) in enumerate(
+        itertools.groupby(FOLDERS, key=lambda folder: protocol_of(f"{folder}/"))
+    ):
         for number, folder in enumerate(folders):
             chosen = list(itertools.product(TARGETS, ("default", "full")))
-            for target, options in chosen if number == 0 else chosen[number % 10 :: 10]:
+            for target, options in chosen[number % 10 :: 10] if number else chosen[at % 3 :: 3]:
                 yield folder, target, options
 
 
