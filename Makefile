@@ -41,7 +41,7 @@ test: setup check  ## run all tests, with real Kafka and Spark; WORKERS=4 in par
 image-test: setup  ## build and run the image without Docker; needs root, buildah and debootstrap
 	RELAY_IMAGE_TEST=$${RELAY_IMAGE_TEST:-try} $(RUN)/pytest tests/image
 
-check: setup  ## check lint, types and import contracts
+check: setup  ## run the linter, the type checker and the import contracts
 	$(RUN)/ruff check
 	$(RUN)/ruff format --check
 	$(RUN)/mypy

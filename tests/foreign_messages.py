@@ -148,7 +148,7 @@ FOREIGN: Final = [
     _json("connect jdbc", "Kafka Connect", {"schema": CHANGE_SCHEMA | {"name": "orders"}, "payload": ROW}),
     # Schema registries.
     Foreign("protobuf frame", framed(7, b"\0" + number_field(1, 7) + bytes_field(2, b"abc")), "Protobuf with the id"),
-    Foreign("json schema frame", framed(7, b'{"id": 1}'), "JSON Schema with the number"),
+    Foreign("json schema frame", framed(7, b'{"id": 1}'), "JSON Schema with the id"),
     Foreign("glue frame", b"\x03\x00" + UUID + b"\0\x02\x02\x06abc", "AWS Glue"),
     Foreign("glue frame zlib", b"\x03\x05" + UUID + b"x\x9c\x03\0\0\0\0\1", "AWS Glue"),
     Foreign("apicurio 8 bytes", b"\0" + (7).to_bytes(8) + b"\x02\x06abc", "schema id of 8 bytes"),

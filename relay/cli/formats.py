@@ -27,7 +27,7 @@ from relay.model.errors import ConfigError, Problem
 _COUNTED = (
     "relay counts losses under the names in brackets; with the target option strict it refuses all or some."
 )
-_PROFILE = "preset options for one kind of reader; options set beside it take precedence"
+_PROFILE = "preset options for one kind of reader; options that you set explicitly take precedence"
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -155,12 +155,12 @@ def show_profile(codec: Codec, profile: str, given: Mapping[str, str], *, as_jso
         return
     typer.echo(f"{codec.name}, profile {profile}:")
     rows = [
-        (f"{option.name}={option.value}", "set beside the profile" if option.is_given else option.reason)
+        (f"{option.name}={option.value}", "set explicitly" if option.is_given else option.reason)
         for option in found
     ]
     for line in layout.pairs(rows, layout.width()):
         typer.echo(line)
-    typer.echo("Options set beside the profile take precedence.")
+    typer.echo("Options that you set explicitly take precedence.")
 
 
 def _description(annotation: Any) -> str:  # noqa: ANN401 - any annotation

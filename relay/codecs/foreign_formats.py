@@ -188,7 +188,7 @@ def _json_schema(message: DetectionMessage) -> FormatMatch | None:
     if message.avro is None or message.avro[:1] != b"{":
         return None
     evidence = "JSON after the id of a registry's schema"
-    return FormatMatch(Strength.LIKELY, "JSON Schema with the number of a schema registry", evidence)
+    return FormatMatch(Strength.LIKELY, "JSON Schema with the id of a schema registry", evidence)
 
 
 def _protobuf_of_registry(message: DetectionMessage) -> FormatMatch | None:

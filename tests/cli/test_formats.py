@@ -192,7 +192,7 @@ FLINK = """canal-json, profile flink:
   binary=base64          BYTES is read as base64, and the job fails on other text
   zero-dates=text        declare such a column as STRING; with zero-dates=null it can be DATE or TIMESTAMP
   timestamp-format=sql   iso is for tables with canal-json.timestamp-format.standard=ISO-8601
-Options set beside the profile take precedence.
+Options that you set explicitly take precedence.
 """
 CANAL_ADAPTER = """canal-json, profile canal-adapter:
   ddl=keep               Canal sends statements, and the adapter applies them
@@ -203,7 +203,7 @@ CANAL_ADAPTER = """canal-json, profile canal-adapter:
   binary=producer        the adapter expects a character for each byte, with sqlType 2004
   zero-dates=keep        the adapter reads them and converts them to null itself
   timestamp-format=sql   the adapter reads MySQL's text
-Options set beside the profile take precedence.
+Options that you set explicitly take precedence.
 """
 
 
@@ -215,7 +215,7 @@ def test_what_a_profile_sets_and_why(relay: Run, profile: str, expected: str) ->
 def test_an_option_besides_a_profile_is_shown(relay: Run) -> None:
     arguments = ("formats", "--to", "canal-json", "--profile", "flink", "--to-option", "ddl=keep")
     changed = FLINK.replace("ddl=drop               the job fails on a statement other than CREATE", "")
-    expected = changed.replace("  \n", "  ddl=keep               set beside the profile\n", 1)
+    expected = changed.replace("  \n", "  ddl=keep               set explicitly\n", 1)
     assert relay(*arguments).stdout == expected
     found = json.loads(relay(*arguments, "--json").stdout)
     assert (found["protocol"], found["profile"]) == ("canal-json", "flink")
