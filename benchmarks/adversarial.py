@@ -25,7 +25,7 @@ from benchmarks.routes import ROUTES
 from relay.core.translator import Translator
 from relay.io.kernel import engine, engine_name, mode
 from relay.model.records import ConsumerRecord
-from relay.templates.engine import MOST_TRIED
+from relay.templates.engine import MAX_TRIED
 
 #: What a stream may cost of the pipeline's time.
 MOST = 1.10
@@ -239,12 +239,12 @@ _STREAMS: dict[str, Callable[[], Records]] = {
     "a decimal of 60 kB": lambda: _with_number("wide_12", b"9" * 60_000 + b".99"),
     "white space at the end, 12 columns": lambda: _changed("wide_12", _spaced),
     "white space at the end, 200 columns": lambda: _changed("wide_200", _spaced),
-    f"{MOST_TRIED} shapes of one marker in turn, 12 columns": lambda: _near_misses("wide_12", MOST_TRIED),
-    f"{MOST_TRIED + 1} of them, 12 columns": lambda: _near_misses("wide_12", MOST_TRIED + 1),
-    f"{MOST_TRIED + 1} of them, 200 columns": lambda: _near_misses("wide_200", MOST_TRIED + 1),
-    f"{3 * MOST_TRIED} of them, 40 columns": lambda: _near_misses("wide_40", 3 * MOST_TRIED),
+    f"{MAX_TRIED} shapes of one marker in turn, 12 columns": lambda: _near_misses("wide_12", MAX_TRIED),
+    f"{MAX_TRIED + 1} of them, 12 columns": lambda: _near_misses("wide_12", MAX_TRIED + 1),
+    f"{MAX_TRIED + 1} of them, 200 columns": lambda: _near_misses("wide_200", MAX_TRIED + 1),
+    f"{3 * MAX_TRIED} of them, 40 columns": lambda: _near_misses("wide_40", 3 * MAX_TRIED),
     "other columns in each row of 40": lambda: _random_shapes("wide_40"),
-    f"{3 * MOST_TRIED} of them, 200 columns": lambda: _near_misses("wide_200", 3 * MOST_TRIED),
+    f"{3 * MAX_TRIED} of them, 200 columns": lambda: _near_misses("wide_200", 3 * MAX_TRIED),
     **{f"a statement every {every} rows": partial(_with_ddl, "wide_12", every) for every in _EVERY},
 }
 _NEW_DEFINITIONS = {name for name in _STREAMS if name.startswith("a statement")}

@@ -17,7 +17,7 @@ from reference_engine import Interpreter
 from relay.io import kernel
 from relay.io.kernel import INTERFACE, KernelMode
 from relay.model.errors import ConfigError
-from relay.templates.engine import CREDIT_PER_MATCH, MAX_CREDIT, MOST_TRIED, TRY_INTERVAL
+from relay.templates.engine import CREDIT_PER_MATCH, MAX_CREDIT, MAX_TRIED, TRY_INTERVAL
 from relay.templates.ops import MOST_REWRITTEN
 
 ROOT = Path(__file__).parents[1]
@@ -122,7 +122,7 @@ def test_relay_and_its_kernel_have_the_same_numbers() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "kernel/src").glob("*.rs"))
     expected = {
         "INTERFACE": INTERFACE,
-        "MOST_TRIED": MOST_TRIED,
+        "MAX_TRIED": MAX_TRIED,
         "CREDIT_PER_MATCH": CREDIT_PER_MATCH,
         "MAX_CREDIT": MAX_CREDIT,
         "TRY_INTERVAL": TRY_INTERVAL,

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::fill::Slots;
 use crate::ops::Template;
 use crate::scan::Scan;
-use crate::templates::{Kept, MOST_TRIED, Record, Templates, Tried, holds, print, scan_rows};
+use crate::templates::{Kept, MAX_TRIED, Record, Templates, Tried, holds, print, scan_rows};
 
 /// How messages stand together in a record; `relay.templates.ops.Frames`.
 pub struct Frames {
@@ -138,8 +138,8 @@ impl Templates {
             return Fitted::Some(0);
         }
         let (before, remaining_bytes) = (messages.found.len(), messages.remaining_bytes);
-        let (mut order, mut shapes, mut met, mut most) = ([0; MOST_TRIED], [0; MOST_TRIED], 0, 0);
-        let count = numbers.len().min(MOST_TRIED);
+        let (mut order, mut shapes, mut met, mut most) = ([0; MAX_TRIED], [0; MAX_TRIED], 0, 0);
+        let count = numbers.len().min(MAX_TRIED);
         order[..count].copy_from_slice(&numbers[..count]);
         scan.is_of_one = false;
         for number in &order[..count] {

@@ -13,8 +13,8 @@ use crate::ops::{Bytes, TargetMessage, Template};
 use crate::scan::{Scan, ends_like};
 use crate::sharing::Ways;
 
-/// How many templates one marker's text has at most; `relay.templates.engine.MOST_TRIED`.
-pub const MOST_TRIED: usize = 8;
+/// How many templates one marker's text has at most; `relay.templates.engine.MAX_TRIED`.
+pub const MAX_TRIED: usize = 8;
 /// The credit for failed attempts, and how often messages are tried without credit; see `relay.templates.engine`.
 const CREDIT_PER_MATCH: usize = 8;
 const MAX_CREDIT: usize = 64;
@@ -158,7 +158,7 @@ impl Templates {
             |&at: &usize| self.kept[at].as_ref().is_some_and(|kept| kept.template.hash == template.hash);
         let reused = if let Some(place) = tried.numbers.iter().position(is_same) {
             Some(tried.numbers.remove(place))
-        } else if tried.numbers.len() == MOST_TRIED {
+        } else if tried.numbers.len() == MAX_TRIED {
             tried.numbers.pop()
         } else {
             self.free.pop()

@@ -8,7 +8,7 @@ from relay.templates.avro_ops import AvroOp
 from relay.templates.ops import Frames, Marker, Template
 
 #: Maximum templates with the same text at the marker, and so the attempts per message.
-MOST_TRIED: Final = 8
+MAX_TRIED: Final = 8
 #: A message that fits a template adds `CREDIT_PER_MATCH` to a credit of at most `MAX_CREDIT`; each failed
 #: attempt takes 1. Without credit, only one message in `TRY_INTERVAL` is tried.
 CREDIT_PER_MATCH: Final = 8
@@ -68,7 +68,7 @@ class Engine(Protocol):
         """Add a template and return its number.
 
         Of the templates with the same text at the marker, a new one is tried first, and then the most
-        recently used. If there are already `MOST_TRIED` of them, the least recently used is replaced and its
+        recently used. If there are already `MAX_TRIED` of them, the least recently used is replaced and its
         number is reused. A template that exists already keeps its number. Afterwards, messages are tried
         again that were skipped before (`MAX_CREDIT`).
 

@@ -17,8 +17,8 @@ from relay.cli.commands import app
 from relay.cli.playground.catalog import Example, catalog, examples
 from relay.cli.playground.pasted import records_in
 from relay.cli.playground.translation import (
+    MAX_RECORDS,
     MAX_SHOWN_BYTES,
-    MOST_RECORDS,
     TranslationRequest,
     answer,
     encoded,
@@ -323,8 +323,8 @@ def test_what_other_packages_answer_is_not_asked(monkeypatch: pytest.MonkeyPatch
 
 def test_records_and_bytes_are_bounded() -> None:
     line = example(TICDC, "insert").message
-    found = asked(TICDC, CANAL, "\n".join([line] * (MOST_RECORDS + 5)))
-    assert (len(found["records"]), found["left_out"]) == (MOST_RECORDS, 5)
+    found = asked(TICDC, CANAL, "\n".join([line] * (MAX_RECORDS + 5)))
+    assert (len(found["records"]), found["left_out"]) == (MAX_RECORDS, 5)
     found = asked(TICDC, CANAL, "\n".join([line] * 10), max_shown_bytes=1000)
     assert (len(found["records"]), found["left_out"]) == (2, 8)
 

@@ -16,7 +16,7 @@ from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import (
     CREDIT_PER_MATCH,
     MAX_CREDIT,
-    MOST_TRIED,
+    MAX_TRIED,
     TRY_INTERVAL,
     AvroReader,
     AvroWriter,
@@ -128,7 +128,7 @@ class Interpreter:
         for index, number in enumerate(numbers):
             if hash(self._kept[number].template) == hash(template):
                 return numbers.pop(index)
-        if len(numbers) == MOST_TRIED:
+        if len(numbers) == MAX_TRIED:
             return numbers.pop()
         if self._free:
             return self._free.pop()

@@ -7,7 +7,7 @@ import random
 import pytest
 from engine_support import ANYWHERE, ENGINES, NO_LIMIT, filled, template
 
-from relay.templates.engine import CREDIT_PER_MATCH, MAX_CREDIT, MOST_TRIED, TRY_INTERVAL, Engine
+from relay.templates.engine import CREDIT_PER_MATCH, MAX_CREDIT, MAX_TRIED, TRY_INTERVAL, Engine
 from relay.templates.ops import (
     Above,
     Below,
@@ -142,15 +142,15 @@ def just(value: int) -> Template:
 def test_only_so_many_have_the_same_marker(make: type[Engine]) -> None:
     engine = make(MARKER)
     other = engine.add(numbered(2))
-    numbers = [engine.add(just(value)) for value in range(MOST_TRIED)]
+    numbers = [engine.add(just(value)) for value in range(MAX_TRIED)]
     assert filled(engine, b'{"t":1,"v":0}') == b"integer 1 0"
-    assert engine.add(just(MOST_TRIED)) == numbers[1], "the one that waits for longest gives its number"
+    assert engine.add(just(MAX_TRIED)) == numbers[1], "the one that waits for longest gives its number"
     assert filled(engine, b'{"t":1,"v":1}') is None
     assert engine.translate(None, b'{"t":1,"v":0}', 0, 0, b"t/3/") == (numbers[0], None, b"integer 1 0", MARK)
-    assert engine.translate(None, b'{"t":1,"v":%d}' % MOST_TRIED, 0, 0, b"t/3/") == (
+    assert engine.translate(None, b'{"t":1,"v":%d}' % MAX_TRIED, 0, 0, b"t/3/") == (
         numbers[1],
         None,
-        b"integer 1 %d" % MOST_TRIED,
+        b"integer 1 %d" % MAX_TRIED,
         MARK,
     )
     assert engine.translate(None, b'{"t":2,"v":7}', 0, 0, b"t/3/") == (other, None, b"integer 2 7", MARK)
@@ -182,14 +182,14 @@ def test_a_new_template_is_tried(make: type[Engine]) -> None:
 
 def test_a_template_that_is_there_already_keeps_its_number(make: type[Engine]) -> None:
     engine = make(MARKER)
-    numbers = [engine.add(just(value)) for value in range(MOST_TRIED)]
-    assert [engine.add(just(value)) for value in range(MOST_TRIED)] == numbers
+    numbers = [engine.add(just(value)) for value in range(MAX_TRIED)]
+    assert [engine.add(just(value)) for value in range(MAX_TRIED)] == numbers
     assert [filled(engine, b'{"t":1,"v":%d}' % value) for value in (0, 5)] == [b"integer 1 0", b"integer 1 5"]
 
 
 def test_eight_templates_of_which_half_the_messages_fit_one_are_tried(make: type[Engine]) -> None:
     engine = make(MARKER)
-    for value in range(MOST_TRIED):
+    for value in range(MAX_TRIED):
         engine.add(just(value))
     found = [filled(engine, b'{"t":1,"v":%s}' % text) for _ in range(100) for text in (b"7", b'"x"')]
     assert len(found) - found.count(None) == 100
@@ -258,8 +258,8 @@ def test_conditions_that_mean_nothing_are_refused(make: type[Engine], condition:
 
 def test_a_template_that_is_refused_leaves_nothing(make: type[Engine]) -> None:
     engine = make(MARKER)
-    for number in range(2 * MOST_TRIED):
-        engine.add(numbered(number % MOST_TRIED))
+    for number in range(2 * MAX_TRIED):
+        engine.add(numbered(number % MAX_TRIED))
         with pytest.raises(ValueError, match="slot"):
             engine.add(numbered(1)._replace(target_value=(Put((1,)),)))
     assert filled(engine, b'{"t":1,"v":7}') == b"integer 1 7"

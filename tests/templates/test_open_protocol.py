@@ -12,7 +12,7 @@ from templates_support import Both
 
 from relay import ConsumerRecord
 from relay.model.events import RowChange
-from relay.templates.engine import MOST_TRIED
+from relay.templates.engine import MAX_TRIED
 from relay.templates.route.deriving import Deriver
 
 TABLE = ddl("CREATE TABLE d.t (id INT PRIMARY KEY, name VARCHAR(9), price DOUBLE, note TEXT, at TIMESTAMP)")
@@ -234,7 +234,7 @@ def test_rows_between_statements() -> None:
 def test_a_template_that_has_served_may_go() -> None:
     """Tables with more definitions than templates are tried: what comes next is derived at once."""
     both = Both(OPEN)
-    times = range(1000, 1000 + 1000 * 3 * MOST_TRIED, 1000)
+    times = range(1000, 1000 + 1000 * 3 * MAX_TRIED, 1000)
     for ts in times:
         both.learn(
             framed(ddl(f"CREATE OR REPLACE TABLE d.t (id INT PRIMARY KEY, name VARCHAR({ts}))", ts=ts))
@@ -256,7 +256,7 @@ def test_templates_that_come_back_drive_each_other_out(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Deriver, "derive", noting)
     both = Both(OPEN)
-    times = range(1000, 1000 * (MOST_TRIED + 3), 1000)
+    times = range(1000, 1000 * (MAX_TRIED + 3), 1000)
     for ts in times:
         both.learn(
             framed(ddl(f"CREATE OR REPLACE TABLE d.t (id INT PRIMARY KEY, name VARCHAR({ts}))", ts=ts))

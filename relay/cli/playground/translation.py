@@ -45,7 +45,7 @@ from relay.mysql.ddl import read_ddl
 from relay.text.redaction import plain_json, printable, to_json
 
 #: Records of a request that are translated; the rest is counted.
-MOST_RECORDS: Final = 100
+MAX_RECORDS: Final = 100
 MAX_SHOWN_BYTES: Final = 4 << 20
 _LIMITS: Final = Limits(
     decompressed_bytes=4 << 20,
@@ -212,7 +212,7 @@ class _PastedMessages:
 
     def _database_of(self, pasted: Sequence[Pasted]) -> str:
         """Return the database of the first row that names one without a definition of its table."""
-        for record, _ in pasted[:MOST_RECORDS]:
+        for record, _ in pasted[:MAX_RECORDS]:
             for table in self._tables_of(record):
                 if table.database:
                     return table.database
@@ -230,7 +230,7 @@ class _PastedMessages:
     def shown(self, pasted: Sequence[Pasted], max_bytes: int) -> list[dict[str, Any]]:
         """Translate the records, one after the other, and return their display data, of about `max_bytes`."""
         found = []
-        for each in pasted[:MOST_RECORDS]:
+        for each in pasted[:MAX_RECORDS]:
             if self._shown_bytes > max_bytes:
                 break
             found.append(self._one(each))
@@ -406,7 +406,7 @@ def _looks_like(source: str, pasted: Sequence[Pasted], schemas: SchemaList) -> d
         except SchemaMissing:
             return None
 
-    found = detect([each.record for each in pasted[:MOST_RECORDS]], find_schema)
+    found = detect([each.record for each in pasted[:MAX_RECORDS]], find_schema)
     if not found.dialects:
         return None
     dialect = found.dialects[0]

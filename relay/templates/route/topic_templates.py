@@ -15,7 +15,7 @@ from relay.templates.route.known import TemplateInfo
 from relay.templates.route.policy import DEFAULT_POLICY
 
 #: Maximum shapes that are counted; beyond that, counting starts over.
-_MOST_COUNTED: Final = 10_000
+_MAX_COUNTED: Final = 10_000
 #: Back-off factor. After a failed derivation, the next attempt comes after this many times as many messages.
 #: If templates replace one another, each is derived only after this many times as many messages as the
 #: previous one.
@@ -23,7 +23,7 @@ _BACKOFF_FACTOR: Final = 8
 #: Rows that should fit a template, for each derivation, successful or not.
 BREAK_EVEN_ROWS: Final = 64
 #: Maximum replaced templates that a topic remembers.
-_MOST_REPLACED: Final = 1_000
+_MAX_REPLACED: Final = 1_000
 
 #: Messages that are counted together: their text at the marker, and whether their rows are split.
 Shape = tuple[bytes, bool]
@@ -84,7 +84,7 @@ class TopicTemplates:
         `first_due`: the initial count at which to derive one.
         """
         if shape not in self._seen:
-            if len(self._seen) >= _MOST_COUNTED or self._seen_bytes > self._max_seen_bytes:
+            if len(self._seen) >= _MAX_COUNTED or self._seen_bytes > self._max_seen_bytes:
                 self._seen.clear()
                 self._seen_bytes = 0
             self._seen_bytes += len(shape[0])
@@ -108,7 +108,7 @@ class TopicTemplates:
             return True
         self._replaced_count += 1
         self._replaced_served += sum(known.served for known in replaced)
-        if len(self._replaced) >= _MOST_REPLACED:
+        if len(self._replaced) >= _MAX_REPLACED:
             self._replaced.clear()
         self._replaced.add(fingerprint)
         return (
