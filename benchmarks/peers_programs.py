@@ -113,15 +113,7 @@ def _relay(route: Route, source: Topic) -> Program:
 
 def _loop(kind: str, source: Topic) -> Program:
     def command(env: Environment) -> list[str]:
-        return [
-            sys.executable,
-            "-m",
-            "benchmarks.peers_loop",
-            kind,
-            env.servers,
-            source.name,
-            env.target,
-        ]
+        return [sys.executable, "-m", "benchmarks.peers_loop", kind, env.servers, source.name, env.target]
 
     return Program(f"loop for one table, {kind}", source, 1, _one_each(source), command)
 

@@ -173,8 +173,14 @@ async def test_requests_are_bounded(site: Site) -> None:
     assert (await site.translate(REQUEST))[0] == 200
 
 
+class HastyServer(PlaygroundServer):
+    """It waits less for bodies."""
+
+    body_seconds = 0.2
+
+
 async def test_a_body_that_does_not_end_is_not_waited_for() -> None:
-    async with PlaygroundServer("127.0.0.1", 0, body_seconds=0.2) as server:
+    async with HastyServer("127.0.0.1", 0) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(
             b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"

@@ -26,7 +26,6 @@ from relay.service.observe.server import HEADER_BYTES, SettingNames, WebServer, 
 
 #: Maximum bytes of a request to translate.
 MOST_BYTES: Final = 1 << 20
-BODY_SECONDS: Final = 10.0
 _JSON: Final = "application/json"
 _REQUEST: Final = msgspec.json.Decoder(TranslationRequest)
 
@@ -34,7 +33,7 @@ _REQUEST: Final = msgspec.json.Decoder(TranslationRequest)
 class PlaygroundServer(WebServer):
     """Serve the playground while the `async with` block runs.
 
-    body_seconds: Time limit for receiving the body of a request.
+    `body_seconds`: time limit for receiving the body of a request.
     """
 
     paths: ClassVar[Mapping[str, str]] = {
@@ -46,10 +45,10 @@ class PlaygroundServer(WebServer):
     not_ours: ClassVar = "the Host of this request is not allowed; use this server's IP address, or localhost"
     request_bytes: ClassVar = MOST_BYTES + HEADER_BYTES
     takes_bodies: ClassVar = True
+    body_seconds: ClassVar[float] = 10.0
 
-    def __init__(self, host: str, port: int, *, body_seconds: float = BODY_SECONDS) -> None:
+    def __init__(self, host: str, port: int) -> None:
         super().__init__(host, port)
-        self._body_seconds = body_seconds
         self._page = Page("relay.cli.playground", "playground.html")
         # One at a time: a translation takes the processor, and may take some memory.
         self._turn = asyncio.Lock()
@@ -80,7 +79,7 @@ class PlaygroundServer(WebServer):
         if (request.content_length or 0) > MOST_BYTES:
             return _too_large()
         try:
-            async with asyncio.timeout(self._body_seconds):
+            async with asyncio.timeout(self.body_seconds):
                 body = await request.read()
             asked = _REQUEST.decode(body)
         except TimeoutError:

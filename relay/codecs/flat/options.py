@@ -222,12 +222,17 @@ PROFILES: Final = {
         "zero-dates": "null",
     },
 }
+_NO_TOMBSTONES: Final = "a tombstone has no columns to load"
+_DATETIME_REASONS: Final = {
+    "timestamp-format": "DATETIME reads MySQL's text",
+    "zero-dates": "DATE and DATETIME have no zero dates",
+}
 _REPLACING: Final = _NO_SOURCE_REASONS | {
     "op-column": _NEEDLESS,
     "deleted-column": "marks deleted rows",
     "deleted-values": "1 marks a deleted row",
     "version-column": "of the rows with one key, the one with the largest version remains",
-    "deletes": "a tombstone has no columns to load",
+    "deletes": _NO_TOMBSTONES,
 }
 PROFILE_REASONS: Final = {
     "clickhouse": _REPLACING
@@ -240,15 +245,10 @@ PROFILE_REASONS: Final = {
         "op-column": "Routine Load reads the operation from this column",
         "op-values": "0 is an upsert, 1 a delete",
         "deleted-column": _NEEDLESS,
-        "deletes": "a tombstone has no columns to load",
-        "timestamp-format": "DATETIME reads MySQL's text",
-        "zero-dates": "DATE and DATETIME have no zero dates",
-    },
-    "doris": _REPLACING
-    | {
-        "timestamp-format": "DATETIME reads MySQL's text",
-        "zero-dates": "DATE and DATETIME have no zero dates",
-    },
+        "deletes": _NO_TOMBSTONES,
+    }
+    | _DATETIME_REASONS,
+    "doris": _REPLACING | _DATETIME_REASONS,
     "elasticsearch": {
         **dict.fromkeys(("op-column", "database-column", "table-column"), "a document is the row alone"),
         "deleted-column": "a deleted row has no document",

@@ -391,9 +391,7 @@ def _size(payload: EncodedRecord) -> int:
 
 def object_name(source_record: ConsumerRecord, data: bytes) -> str:
     """Return a claim-check object's name, from the source position and the content: equal in every run."""
-    digest = hashlib.sha256(
-        f"{source_record.topic}/{source_record.partition}/{source_record.offset}/".encode()
-    )
+    digest = hashlib.sha256(f"{source_record.position}/".encode())
     digest.update(data)
     return f"{uuid.UUID(bytes=digest.digest()[:16], version=5)}.json"
 

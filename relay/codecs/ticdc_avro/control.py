@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from relay.codecs import detection
+from relay.codecs.detection import DetectionMessage
 from relay.codecs.shared.avro import has_id_header
 from relay.codecs.shared.lenient_json import REFUSED
 from relay.codecs.shared.ticdc import TSO_END, printed
@@ -42,7 +42,7 @@ class TicdcAvroDdl(OpenMessage, rename={"commit_ts": "commitTs"}):
 _parse: Final = MessageParser(TicdcAvroDdl).parse
 
 
-def kind_of(record: ConsumerRecord | detection.DetectionMessage) -> bytes:
+def kind_of(record: ConsumerRecord | DetectionMessage) -> bytes:
     """Return the kind of a control message; b"" if the record is a row with a schema."""
     value = record.value or b""
     if value.startswith(_DDL_START) and record.key is None:

@@ -93,6 +93,7 @@ async def start_offsets(
 
     `margin_ms`: how much earlier than a commit ts reading begins, because the clocks of a CDC producer and of
     its database may differ.
+
     The end is the one that `consumer` sees: with read_committed, the first record of an open transaction.
     Raises ConfigError for an offset that a partition has not reached, RecordsGone for one whose records were
     deleted, and the errors of `consumer`. Logs where records after `start` may have been deleted.
@@ -105,24 +106,25 @@ async def start_offsets(
         return end
     if settings.start is Start.OFFSETS:
         return _named(settings, first, end)
-    wanted_ms, otherwise = _wanted(settings, first, end)
+    wanted_ms, earlier_ms, otherwise = _wanted(settings, first, end, margin_ms)
     if wanted_ms is None:
         return first
-    earliest_ms = wanted_ms - margin_ms if settings.start is Start.COMMIT_TS else wanted_ms
-    found: Timed = await consumer.offsets_for_times(dict.fromkeys(asked, max(0, earliest_ms)))
+    found: Timed = await consumer.offsets_for_times(dict.fromkeys(asked, max(0, wanted_ms - earlier_ms)))
     if log is not None:
         for message in _gaps(found, first, wanted_ms):
             log.warning("start.truncated", message=message)
     return {pair: otherwise[pair] if at is None else at.offset for pair, at in found.items()}
 
 
-def _wanted(settings: StartSettings, first: Offsets, end: Offsets) -> tuple[int | None, Offsets]:
-    """Return the time to begin at, and where to begin without such a record."""
+def _wanted(
+    settings: StartSettings, first: Offsets, end: Offsets, margin_ms: int
+) -> tuple[int | None, int, Offsets]:
+    """Return the time to begin at, how much earlier reading begins, and where without such a record."""
     if settings.start is Start.TIMESTAMP:
-        return settings.timestamp_ms, end
+        return settings.timestamp_ms, 0, end
     if settings.start is Start.COMMIT_TS:
-        return settings.commit_time_ms, first
-    return None, first
+        return settings.commit_time_ms, margin_ms, first
+    return None, 0, first
 
 
 def _named(settings: StartSettings, first: Offsets, end: Offsets) -> Offsets:

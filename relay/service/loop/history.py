@@ -45,7 +45,7 @@ def history_record(record: ConsumerRecord, topic: str, route: str = "") -> Produ
 
     `route`: the name of the route that has read it; "" for imported records.
     """
-    key = f"{record.topic}/{record.partition}/{record.offset}".encode()
+    key = str(record.position).encode()
     headers: tuple[Header, ...] = ((ROUTE_HEADER, route.encode()),) if route else ()
     # No timestamp: the value has the record's, and a broker may refuse one from a clock that runs ahead.
     return ProducerRecord(topic, 0, 0, key, format_record(record, record.offset), headers)

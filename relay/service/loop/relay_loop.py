@@ -127,12 +127,12 @@ class Relay:
 
     async def run(self) -> None:
         """Relay until asked to stop. Raises RecordRefused, a ServiceError, or the exception of a bug."""
-        watching = self._watching = asyncio.create_task(self._recovery.checks.watch())
+        watching = self._watching = asyncio.create_task(self.checks.watch())
         try:
             await self._stop.unless_stopped(self._start())
             await self._turn_until_stopped()
             await self._drain()
-            self._recovery.checks.look()
+            self.checks.look()
         except InstanceFenced:
             # The records in flight belong to the other instance by now.
             raise
@@ -446,7 +446,7 @@ class Relay:
         self._next_commit = time.monotonic() + interval
         is_committed = await self._tracker.commit()
         if self._tracker.commit_failure:
-            self._recovery.checks.failed(COMMIT, self._tracker.commit_failure)
+            self.checks.failed(COMMIT, self._tracker.commit_failure)
         return is_committed
 
     async def _rotate(self) -> None:

@@ -50,7 +50,6 @@ class RouteTemplates:
         policy: TemplatePolicy = DEFAULT_POLICY,
     ) -> None:
         self._new_engine, self._marker, self._deriver, self._policy = new_engine, marker, deriver, policy
-        self._loss_sets, self._loss_sets_per_template = policy.loss_sets, policy.loss_sets_per_template
         self._most_bytes, self._bytes, self._until_search = most_bytes, 0, policy.search_interval
         self._topics: dict[str, TopicTemplates] = {}
         #: The catalog with which all templates agree.
@@ -287,8 +286,8 @@ class RouteTemplates:
 
     def _limit_loss_variants(self, topic: TopicTemplates) -> None:
         """Drop the facts of records with losses if there are many; they are created again on demand."""
-        templates = len(topic.known) - topic.loss_variant_count
-        if topic.loss_variant_count > self._loss_sets + self._loss_sets_per_template * templates:
+        policy, templates = self._policy, len(topic.known) - topic.loss_variant_count
+        if topic.loss_variant_count > policy.loss_sets + policy.loss_sets_per_template * templates:
             for known in topic.pop_loss_variants():
                 self._count_uses(known)
 
