@@ -148,7 +148,7 @@ __all__ = [
     "Watermark",
 ]
 
-#: Where the public names live, the light modules first. They are imported when a name is asked for, so that
+#: The modules of the public names, light ones first. They are imported when a name is first used, so that
 #: `relay --help` need not load the codecs.
 _MODULES = (
     *("model.errors", "model.limits", "model.records", "model.events", "model.lookups"),

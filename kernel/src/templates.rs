@@ -200,7 +200,7 @@ impl Templates {
         self.tried.clear();
     }
 
-    /// The mark of what a record becomes: where its partition's offsets stand, its own, and that it is the first.
+    /// The source mark of a record's first message: its partition's prefix, its offset, and `/0`.
     pub fn mark(&mut self, mark_prefix: &[u8], offset: i64) -> &[u8] {
         self.mark.clear();
         self.mark.extend_from_slice(mark_prefix);

@@ -147,7 +147,7 @@ def _since(request: ImportRequest) -> int | None:
 
 
 def parse_as_of(text: str, option: str, problems: list[Problem]) -> int:
-    """Parse since when definitions hold; append errors to `problems`."""
+    """Parse the time from which definitions hold; append errors to `problems`."""
     try:
         return as_of(text)
     except ValueError as error:

@@ -311,7 +311,8 @@ _OFFSET = re.compile(r"([+-])(0\d|1[0-4]):([0-5]\d)").fullmatch
 
 
 class NonDdlMarker(msgspec.Struct, frozen=True):
-    """Bytes that identify a message without table facts (rows, watermarks) before parsing.
+    """Bytes that only messages without DDL or table definitions contain, such as rows and watermarks; a test
+    before parsing.
 
     One of each of the `groups` is in the message's `part`, as its producers print it, and none of `never`. No
     message with DDL matches: a mark contains quotes, and inside a JSON text they would be escaped. A message
@@ -323,7 +324,7 @@ class NonDdlMarker(msgspec.Struct, frozen=True):
     part: Literal["key", "value"] = "value"
 
     def matches(self, key: bytes | None, value: bytes | None) -> bool:
-        """Return whether the message certainly has no table facts."""
+        """Return whether the message certainly has no DDL and no table definition."""
         text = (key if self.part == "key" else value) or b""
         marked = all(any(mark in text for mark in group) for group in self.groups)
         return marked and not any(mark in text for mark in self.never)

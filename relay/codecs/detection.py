@@ -113,7 +113,7 @@ def behind_schema_id(value: bytes) -> bytes | None:
     return None
 
 
-#: Examines a message; None if it is none of this protocol.
+#: Returns the match of a message; None if nothing in it points to this protocol.
 DetectionRule = Callable[[DetectionMessage], FormatMatch | None]
 
 

@@ -77,7 +77,7 @@ class Log:
     def log_suppressed(self, *, at_once: bool = False) -> None:
         """Log the number of lines that `rate_limited` left out and no later line reports; call it regularly.
 
-        `at_once`: also of those whose interval is not over, before the end.
+        `at_once`: include those whose interval is not over; for the end of the run.
         """
         now = time.monotonic()
         for key, lines in list(self._left_out.items()):
@@ -135,7 +135,7 @@ class ClientLogs(logging.Handler):
     """Pass on the Kafka client's warnings, those of the answer cache, and asyncio's about its tasks.
 
     The client's debug texts hold keys and values of records, so the level stays at warning. During a broker's
-    outage the client logs dozens of messages a second, so messages of one kind are logged rate_limited.
+    outage the client logs dozens of messages a second, so messages of one kind are rate-limited.
     """
 
     def __init__(self, log: Log) -> None:

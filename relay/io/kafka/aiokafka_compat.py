@@ -14,7 +14,8 @@ from relay.io.kafka.error_words import text_of
 from relay.io.kafka.reconnecting import keep_connected
 from relay.model.errors import BrokerUnavailable
 
-#: Time limits of the clients of commands and checks; for those of a running relay, see `Timeouts`.
+#: Time limits of admin clients and of consumers that read without a group; other clients have `Timeouts`.
+#: The grace is for all.
 REQUEST_SECONDS = 30.0
 STOP_SECONDS = 5.0
 GRACE_SECONDS = 2.0

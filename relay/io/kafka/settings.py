@@ -214,8 +214,8 @@ class ConsumerSettings:
 class ProducerSettings:
     """How records are written. `delivery_timeout_seconds`: how long an acknowledgement may take.
 
-    `rotate_after_records`: how many records a producer writes to a partition. Sequence numbers of aiokafka
-    turn negative after 2³¹, where Kafka goes on with 0.
+    `rotate_after_records`: how many records a producer may write to a partition before it is replaced.
+    aiokafka's sequence numbers become negative after 2³¹ records, where Kafka continues with 0.
     """
 
     cluster: ClusterSettings

@@ -126,7 +126,7 @@ class KafkaSink:
         self._deadline = settings.delivery_timeout_seconds
         self._written: dict[Partition, int] = {}
         self._pending: set[asyncio.Future[object]] = set()
-        #: The client; its own methods are not adapted to the loop.
+        #: aiokafka's client. Its own calls may hang, and raise the client's errors instead of relay's.
         self.producer: Any = AIOKafkaProducer(
             bootstrap_servers=self._servers,
             client_id="relay",

@@ -81,7 +81,7 @@ class KafkaSource:
         self.partitions_at_start: dict[str, int] = {}
         # Open partitions that are currently not fetched.
         self._paused: set[TopicPartition] = set()
-        #: The client; its own methods are not adapted to the loop.
+        #: aiokafka's client. Its own calls may hang, and raise the client's errors instead of relay's.
         self.consumer: Any = AIOKafkaConsumer(
             bootstrap_servers=brokers.servers,
             client_id="relay",

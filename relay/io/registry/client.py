@@ -96,8 +96,8 @@ class SchemaRegistry:
     """A client of one registry. Raises ConfigError for settings that cannot be used.
 
     `retries`: how often a request is tried again before RegistryUnavailable, or SchemaMissing; 0 where the
-    caller tries again. `max_characters`: of all schemas together that one refers to. `sleep`, and
-    `transport`, are the clock and the network.
+    caller tries again. `max_characters`: limit for all schemas together that one schema refers to.
+    `sleep`, and `transport`, are the clock and the network.
     """
 
     def __init__(

@@ -35,7 +35,8 @@ class ClaimTimes:
 
     watch_seconds: How long to watch another replay that does not repeat its announcement.
     renew_seconds: How often an announcement is repeated.
-    write_seconds: How long writing an announcement may take; with `renew_seconds`, less than the watch.
+    write_seconds: How long writing an announcement may take; together with `renew_seconds`, less than
+        `watch_seconds`.
     visible_seconds: Maximum time until our announcement must be visible.
     pause_seconds: Between two reads of the log.
     """

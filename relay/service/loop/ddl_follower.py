@@ -61,8 +61,8 @@ class DdlFollower:
         self._signature = codec_named(config.route.from_, "from").non_ddl_marker
         self._brokers = brokers or Brokers.from_settings(source_cluster(config))
         self._request_seconds = self._brokers.timeouts.request_seconds
-        # Records learned before their turn, by position; None where the translator is never set back before
-        # it.
+        # Records learned before their turn, by position; None if the translator's state is never reset to one
+        # before it.
         self._ahead: dict[tuple[str, int, int], ConsumerRecord | None] = {}
         self.bytes_kept = 0
         # Kafka timestamp of the newest record that was read, by topic.

@@ -281,7 +281,8 @@ class Status:
     def add_error(self, stage: str, code: str, position: str, message: str) -> None:
         """Count an error and keep it as the newest of its stage and code.
 
-        `position` is a topic, partition and offset or a name. `message` is relay's own, never a row's values.
+        `position` is `topic/partition/offset`, or "" if the error concerns no single record. `message` is
+        relay's own, never a row's values.
         """
         self.errors[stage, code] += 1
         now = self.now()

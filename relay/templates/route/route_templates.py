@@ -70,7 +70,7 @@ class RouteTemplates:
         #: The number of next records that take the slow path without trying templates. It is reset when
         #: definitions change, unless they change too often for templates.
         self.idle = 0
-        #: Records that were tried without success, and `uses` when this counter was reset.
+        #: Such misses (`_note_miss`) since this counter was reset, and `uses` at that time.
         self._late_misses = self._uses_at_reset = 0
 
     def skips(self, catalog: Catalog) -> bool:
@@ -188,7 +188,7 @@ class RouteTemplates:
         return seen >= due
 
     def _note_miss(self) -> None:
-        """Record that a record fitted no template although its shape has, or cannot have, templates."""
+        """Count a record that fitted no template although its shape has one, or cannot have one."""
         self._late_misses += 1
         if self._late_misses < self._policy.misses_before_pause:
             return
