@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not is_started_by_java():
             log = SparkLog.opened(given.spark_log)
         work = _BackfillRun(config, continuous=given.continuous, log=log)
-        return work.status_of(until_signal(work.do, work.stop, work.tell_signal))
+        return work.status_of(until_signal(work.do, work.stop, work.report_signal))
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:  # the outermost handler: every error is reported, not hidden
@@ -106,7 +106,7 @@ class _BackfillRun:
         """Return the exit status: a signal that comes when all is done changes nothing."""
         return 0 if self._is_done else status
 
-    def tell_signal(self, name: str) -> None:
+    def report_signal(self, name: str) -> None:
         """Report why the run ends, and the consequences."""
         if self._is_done:
             return
@@ -123,7 +123,7 @@ class _BackfillRun:
                 counts = from_files(spark, config, _warn)
             _summarize(config, counts, time.perf_counter() - began)
             return
-        run = self._topics = TopicsRun(spark, config, _tell_step, _warn)
+        run = self._topics = TopicsRun(spark, config, _report_step, _warn)
         try:
             with telling(tracker, _say):
                 run.run(continuous=self._continuous)
@@ -259,7 +259,7 @@ def _warn(message: str) -> None:
     _say(f"warning: {message}")
 
 
-def _tell_step(step: int, counts: BackfillCounts) -> None:
+def _report_step(step: int, counts: BackfillCounts) -> None:
     _say(f"step {step}: {counts.read} records read, {counts.written.total()} written")
 
 

@@ -101,13 +101,13 @@ class _NotingRegistry(_KnownAnswers):
         super().__init__(TARGET, known)
         #: The first record that needs each schema of a subject.
         self.written: dict[tuple[str, str], _SortKey] = {}
-        #: The record that is being translated.
-        self.record: _SortKey = (0, "", 0, 0)
+        #: That of the record being translated.
+        self.current: _SortKey = (0, "", 0, 0)
 
     def id_of(self, subject: str, schema: RegisteredSchema) -> int:
         """Return a placeholder id."""
         found = subject, schema.text
-        self.written[found] = min(self.record, self.written.get(found, self.record))
+        self.written[found] = min(self.current, self.written.get(found, self.current))
         return 1
 
 
@@ -157,7 +157,7 @@ class FindWritten:
             for record in read_records(self.reader, batch):
                 if not self.bounds.contains(record):
                     continue
-                noting.record = record.timestamp_ms, record.topic, record.partition, record.offset
+                noting.current = record.timestamp_ms, record.topic, record.partition, record.offset
                 try:
                     resolver.translate(translator, record)
                 except RelayError:

@@ -69,11 +69,11 @@ class FindDdl:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records with DDL, as `FOUND`."""
         translator, resolver = translator_of(self.config), task_resolver(self.config, self.known)
-        signature = translator.route.source.non_ddl_marker
+        marker = translator.route.source.non_ddl_marker
         for batch in batches:
             found = []
             for record in read_records(self.reader, batch, self.name):
-                if signature is not None and signature.matches(record.key, record.value):
+                if marker is not None and marker.matches(record.key, record.value):
                     continue
                 if is_definition(record):  # of an exported schema history
                     found.append(DdlRecord(record, record.offset))
@@ -138,12 +138,12 @@ def find_ddl(
     `name`: of the input, for errors. `known`: the answers of registries.
     """
     frame, reader = captured.frame, captured.reader
-    signature = translator_of(config).route.source.non_ddl_marker
+    marker = translator_of(config).route.source.non_ddl_marker
     # Most rows are recognized by their bytes, inside the JVM.
-    if signature is not None and isinstance(reader, Columns):
-        frame = frame.where(~_matches(signature))
-    elif signature is not None and isinstance(reader, Lines) and signature.part == "value":
-        frame = frame.where(~matches_in_line(signature))
+    if marker is not None and isinstance(reader, Columns):
+        frame = frame.where(~_matches(marker))
+    elif marker is not None and isinstance(reader, Lines) and marker.part == "value":
+        frame = frame.where(~matches_in_line(marker))
     return collect_ddl(frame.mapInArrow(FindDdl(config, reader, name, known), FOUND))
 
 
@@ -175,13 +175,13 @@ def learn_ddl(
     return translator.catalog
 
 
-def _matches(signature: NonDdlMarker) -> Column:
+def _matches(marker: NonDdlMarker) -> Column:
     """Return `NonDdlMarker.matches` as an expression of Spark."""
-    part = F.coalesce(F.col(signature.part), F.lit(b""))
-    return _has_marks(part, signature, lambda mark: F.lit(bytearray(mark)))
+    part = F.coalesce(F.col(marker.part), F.lit(b""))
+    return _has_marks(part, marker, lambda mark: F.lit(bytearray(mark)))
 
 
-def matches_in_line(signature: NonDdlMarker) -> Column:
+def matches_in_line(marker: NonDdlMarker) -> Column:
     """Return `NonDdlMarker.matches` for a line of a record file as an expression of Spark.
 
     Lines that relay did not write, with the value last, never match.
@@ -191,16 +191,16 @@ def matches_in_line(signature: NonDdlMarker) -> Column:
     line, begin = F.col("value").cast("string"), F.lit(_VALUE)
     value = F.substring_index(line, _VALUE, -1)
     is_last = F.contains(line, begin) & ~F.contains(value, F.lit('","')) & ~F.contains(value, F.lit('", "'))
-    return is_last & _has_marks(value, signature, lambda mark: F.lit(json.dumps(mark.decode())[1:-1]))
+    return is_last & _has_marks(value, marker, lambda mark: F.lit(json.dumps(mark.decode())[1:-1]))
 
 
-def _has_marks(text: Column, signature: NonDdlMarker, literal: Callable[[bytes], Column]) -> Column:
+def _has_marks(text: Column, marker: NonDdlMarker, literal: Callable[[bytes], Column]) -> Column:
     every = F.lit(True)
-    for group in signature.groups:
+    for group in marker.groups:
         one = F.lit(False)
         for mark in group:
             one = one | F.contains(text, literal(mark))
         every = every & one
-    for mark in signature.never:
+    for mark in marker.never:
         every = every & ~F.contains(text, literal(mark))
     return every

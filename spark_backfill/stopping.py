@@ -79,10 +79,10 @@ def _received_signals() -> Iterator[list[signal.Signals]]:
         yield received
         return
 
-    def hear(number: int, _: Any) -> None:
+    def receive(number: int, _: Any) -> None:
         received.append(signal.Signals(number))
 
-    before = {number: signal.signal(number, hear) for number in STATUS}
+    before = {number: signal.signal(number, receive) for number in STATUS}
     try:
         yield received
     finally:

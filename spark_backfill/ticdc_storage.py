@@ -63,7 +63,7 @@ def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[Dd
         raise ConfigError([Problem("backfill.input", message)])
     texts = _texts(spark, [f"{root}/{path}" for path, file in files.items() if not file.is_data])
     statements = {
-        path: statement_in(config, path, files[path], texts[plain_path(f"{root}/{path}")])
+        path: statement_record(config, path, files[path], texts[plain_path(f"{root}/{path}")])
         for path in files
         if not files[path].is_data
     }
@@ -151,7 +151,7 @@ def _texts(spark: SparkSession, paths: list[str]) -> dict[str, bytes]:
     return {plain_path(unquote(row.path)): bytes(row.value) for row in rows}
 
 
-class Statement(NamedTuple):
+class StatementRecord(NamedTuple):
     """The DDL of a schema file, as the message that TiCDC would have sent to a topic.
 
     `is_known`: a user's statement.
@@ -166,7 +166,7 @@ class Statement(NamedTuple):
         return DdlRecord(msgspec.structs.replace(self.record, offset=offset), self.change.source.tso)
 
 
-def statement_in(config: Config, path: str, file: SinkFile, text: bytes) -> Statement | None:
+def statement_record(config: Config, path: str, file: SinkFile, text: bytes) -> StatementRecord | None:
     """Return the statement in a schema file, as the message that TiCDC would send; None if it has none."""
     found = statement_of(path, file, text)
     if found is None:
@@ -179,7 +179,7 @@ def statement_in(config: Config, path: str, file: SinkFile, text: bytes) -> Stat
     (change,) = (event for event in events if isinstance(event, SchemaChange))
     # The message has a field for the kind of statement, and only the decoder can determine it.
     record = _with_message(record, msgspec.structs.replace(sent, kinds=change.kinds))
-    return Statement(record, change, found.is_known)
+    return StatementRecord(record, change, found.is_known)
 
 
 def _with_message(record: ConsumerRecord, change: SchemaChange) -> ConsumerRecord:

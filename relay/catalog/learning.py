@@ -113,19 +113,19 @@ def _event(
     """Return the event of a statement. `known`, `after`: the catalog before and after it."""
     at = message.at
 
-    def left(tables: Iterable[TableId]) -> list[TableSchema | None]:
+    def definitions_of(tables: Iterable[TableId]) -> list[TableSchema | None]:
         return [_definition_by_identity(after, identity, table, at) for table in tables]
 
     parts = statement.statements
     targets = tuple(dict.fromkeys(table for part in parts for table in targets_of(part, names)))
     renamed = tuple(pair for part in parts for pair in renamed_by(part, names))
     about = subject_of(message.table, targets, statement)
-    (subject,) = left([about]) if about.table else (None,)
+    (subject,) = definitions_of([about]) if about.table else (None,)
     defined = dict.fromkeys([*targets, *(schema.id for schema in message.definitions)])
     named_before = dict.fromkeys([*(pair.old for pair in renamed), *targets])
     is_drop_of_view = DdlKind.DROP_VIEW in statement.kinds
     # For DROP VIEW, the views as they were before; otherwise the views after the statement.
-    views = [known.table(view, at) for view in targets] if is_drop_of_view else left(targets)
+    views = [known.table(view, at) for view in targets] if is_drop_of_view else definitions_of(targets)
     return SchemaChange(
         ddl=message.ddl,
         table=about,
@@ -136,7 +136,7 @@ def _event(
         targets=targets,
         renamed=renamed,
         after=None if subject is None or subject.is_view or is_drop_of_view else subject,
-        definitions=_base_tables(left(defined)),
+        definitions=_base_tables(definitions_of(defined)),
         known_before=_base_tables(known.table(table, at) for table in named_before),
         views=tuple(view for view in views if view is not None and view.is_view and view.columns),
         statements=_statements(parts, message.table, names) if len(parts) > 1 else (),

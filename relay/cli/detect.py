@@ -54,12 +54,12 @@ def show_detected(request: DetectRequest) -> int:
         if number and not request.as_json:
             typer.echo("")
         with open_inputs([name], request.input_format) as opened:
-            again = InputArguments(() if name == STANDARD else (name,), request.registry)
-            status = max(status, _show(opened, again, as_json=request.as_json))
+            arguments = InputArguments(() if name == STANDARD else (name,), request.registry)
+            status = max(status, _show(opened, arguments, as_json=request.as_json))
     return status
 
 
-def _show(source: Input, again: InputArguments, *, as_json: bool) -> int:
+def _show(source: Input, arguments: InputArguments, *, as_json: bool) -> int:
     """Print the detected formats of an input. Return its exit status."""
     reader = RecordReader.of(source)
     read_at: dict[RecordPosition, str] = {}
@@ -69,11 +69,11 @@ def _show(source: Input, again: InputArguments, *, as_json: bool) -> int:
             read_at.setdefault(record.position, reader.position_of(record))
             yield record
 
-    found = detect(sample(), _schemas(again.registry))
+    found = detect(sample(), _schemas(arguments.registry))
     if as_json:
         typer.echo(orjson.dumps({"input": source.name, **_object(found)}))
     else:
-        lines = _lines(found, source.name, read_at, again)
+        lines = _lines(found, source.name, read_at, arguments)
         typer.echo("\n".join(printable(line, longest=None) for line in lines))
     return 0 if any(dialect.protocols for dialect in found.dialects) else _NOTHING_FOUND
 
@@ -98,12 +98,12 @@ def _schemas(address: str | None) -> FindSchema | None:
 
 
 def _lines(
-    found: Detection, name: str, read_at: Mapping[RecordPosition, str], again: InputArguments
+    found: Detection, name: str, read_at: Mapping[RecordPosition, str], arguments: InputArguments
 ) -> Iterator[str]:
     yield f"{name}: {found.records} record{'s'[: found.records != 1]} examined"
     for dialect in found.dialects:
         yield ""
-        yield from _dialect_lines(dialect, read_at[dialect.first], again)
+        yield from _dialect_lines(dialect, read_at[dialect.first], arguments)
     if found.unknown:
         yield ""
         yield f"{found.unknown} in an unknown format"
@@ -111,7 +111,7 @@ def _lines(
         yield f"{found.empty} without a value (tombstones)"
 
 
-def _dialect_lines(dialect: DetectedDialect, first: str, again: InputArguments) -> Iterator[str]:
+def _dialect_lines(dialect: DetectedDialect, first: str, arguments: InputArguments) -> Iterator[str]:
     yield f"{' or '.join(dialect.titles)}"
     protocols = (
         " or ".join(dialect.protocols) or f"none: {dialect.refusal or 'relay does not read this format'}"
@@ -124,17 +124,17 @@ def _dialect_lines(dialect: DetectedDialect, first: str, again: InputArguments) 
     for number, (name, values) in enumerate(sorted(dialect.settings.items())):
         yield f"  {'' if number else 'settings':8}  {name}={' and '.join(values)}"
     if dialect.protocol:
-        yield f"  next      {_next_command(dialect, again)}"
+        yield f"  next      {_next_command(dialect, arguments)}"
 
 
-def _next_command(dialect: DetectedDialect, again: InputArguments) -> str:
+def _next_command(dialect: DetectedDialect, arguments: InputArguments) -> str:
     """Return the command that reads the same input."""
     words = ["relay", "inspect", USUAL.protocol, dialect.protocol]
     for name, value in reading_settings(PROTOCOLS[dialect.protocol], dialect.options).items():
         words += [USUAL.option, f"{name}={value}"]
     if PROTOCOLS[dialect.protocol].uses_registry:
-        words += [USUAL.registry, "URL" if again.registry is None else shown_uri(again.registry)]
-    return shlex.join([*words, *again.input])
+        words += [USUAL.registry, "URL" if arguments.registry is None else shown_uri(arguments.registry)]
+    return shlex.join([*words, *arguments.input])
 
 
 def _object(found: Detection) -> dict[str, object]:

@@ -148,6 +148,6 @@ def large_row_losses(options: Options) -> list[RouteLoss]:
         isinstance(options, LargeMessageOptions)
         and options.large_message_handle_option is Handling.HANDLE_KEY_ONLY
     ):
-        words = "columns other than the handle key, in rows above max-message-bytes"
-        return [RouteLoss("large_rows", words)]
+        text = "columns other than the handle key, in rows above max-message-bytes"
+        return [RouteLoss("large_rows", text)]
     return []

@@ -44,7 +44,7 @@ from relay.service.loop.translation_stage import TranslationStage
 from relay.service.loop.windows import Joins
 from relay.service.observe.about import About
 from relay.service.observe.http import serving
-from relay.service.observe.recovery_log import telling
+from relay.service.observe.recovery_log import logging_recovery
 from relay.service.observe.report import summary
 from relay.service.observe.status import Status
 from relay.service.observe.watchdog import Watchdog
@@ -134,7 +134,7 @@ async def relay_until(  # noqa: PLR0913 - a run and its observers
         log.info("relay.dry-run", message=DRY_RUN)
     try:
         with client_logs(log):
-            async with telling(log, status), serving(config.http, status, log):
+            async with logging_recovery(log, status), serving(config.http, status, log):
                 await serve(stop, config, log, translator, status, dry_run=dry_run, settings=settings)
     except RecordRefused as refused:
         return report_refused(refused, config, log, status)

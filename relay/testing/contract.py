@@ -581,15 +581,15 @@ class CodecContract:
             if keys is Keys.MESSAGE:
                 assert by_row[1] & by_row[2], "rows of one transaction have one key"
 
-    # ------------------------------------------------------------ row signature
+    # ------------------------------------------------------------ non_ddl_marker
 
-    def test_a_row_signature_matches_rows_and_never_ddl(self) -> None:
+    def test_the_non_ddl_marker_matches_rows_and_never_ddl(self) -> None:
         self._require(writes=True)
-        signature = self.codec.non_ddl_marker
-        if signature is None:
+        marker = self.codec.non_ddl_marker
+        if marker is None:
             return
         texts = [
-            "".join(mark.decode() for group in signature.groups for mark in group),
+            "".join(mark.decode() for group in marker.groups for mark in group),
             '"type":"INSERT","isDdl":false,"op":"c","t":1}',
         ]
         statements = [
@@ -597,11 +597,11 @@ class CodecContract:
         ]
         for number, wire in enumerate(self.wires()):
             for statement in (CREATED, *statements):
-                assert not any(signature.matches(r.key, r.value) for r in wire.write(statement)[0])
+                assert not any(marker.matches(r.key, r.value) for r in wire.write(statement)[0])
             if number == 0:  # with other options messages may be compressed
                 # A tombstone has no features to detect.
                 rows = [record for change in CHANGES for record in wire.write(change)[0] if record.value]
-                assert all(signature.matches(record.key, record.value) for record in rows)
+                assert all(marker.matches(record.key, record.value) for record in rows)
 
     # ------------------------------------------------------------ zones
 

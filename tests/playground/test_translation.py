@@ -138,7 +138,7 @@ def test_losses_and_assumptions_have_words() -> None:
         ("schema-inferred", True),
     ]
     assert all(loss["text"] and loss["count"] == 1 for loss in record["lost"])
-    assert "watermarks" in asked(TICDC, CANAL, one.message)["cannot_carry"]
+    assert "watermarks" in asked(TICDC, CANAL, one.message)["route_losses"]
 
 
 def test_each_record_has_its_own_losses() -> None:

@@ -231,6 +231,6 @@ async def test_which_ones_were_added(
     fresh = [TopicPartition("t", number) for number in ours - committed]
     # Another topic, which was read before, says nothing about this one.
     known = {Partition("t", number) for number in ours & committed} | {Partition("other", 0)}
-    found = await source.added(fresh, known)
+    found = await source.added_partitions(fresh, known)
     await source.stop()
     assert found == {TopicPartition("t", number) for number in added}

@@ -29,7 +29,7 @@ from spark_backfill.ticdc_layout import (
     renames_in_order,
     statement_of,
 )
-from spark_backfill.ticdc_storage import read_storage, statement_in, storage_problems
+from spark_backfill.ticdc_storage import read_storage, statement_record, storage_problems
 
 DDL = "ticdc/canal-json.tidb-extension/10_ddl"
 BULK = "ticdc/canal-json.tidb-extension/12_bulk"
@@ -248,7 +248,7 @@ def test_a_statement_has_the_bytes_that_ticdc_writes() -> None:
         ("t", "QUERY", 'not "known" \\'),
     ):
         file = SinkFile(449000000000000007, False, "d", table, 0, "", "", 0)
-        made = statement_in(config_for(), "p", file, json.dumps({"Query": sql}).encode())
+        made = statement_record(config_for(), "p", file, json.dumps({"Query": sql}).encode())
         assert made is not None
         value = (
             f'{{"id":0,"database":"d","table":"{table}","pkNames":null,"isDdl":true,"type":"{word}",'

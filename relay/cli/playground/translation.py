@@ -111,7 +111,7 @@ def _answered(request: TranslationRequest, max_shown_bytes: int) -> dict[str, An
             *map(_problem, advice(request.target, request.to_options)),
             *_joining_advice(translator),
         ],
-        "cannot_carry": _cannot_carry(translator),
+        "route_losses": _route_loss_texts(translator),
         "looks_like": _looks_like(request.source, pasted, schemas),
     }
 
@@ -426,7 +426,7 @@ def _joining_advice(translator: Translator) -> list[dict[str, str]]:
     return [_problem(Problem("to.option.max-batch-size", message))]
 
 
-def _cannot_carry(translator: Translator) -> list[str]:
+def _route_loss_texts(translator: Translator) -> list[str]:
     """Return descriptions of the facts that the route never carries."""
     route = translator.route
     losses = route_losses(route.source.decodes, route.target.output(route.target_options))

@@ -50,7 +50,7 @@ from relay.templates.tracing import NotTemplatable, Traced, TracedNumber, Traced
 
 _UPDATE: Final = Op.UPDATE
 _READ: Final = Op.READ
-_OP_TEXTS: Final = {
+_ROW_TYPES: Final = {
     Op.INSERT: "insert",
     Op.UPDATE: "update",
     Op.DELETE: "delete",
@@ -235,7 +235,7 @@ class MaxwellEncoder:
         found: list[tuple[str, Any]] = []
         if options.output_row_query and source.query is not None:
             found.append(("query", self._query(source.query)))
-        found += [("type", _OP_TEXTS[op]), ("ts", source.event_time_ns // _SECOND_NS)]
+        found += [("type", _ROW_TYPES[op]), ("ts", source.event_time_ns // _SECOND_NS)]
         transaction = change.transaction
         if op is not _READ and options.output_commit_info:
             transaction = self._commit(transaction, found, losses, is_last=is_last)

@@ -44,11 +44,11 @@ def parse_leniently(
     protocol: str,
     data: bytes,
     convert: Callable[[dict[str, Any]], T],
-    tidy: Callable[[dict[str, Any]], dict[str, Any]],
+    normalize: Callable[[dict[str, Any]], dict[str, Any]],
     limits: Limits = DEFAULT_LIMITS,
 ) -> T:
-    """Parse one JSON object; `tidy` converts the document, whose numbers are text, to the message's form, and
-    `convert` makes the message (`MessageParser.convert`).
+    """Parse one JSON object; `normalize` converts the document, whose numbers are text, to the form of the
+    message, and `convert` makes the message (`MessageParser.convert`).
 
     Raises Malformed with the path of the offending value; LimitExceeded for more than `lenient_json_bytes`:
     Python's own parser takes a hundred bytes of memory for one of JSON.
@@ -69,7 +69,7 @@ def parse_leniently(
         json.dumps(document, ensure_ascii=False).encode()
         if not isinstance(document, dict):
             raise Malformed(protocol, "", "not a JSON object")
-        return convert(_plain(tidy(document)))
+        return convert(_plain(normalize(document)))
     except msgspec.ValidationError as error:
         raise Malformed(protocol, *complaint(error)) from None
     except UnicodeError:

@@ -103,7 +103,7 @@ class _KeyedEncoder:
             key = self._key_of(change)
             if self._is_too_large(payloads, key):
                 del losses[counted:]
-                payloads = self._reencoded_members(key or b"", change, source_record, losses)
+                payloads = self._reencoded(key or b"", change, source_record, losses)
             payloads = [msgspec.structs.replace(each, key=key) for each in payloads]
         if self._has_tombstones and change.op is _DELETE and key is not None:
             payloads.append(EncodedRecord(key, None))
@@ -113,7 +113,7 @@ class _KeyedEncoder:
         most = self._most_bytes
         return most is not None and any(len(key or b"") + len(each.value or b"") > most for each in payloads)
 
-    def _reencoded_members(
+    def _reencoded(
         self, key: bytes, change: RowChange, source_record: ConsumerRecord, losses: list[Loss]
     ) -> list[EncodedRecord]:
         """Encode the row again, within a limit reduced by the size of the key. Raises MessageTooLarge."""

@@ -82,12 +82,12 @@ class Layout:
 
     def images(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> TypedRows | PartialRows:
         """Return the images of rows of Avro."""
-        before, after = self._present_cells(old), self._present_cells(new)
+        before, after = self._cells_of(old), self._cells_of(new)
         if ABSENT in (before or ()) or ABSENT in (after or ()):
             return PartialRows(self.reader, before, after)
         return TypedRows(self.reader, before, after)
 
-    def _present_cells(self, row: Mapping[str, Any] | None) -> Cells | None:
+    def _cells_of(self, row: Mapping[str, Any] | None) -> Cells | None:
         if row is None:
             return None
         try:

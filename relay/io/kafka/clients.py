@@ -106,18 +106,18 @@ class Clusters(NamedTuple):
 
 
 def _client_arguments(security: Security, problems: list[Problem]) -> ClientArguments:
-    material = _SecurityFiles(security, problems)
+    files = _SecurityFiles(security, problems)
     arguments: ClientArguments = {"security_protocol": security.protocol.value}
     if security.protocol.uses_tls:
-        arguments["ssl_context"] = material.context()
+        arguments["ssl_context"] = files.context()
     if security.protocol.uses_sasl:
         arguments["sasl_mechanism"] = security.mechanism.value
         if security.mechanism is Mechanism.OAUTHBEARER:
             notice_refused_tokens()
-            arguments["sasl_oauth_token_provider"] = material.tokens()
+            arguments["sasl_oauth_token_provider"] = files.tokens()
         else:
             arguments["sasl_plain_username"] = security.username
-            arguments["sasl_plain_password"] = Secret(material.secret("password"))
+            arguments["sasl_plain_password"] = Secret(files.secret("password"))
     return arguments
 
 

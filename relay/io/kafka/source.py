@@ -213,13 +213,13 @@ class KafkaSource:
         """
         start, added = self._settings.start, set[TopicPartition]()
         if start.start is Start.LATEST:
-            added = await self.added(fresh, committed)
+            added = await self.added_partitions(fresh, committed)
         begin = {pair: first[pair] for pair in fresh if pair in added}
         if others := [pair for pair in fresh if pair not in added]:
             begin |= await start_offsets(self.consumer, start, others, self._log)
         return begin
 
-    async def added(
+    async def added_partitions(
         self, fresh: Sequence[TopicPartition], committed: Collection[Partition]
     ) -> set[TopicPartition]:
         """Find the partitions that were added to their topic after the first start of the group.

@@ -58,7 +58,7 @@ class DdlFollower:
         self._resolver = resolver or Resolver()
         self._source, self._translator, self._heartbeat = config.source, translator, heartbeat
         self._ddl_partitions = DdlPartitions(config.ddl_topics)
-        self._signature = codec_named(config.route.from_, "from").non_ddl_marker
+        self._marker = codec_named(config.route.from_, "from").non_ddl_marker
         self._brokers = brokers or Brokers.from_settings(source_cluster(config))
         self._request_seconds = self._brokers.timeouts.request_seconds
         # Records learned before their turn, by position; None if the translator's state is never reset to one
@@ -231,7 +231,7 @@ class DdlFollower:
                     self._heartbeat()
                     await asyncio.sleep(0)
                     pause_at = time.monotonic() + _YIELD_SECONDS
-                if self._signature is None or not self._signature.matches(record.key, record.value):
+                if self._marker is None or not self._marker.matches(record.key, record.value):
                     await self._learn(record)
                 self._reached[record.topic] = max(record.timestamp_ms, self._reached.get(record.topic, -1))
                 self._next[pair] = record.offset + 1

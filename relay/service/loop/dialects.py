@@ -47,9 +47,9 @@ class DialectWatch:
             return
         known.append(found[0])
         if len(known) > 1:
-            self._tell(found[0], known[-2])
+            self._report(found[0], known[-2])
 
-    def _tell(self, now: DetectedDialect, before: DetectedDialect) -> None:
+    def _report(self, now: DetectedDialect, before: DetectedDialect) -> None:
         self._log.warning(
             "source.dialect",
             topic=now.first.topic,

@@ -26,14 +26,17 @@ _WORDS: Final = {
 
 
 @contextlib.asynccontextmanager
-async def telling(log: Log, status: Status, look_seconds: float = LOOK_SECONDS) -> AsyncIterator[None]:
-    """Log these things during an `async with` block, and at its end how many lines are still unreported.
+async def logging_recovery(
+    log: Log, status: Status, look_seconds: float = LOOK_SECONDS
+) -> AsyncIterator[None]:
+    """Log failing and recovered checks during an `async with` block, and at its end how many lines were
+    suppressed.
 
     `look_seconds`: how often to look for lines that were left out.
     """
     status.on_failure = partial(_log_failure, log)
     status.on_recovery = partial(_log_recovery, log)
-    counting = asyncio.create_task(_count_out(log, look_seconds))
+    counting = asyncio.create_task(_report_suppressed(log, look_seconds))
     try:
         yield
     finally:
@@ -51,7 +54,7 @@ def _log_recovery(log: Log, check: str, seconds: float) -> None:
     log.info("connection.recovered", check=check, seconds=round(seconds, 1), message=message)
 
 
-async def _count_out(log: Log, look_seconds: float) -> None:
+async def _report_suppressed(log: Log, look_seconds: float) -> None:
     while True:
         await asyncio.sleep(look_seconds)
         log.log_suppressed()

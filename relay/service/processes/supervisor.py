@@ -66,17 +66,17 @@ async def supervise_until(
     """
     announce(config, log)
     status = TogetherStatus(About.of(config))
-    crew = WorkerProcesses(
+    processes = WorkerProcesses(
         config, log, status, disconnect_seconds=disconnect_seconds, idle_seconds=idle_seconds
     )
     try:
-        async with serving(config.http, status, log), crew:
-            await crew.work(stop)
+        async with serving(config.http, status, log), processes:
+            await processes.work(stop)
     except Exception as error:
         return _failed(error, log)
-    if crew.exit_status == 0:
+    if processes.exit_status == 0:
         log.info("relay.stopped", **summary(status))
-    return crew.exit_status
+    return processes.exit_status
 
 
 def _failed(error: Exception, log: Log) -> int:
@@ -131,7 +131,7 @@ class WorkerProcesses:
         """
         watches = [asyncio.create_task(self._watch(each)) for each in self._processes]
         asked = asyncio.create_task(stop.wait())
-        watching = [asyncio.create_task(self._tell_idle()), asyncio.create_task(self._check_silence())]
+        watching = [asyncio.create_task(self._report_idle()), asyncio.create_task(self._check_silence())]
         await asyncio.wait([asked, *watches], return_when=asyncio.FIRST_COMPLETED)
         for task in (asked, *watching):
             task.cancel()
@@ -165,7 +165,7 @@ class WorkerProcesses:
             await asyncio.sleep(LOOK_SECONDS)
             self._status.check_silence()
 
-    async def _tell_idle(self) -> None:
+    async def _report_idle(self) -> None:
         """Log, once, the processes without partitions; after a rebalance that is normal for a moment."""
         idle: list[int] = []
         while True:

@@ -97,7 +97,7 @@ class RouteTemplates:
         known = topic.known.get(number)
         if known is None:
             self._limit_loss_variants(topic)
-            known = topic.with_losses(number)
+            known = topic.add_loss_variant(number)
         return known
 
     def find_rows(self, record: ConsumerRecord, max_output_bytes: int, shared: int) -> list[FoundRows] | int:
@@ -116,7 +116,7 @@ class RouteTemplates:
         self._limit_loss_variants(topic)
         found: list[FoundRows] = []
         for number, messages in runs:
-            known = topic.known.get(number) or topic.with_losses(number)
+            known = topic.known.get(number) or topic.add_loss_variant(number)
             allows = known.allows
             if known.has_tombstone or (allows is not None and not allows(record.partition, offset)):
                 return sum(len(its) // (1 + len(one.more)) for one, its in found)

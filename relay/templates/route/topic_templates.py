@@ -51,7 +51,7 @@ class TopicTemplates:
         self._replaced: set[int] = set()
         self._replaced_count = self._replaced_served = 0
 
-    def with_losses(self, number: int) -> TemplateInfo:
+    def add_loss_variant(self, number: int) -> TemplateInfo:
         """Return the facts of records for which an engine returns this number, and store them."""
         added, template = divmod(number, LOSS)
         known = self.known[number] = self.known[template].with_losses(added * LOSS)

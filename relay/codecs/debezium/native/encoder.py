@@ -236,7 +236,7 @@ class DebeziumJsonEncoder:
             snapshot = messages.snapshot(source.snapshot or Snapshot.TRUE, plan.id.database)
         pos = source.binlog_position
         if pos is None:
-            pos = self._log_position(source, source_record, losses)
+            pos = self._binlog_position(source, source_record, losses)
         block = messages.source(source, snapshot, plan.table, pos, row)
         transaction = change.transaction
         shown = transaction if self._has_transactions else None
@@ -247,7 +247,7 @@ class DebeziumJsonEncoder:
             return msgspec.structs.replace(payload, headers=self._headers(change))
         return payload
 
-    def _log_position(self, source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> int:
+    def _binlog_position(self, source: Source, source_record: ConsumerRecord, losses: list[Loss]) -> int:
         """Return the written position: of the binlog, else (counted) one that increases with the events."""
         if source.binlog_position is not None:
             return source.binlog_position
@@ -269,7 +269,7 @@ class DebeziumJsonEncoder:
             yield from self._schema_change(event, source_record, losses)
         elif isinstance(event, Bootstrap) and self._options.include_schema_changes:
             self._count_lost(event.source, losses)
-            pos = self._log_position(event.source, source_record, losses)
+            pos = self._binlog_position(event.source, source_record, losses)
             shown = bootstrap_message(event, has_comments=self._options.include_schema_comments)
             yield self._change_message(shown, event, event.source.snapshot or Snapshot.TRUE, pos)
         elif isinstance(event, TransactionMark) and self._has_transactions:
@@ -291,7 +291,7 @@ class DebeziumJsonEncoder:
         if only_kind(change) is DdlKind.TRUNCATE_TABLE:
             yield from self._truncate(change, source_record, losses)
             return
-        pos = self._log_position(change.source, source_record, losses)
+        pos = self._binlog_position(change.source, source_record, losses)
         for each in changes_of(change, losses, has_comments=self._options.include_schema_comments):
             yield self._change_message(each, change, change.source.snapshot, pos)
 
@@ -320,7 +320,7 @@ class DebeziumJsonEncoder:
             return
         schema = change.after or TableSchema(change.table, (), complete=False)
         plan = self._rows.plan(schema)
-        pos = self._log_position(change.source, source_record, losses)
+        pos = self._binlog_position(change.source, source_record, losses)
         block = self._messages.source(change.source, plan.streamed, plan.table, pos, 0)
         yield self._messages.truncate(plan, block, change.emitted_at_ns)
 

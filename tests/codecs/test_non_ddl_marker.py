@@ -1,4 +1,4 @@
-"""Row signatures of captured messages: those without DDL are known by their bytes, and no DDL is taken for one."""
+"""`NonDdlMarker` on captured messages: those without DDL are known by their bytes, and no DDL is taken for one."""
 
 from __future__ import annotations
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from status_support import Clock, running_status
 
-from relay.service.observe.recovery_log import telling
+from relay.service.observe.recovery_log import logging_recovery
 
 
 async def test_the_end_of_an_outage_is_logged_with_its_length(list_log: Any) -> None:
     clock = Clock()
     status = running_status(clock)
-    async with telling(list_log, status):
+    async with logging_recovery(list_log, status):
         for check, seconds in (("source", 200), ("commit", 3721), ("records", 0.25)):
             status.set_check(check, ok=False, detail="no broker answers")
             clock.passes(seconds)
@@ -40,7 +40,7 @@ async def test_the_end_of_an_outage_is_logged_with_its_length(list_log: Any) -> 
 
 
 async def test_lines_that_were_left_out_are_counted_out_at_the_end(list_log: Any) -> None:
-    async with telling(list_log, running_status(Clock())):
+    async with logging_recovery(list_log, running_status(Clock())):
         for offset in range(43):
             list_log.rate_limited("record.dead-lettered", "decode.malformed", position=f"in/0/{offset}")
         list_log.rate_limited("record.dead-lettered", "encode", position="in/0/43")
@@ -61,7 +61,7 @@ async def test_lines_that_were_left_out_are_counted_out_at_the_end(list_log: Any
 
 async def test_they_are_counted_out_when_no_more_come(list_log: Any) -> None:
     """Once each: a line that comes later begins anew."""
-    async with telling(list_log, running_status(Clock()), look_seconds=0.005):
+    async with logging_recovery(list_log, running_status(Clock()), look_seconds=0.005):
         for _ in range(5):
             list_log.rate_limited("kafka.client", "no node", level="error", every_seconds=0.1)
         async with asyncio.timeout(5):
