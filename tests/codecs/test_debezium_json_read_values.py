@@ -12,7 +12,7 @@ import pytest
 from debezium_json_support import DDL_TOPIC, DEBEZIUM, column, ddl, decoded, image, read, record, row, wrapped
 from engine_support import ENGINE
 
-from relay import ConsumerRecord, Loss, Malformed, NotRepresentable, Translator
+from relay import ConsumerRecord, Loss, Malformed, NotRepresentable, Resolver, Translator
 from relay.core.verification import ShadowTranslator
 from relay.model.events import ABSENT, RowChange
 
@@ -730,6 +730,24 @@ def test_an_infinite_real_is_read_back() -> None:
         for at, each in enumerate(each for one in REALS for each in out(one))
     ]
     events, _ = decoded(*written)
+    assert image(events[-1]) == {"id": 1, "c": -math.inf}
+
+
+@pytest.mark.parametrize("source", ["debezium-json", "debezium-avro"])
+def test_an_infinite_real_is_read_back_from_canals_packets(source: str) -> None:
+    records, resolver = list(REALS), Resolver()
+    if source == "debezium-avro":
+        made = Translator("debezium-json", source)
+        avro = [out for one in REALS for out in resolver.translate(made, one)]
+        records = [ConsumerRecord(each.topic, 0, at, 0, each.key, each.value) for at, each in enumerate(avro)]
+    written = Translator(source, "canal-protobuf")
+    packets = [out for one in records for out in resolver.translate(written, one)]
+    back = Translator("canal-protobuf", "flat-json")
+    events = [
+        event
+        for at, each in enumerate(packets)
+        for event in resolver.inspect(back, ConsumerRecord("t", 0, at, 0, each.key, each.value))
+    ]
     assert image(events[-1]) == {"id": 1, "c": -math.inf}
 
 

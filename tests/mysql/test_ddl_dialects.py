@@ -263,6 +263,15 @@ def test_a_statement_that_changes_no_column_leaves_the_table_alone(sql: str) -> 
     assert (found.primary_key, found.ordered_keys()) == (BEFORE.primary_key, BEFORE.ordered_keys())
 
 
+@pytest.mark.parametrize("constraint", ["", "CONSTRAINT c "])
+def test_a_primary_key_that_does_not_exist_is_added(constraint: str) -> None:
+    stream = Stream("CREATE TABLE t (a INT NOT NULL, b INT)")
+    stream.apply_ddl(f"ALTER TABLE t ADD {constraint}PRIMARY KEY IF NOT EXISTS (a)")
+    found = stream.table()
+    assert found is not None
+    assert found.primary_key == ("a",)
+
+
 @pytest.mark.parametrize("sql", UNKNOWN)
 @pytest.mark.parametrize("named", ["t", ""])
 def test_what_is_not_understood_leaves_no_stale_definition(sql: str, named: str) -> None:
