@@ -528,6 +528,23 @@ async def test_a_record_that_the_topic_does_not_take_has_its_policy(
     assert [letter.value for letter in found] == ([records[large].value] if policy == "dead-letter" else [])
 
 
+async def test_a_row_without_a_key_for_a_compacted_topic_has_its_policy(
+    spark: Any, kafka: Any, tmp_path: Path
+) -> None:
+    """Some of the tables have no key."""
+    source, target = await kafka.topic(), await kafka.topic(cleanup_policy="compact")
+    records = of_topic(source, "ticdc/canal-json.tidb-extension/07_keys")
+    await kafka.produce(source, records)
+    options = {"key": "primary-key", "ddl": "drop", "watermarks": "drop"}
+    route = {"from": "ticdc-canal-json", "to": "canal-json", "to_options": options}
+    config = topics_config(kafka, source, target, tmp_path, route=route, errors={"encode": "skip"})
+    translate = translator_of(config).translate
+    without_key = sum(out.key is None for record in records for out in translate(record))
+    counts = TopicsRun(spark, config).run()
+    assert counts.failed == {"skipped": {"encode.key-missing": without_key}}
+    assert all(each.key for each in await kafka.read(target, counts.written.total()))
+
+
 def batch_of(records: list[ProducerRecord]) -> pa.RecordBatch:
     """Records as the tasks get them that write."""
     columns = [
