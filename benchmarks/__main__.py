@@ -13,13 +13,13 @@ import msgspec
 import orjson
 from rich.console import Console
 
-from benchmarks import adversarial, codecs, report, table_memory
+from benchmarks import adversarial, codecs, cold, report, table_memory
 from benchmarks.machine import this_machine
 from benchmarks.routes import DATA
 from relay.io.kernel import VARIABLE, KernelMode, engine_name
 
 #: What can be measured alone.
-PARTS = ("codecs", "adversarial", "memory", "start", "kafka", "processes", "tables")
+PARTS = ("codecs", "adversarial", "cold", "memory", "start", "kafka", "processes", "tables")
 
 _ROUNDS, _QUICK_ROUNDS = 15, 3
 _MESSAGES, _QUICK_MESSAGES = 200_000, 20_000
@@ -45,7 +45,7 @@ def main() -> int:
     found: dict[str, Any] = {"machine": msgspec.to_builtins(machine)}
     console.print(report.machine_line(machine), highlight=False)
     _without_kafka(arguments, console, progress, found)
-    if arguments.only not in {"codecs", "adversarial", "memory"}:
+    if arguments.only not in {"codecs", "adversarial", "cold", "memory"}:
         # The Kafka client and the broker's launcher are needed here alone.
         from benchmarks import kafka, start, table_topics
 
@@ -102,6 +102,10 @@ def _without_kafka(
         found["adversarial"] = msgspec.to_builtins(worst)
         if worst:
             console.print(report.adversarial_table(worst, adversarial.MOST))
+    if arguments.only in {None, "cold"}:
+        first = cold.measure(min(rounds, _FEW_ROUNDS), progress)
+        found["cold"] = msgspec.to_builtins(first)
+        console.print(report.cold_table(first))
     if arguments.only in {None, "memory"}:
         progress("memory: many wide tables")
         memory = [table_memory.measure(_memory_rounds(arguments), each) for each in _environments()]

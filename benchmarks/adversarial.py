@@ -199,15 +199,10 @@ def _random_shapes(workload: str) -> Records:
 def _with_ddl(workload: str, every: int) -> Records:
     """A statement before every few rows, which drops the templates: each a new version of the table."""
     statement, *rows = wide.messages(workload, _STATEMENTS * every)
-    changing = msgspec.json.decode(statement.value or b"")
     records = [statement]
     for at, row in enumerate(rows):
         if at % every == 0:
-            number = at // every
-            sql = f"ALTER TABLE `{workload}` COMMENT = '{number}'"
-            commit_ts = msgspec.json.decode(row.value or b"")["_tidb"]["commitTs"] - 1
-            changed = {**changing, "type": "ALTER", "sql": sql, "_tidb": {"commitTs": commit_ts}}
-            records.append(msgspec.structs.replace(row, value=msgspec.json.encode(changed)))
+            records.append(wide.altered(row, at // every))
         records.append(row)
     return [msgspec.structs.replace(record, offset=at) for at, record in enumerate(records)]
 

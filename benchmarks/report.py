@@ -9,6 +9,7 @@ from rich.table import Table
 
 from benchmarks import wide
 from benchmarks.codecs import TOTAL, Timing
+from benchmarks.cold import Cold
 from benchmarks.machine import Machine
 from benchmarks.start import Command, Start
 
@@ -107,6 +108,26 @@ def adversarial_table(found: Sequence[Worst], most: float) -> Table:
             f"{each.relay_us:.1f}",
             f"{each.ratio:.2f}",
             style="bold" if each.ratio > most else "",
+        )
+    return table
+
+
+def cold_table(found: Sequence[Cold]) -> Table:
+    """What tables cost that relay has not seen before."""
+    title = "Tables seen for the first time, microseconds of processor time a row"
+    table = Table(title=title, title_justify="left")
+    table.add_column("load")
+    for heading in ("rows", "floor", "slow", "relay", "slow / floor", "relay / slow"):
+        table.add_column(heading, justify="right")
+    for each in found:
+        table.add_row(
+            each.name,
+            str(each.rows),
+            f"{each.floor_us:.1f}",
+            f"{each.slow_us:.1f}",
+            f"{each.relay_us:.1f}",
+            f"{each.slow_ratio:.2f}",
+            f"{each.ratio:.2f}",
         )
     return table
 

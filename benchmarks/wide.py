@@ -12,6 +12,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Final
 
+import msgspec
 import orjson
 
 from relay.model.events import TSO_LOGICAL_BITS
@@ -53,18 +54,33 @@ def messages(workload: str, count: int) -> Iterator[ConsumerRecord]:
     return of_tables(TABLES[workload], TABLE_COLUMNS, count)
 
 
-def of_tables(tables: int, columns: int, count: int) -> Iterator[ConsumerRecord]:
-    """Give the CREATE TABLE of so many tables with so many columns each, then so many rows in turn."""
-    return _messages([f"table_{at:04}" for at in range(tables)], columns, count)
+def of_tables(tables: int, columns: int, count: int, ops: Sequence[str] = _OPS) -> Iterator[ConsumerRecord]:
+    """Give the CREATE TABLE of so many tables with so many columns each, then so many rows in turn.
+
+    `ops`: the kinds of rows, each as often as it is there.
+    """
+    return _messages([f"table_{at:04}" for at in range(tables)], columns, count, ops)
 
 
-def _messages(tables: Sequence[str], width: int, count: int) -> Iterator[ConsumerRecord]:
+def altered(row: ConsumerRecord, number: int) -> ConsumerRecord:
+    """Give a statement about the table of a row, right before the row. `number` is in its text."""
+    message = orjson.loads(row.value or b"")
+    statement = _ddl(message["table"], {})
+    sql = f"ALTER TABLE `{message['table']}` COMMENT = '{number}'"
+    commit_ts = message["_tidb"]["commitTs"] - 1
+    changed = {**statement, "type": "ALTER", "sql": sql, "_tidb": {"commitTs": commit_ts}}
+    return msgspec.structs.replace(row, value=orjson.dumps(changed))
+
+
+def _messages(
+    tables: Sequence[str], width: int, count: int, ops: Sequence[str] = _OPS
+) -> Iterator[ConsumerRecord]:
     chance = random.Random(f"{tables[0]} {width}")  # noqa: S311 - made to be the same in every run
     for at, table in enumerate(tables):
         yield _record(at, _ddl(table, _columns(table, width)))
     for number in range(1, count + 1):
         table = tables[number % len(tables)]
-        yield _record(len(tables) - 1 + number, _row(table, _columns(table, width), number, chance))
+        yield _record(len(tables) - 1 + number, _row(table, _columns(table, width), number, chance, ops))
 
 
 @lru_cache(1)
@@ -93,9 +109,13 @@ def _ddl(table: str, columns: dict[str, tuple[str, str, int]]) -> dict[str, obje
 
 
 def _row(
-    table: str, columns: dict[str, tuple[str, str, int]], number: int, chance: random.Random
+    table: str,
+    columns: dict[str, tuple[str, str, int]],
+    number: int,
+    chance: random.Random,
+    ops: Sequence[str],
 ) -> dict[str, object]:
-    op, time_ms = chance.choice(_OPS), _FIRST_MS + number
+    op, time_ms = chance.choice(ops), _FIRST_MS + number
     row = {name: _value(mysql, number, chance) for name, (_, mysql, _) in columns.items()}
     old = None
     if op == "UPDATE":

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.cold import Load, measure
 from benchmarks.routes import DATA, ROUTES, WORKLOADS
 
 ROOT = Path(__file__).parents[2]
@@ -42,3 +43,10 @@ def test_the_codecs_are_measured_next_to_the_floor(tmp_path: Path) -> None:
         timing["ratio"] > 0 and timing["messages"] > 0 and timing["rows"] >= timing["messages"]
         for timing in totals
     )
+
+
+def test_tables_that_are_new_are_measured_with_and_without_an_engine() -> None:
+    loads = {"few": Load(3, 4), "with statements": Load(3, 4, ddl_every=5)}
+    found = measure(2, lambda _: None, loads)
+    assert [(each.name, each.rows) for each in found] == [("few", 12), ("with statements", 12)]
+    assert all(each.floor_us > 0 and each.slow_ratio > 1 and each.ratio > 0 for each in found)
