@@ -120,7 +120,11 @@ def _with_a_value(changes: Sequence[RowChange]) -> list[RowChange]:
     return [
         change
         for change in changes
-        if any(cell is not None for row in (change.before, change.after) for cell in row or ())
+        if any(
+            not (cell is None or cell is ABSENT)
+            for row in (change.before, change.after)
+            for cell in row or ()
+        )
     ]
 
 

@@ -787,3 +787,16 @@ def test_a_row_in_the_second_of_a_statement_is_no_finding() -> None:
     made = Bench(Setting("debezium-json", "ckafka-json", {}, {}, None, records[:at], {}), is_thorough=True)
     made.prime(made.setting.prefix)
     assert isinstance(made.step(changed), list)
+
+
+def test_a_row_of_absent_columns_and_nulls_is_missed_by_nobody() -> None:
+    """Without NULLs and DDL nothing of it is in its message, and the reader counts an empty row."""
+    records = captured_sample("mysql/maxwell.full/09_dml").records
+    at, row = next((at, each) for at, each in enumerate(records) if b'"type":"delete"' in (each.value or b""))
+    empty = b'{"database":"dml_db","table":"accounts","type":"delete","data":{}}'
+    options = {"output_nulls": "false", "output_ddl": "true", "ddl": "drop"}
+    made = Bench(
+        Setting("maxwell-json", "maxwell-json", {}, options, None, records[:at], {}), is_thorough=True
+    )
+    made.prime(made.setting.prefix)
+    assert isinstance(made.step(msgspec.structs.replace(row, value=empty)), list)
