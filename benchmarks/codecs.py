@@ -41,8 +41,6 @@ from relay.templates.engine import Engine
 TOTAL = "total"
 _MOST_MADE = 400
 _TIMES_OF_A_TABLE = 3
-#: Passes over made rows before they are measured.
-_WARM_OF_MADE = 4
 #: Made workloads that are measured on every route.
 _EVERYWHERE = ("wide_12", "wide_40")
 
@@ -62,8 +60,8 @@ class Effort(NamedTuple):
     made_columns: int
 
 
-FULL: Final = Effort(rounds=15, sample_seconds=0.03, warm=20, made_columns=16_000)
-QUICK: Final = Effort(rounds=3, sample_seconds=0.005, warm=6, made_columns=1_600)
+FULL: Final = Effort(rounds=15, sample_seconds=0.03, warm=40, made_columns=16_000)
+QUICK: Final = Effort(rounds=3, sample_seconds=0.005, warm=40, made_columns=1_600)
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -100,9 +98,8 @@ class _Case:
         for record in records:
             RESOLVER.translate(self._translator, record)
         self.cold_seconds = time.perf_counter() - began
-        warm = _WARM_OF_MADE if workload in _MADE else effort.warm
         for translator in (self._translator, self._slow):
-            for record in records * warm:
+            for record in records * effort.warm:
                 RESOLVER.translate(translator, record)
         #: What the floor parses and writes: JSON texts of the source, finished documents of the target; and
         #: what reads and writes Avro.

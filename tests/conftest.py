@@ -29,6 +29,7 @@ from relay.config import Config
 from relay.demo.kafka import Cluster, DemoExtraMissing
 from relay.io import kernel
 from relay.model.records import ConsumerRecord
+from relay.templates.route.policy import EAGER_POLICY
 
 DEADLINE_SECONDS = 60
 #: The constant that says at which row of a kind something is compiled for it; nothing else patches it.
@@ -59,9 +60,12 @@ _keep_bytecode()
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_at_once() -> Iterator[None]:
-    """Compile for the first row of a kind: tests have few rows, and most are about what is compiled."""
+    """Compile for the first row of a kind, and derive templates from the second: tests have few rows, and most
+    are about what is compiled.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(COMPILED_AT, 1)
+        patch.setattr("relay.core.translator.Translator._template_policy", EAGER_POLICY)
         yield
 
 

@@ -9,7 +9,7 @@ from support import CANAL
 
 from relay import CodecError, ConsumerRecord, Translator
 from relay.templates.engine import Engine
-from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
+from relay.templates.route.policy import EAGER_POLICY, TemplatePolicy
 
 Options = dict[str, str]
 
@@ -39,7 +39,7 @@ class Both:
         options: Options | None = None,
         target: str = CANAL,
         engine: type[Engine] = Interpreter,
-        policy: TemplatePolicy = DEFAULT_POLICY,
+        policy: TemplatePolicy = EAGER_POLICY,
         **settings: Any,
     ) -> None:
         self.plain, self.templated = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 from relay.core.translator import Translator
 from relay.model.errors import CodecError, RelayError
 from relay.model.records import ConsumerRecord, ProducerRecord
+from relay.templates.route.policy import EAGER_POLICY
 
 
 class TemplatesDiffer(RelayError):
@@ -18,6 +19,8 @@ class TemplatesDiffer(RelayError):
 
 class ShadowTranslator(Translator):
     """A translator that verifies its templates. It returns the pipeline's output."""
+
+    _template_policy = EAGER_POLICY
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Return the target's records, like a translator without templates. Raises TemplatesDiffer."""

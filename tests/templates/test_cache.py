@@ -16,7 +16,7 @@ from templates_support import translator_class
 from benchmarks import wide
 from relay import ConsumerRecord, Resolver, Translator
 from relay.model.limits import DEFAULT_LIMITS
-from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
+from relay.templates.route.policy import DEFAULT_POLICY, EAGER_POLICY, TemplatePolicy
 from relay.templates.route.route_templates import RouteTemplates
 
 TABLES: Final = 4
@@ -34,11 +34,11 @@ def rows_of_tables() -> tuple[list[ConsumerRecord], list[ConsumerRecord]]:
 
 
 #: Records are not tried for a while after ten that fitted no template.
-PAUSING: Final = TemplatePolicy(misses_before_pause=10)
+PAUSING: Final = TemplatePolicy(first_derivation=2, misses_before_pause=10)
 
 
 def translator_with(
-    cache_bytes: int = DEFAULT_LIMITS.cache_bytes, policy: TemplatePolicy = DEFAULT_POLICY
+    cache_bytes: int = DEFAULT_LIMITS.cache_bytes, policy: TemplatePolicy = EAGER_POLICY
 ) -> tuple[Translator, list[ConsumerRecord]]:
     limits = msgspec.structs.replace(DEFAULT_LIMITS, cache_bytes=cache_bytes)
     translator = translator_class(policy)(TICDC, CANAL, limits=limits, engine=Interpreter)
@@ -70,6 +70,14 @@ def test_every_table_has_templates_within_the_capacity() -> None:
     assert [fitting(translator, row, 5) for row in rows] == [3] * TABLES
 
 
+def test_a_template_is_derived_when_rows_have_cost_as_much() -> None:
+    """Tables of few rows do not pay for templates."""
+    translator, rows = translator_with(policy=DEFAULT_POLICY)
+    assert fitting(translator, rows[0], 32) == 0
+    assert fitting(translator, rows[0], 5) == 5
+    assert fitting(translator, rows[1], 5) == 0
+
+
 def test_a_table_has_no_templates_beyond_the_capacity() -> None:
     translator, rows = translator_with(CAPACITY)
     # What is made last may be the one that fills it.
@@ -80,7 +88,7 @@ def test_a_table_has_no_templates_beyond_the_capacity() -> None:
 
 
 def test_unused_templates_are_evicted() -> None:
-    translator, rows = translator_with(1, TemplatePolicy(search_interval=10))
+    translator, rows = translator_with(1, TemplatePolicy(first_derivation=2, search_interval=10))
     assert fitting(translator, rows[0], 5) == 3
     assert fitting(translator, rows[1], 8) == 0
     assert fitting(translator, rows[0], 1) == 1, "it was used before somebody looked"
@@ -209,7 +217,7 @@ def test_what_cannot_be_derived_is_hardly_tried_where_definitions_change(
 
 
 def test_what_is_kept_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    translator, rows = translator_with(policy=TemplatePolicy(shape_bytes=500))
+    translator, rows = translator_with(policy=TemplatePolicy(first_derivation=2, shape_bytes=500))
     derived = derivations(monkeypatch)
     for _ in range(20):
         for row in map(untraceable, rows):

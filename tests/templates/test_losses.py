@@ -118,7 +118,7 @@ def test_losses_are_counted_once_when_their_template_is_evicted(make: type[Engin
     take its number.
     """
     limits = msgspec.structs.replace(DEFAULT_LIMITS, cache_bytes=1)
-    impatient = translator_class(TemplatePolicy(search_interval=10))
+    impatient = translator_class(TemplatePolicy(first_derivation=2, search_interval=10))
     translator, plain = (
         impatient(OPEN, "ticdc-debezium", limits=limits, engine=each) for each in (make, None)
     )

@@ -90,7 +90,7 @@ def test_losses_are_counted_however_many_values_lose_something(engine: type[Engi
     """What is kept of each combination is counted before it goes."""
     names = [f"c{at}" for at in range(6)]
     columns = ", ".join(f"{name} INT NULL DEFAULT 5" for name in names)
-    policy = TemplatePolicy(loss_sets=3, loss_sets_per_template=1)
+    policy = TemplatePolicy(first_derivation=2, loss_sets=3, loss_sets_per_template=1)
     both = Both(TICDC, target=DEBEZIUM, engine=engine, policy=policy)
     both.fits(compact(ddl(f"CREATE TABLE t (id INT PRIMARY KEY, {columns})"), 0))
     types = dict.fromkeys(["id", *names], "int")
@@ -107,7 +107,7 @@ def test_what_is_kept_of_combinations_of_losses_is_bounded() -> None:
     def count(_: list[Event], losses: list[Loss], rows: int) -> None:
         counted.update(dict.fromkeys(losses, rows))
 
-    policy = TemplatePolicy(loss_sets=3, loss_sets_per_template=1)
+    policy = TemplatePolicy(first_derivation=2, loss_sets=3, loss_sets_per_template=1)
     none_derived: Any = None
     templates = RouteTemplates(lambda: Interpreter(MARKER), MARKER, none_derived, count, 1, policy)
     topic = templates.of_topic("t")

@@ -10,8 +10,9 @@ import msgspec
 class TemplatePolicy(msgspec.Struct, frozen=True, kw_only=True):
     """When templates of a route are derived, tried and dropped.
 
-    late_derivation: The number of the message of a shape from which a template is derived while templates do
-        not pay off. Otherwise it is the second message.
+    first_derivation: The number of the message of a shape from which a template is derived. A derivation
+        costs as much as 20 to 30 rows on the slow path; shapes with fewer messages must not pay for one.
+    late_derivation: The same while templates do not pay off.
     misses_before_pause, pause_factor: After so many records of known shapes that fitted no template, and
         fewer than a quarter as many that fitted one, the next `pause_factor` times as many are not tried.
     search_interval: At the size limit, the number of records without a template between two searches for
@@ -22,6 +23,7 @@ class TemplatePolicy(msgspec.Struct, frozen=True, kw_only=True):
         of a topic, and additionally for each.
     """
 
+    first_derivation: int = 32
     late_derivation: int = 512
     misses_before_pause: int = 256
     pause_factor: int = 15
@@ -32,3 +34,5 @@ class TemplatePolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_POLICY: Final = TemplatePolicy()
+#: Derives templates as early as possible, to verify many with few messages.
+EAGER_POLICY: Final = TemplatePolicy(first_derivation=2)

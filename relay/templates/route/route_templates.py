@@ -20,10 +20,8 @@ from relay.templates.route.topic_templates import BREAK_EVEN_ROWS, Shape, TopicT
 
 #: The bytes that a shape takes besides its text, approximately.
 _COUNT_BYTES: Final = 200
-#: The number of the message of a shape from which a template is derived. When definitions change, it is
-#: increased to `TemplatePolicy.late_derivation` if templates did not pay off: if fewer rows fitted them than
-#: expected (`BREAK_EVEN_ROWS`).
-_FIRST_DERIVATION: Final = 2
+#: When definitions change, derivation is delayed to `TemplatePolicy.late_derivation` if templates did not pay
+#: off: if fewer rows fitted them than expected (`BREAK_EVEN_ROWS`).
 _MAX_WASTE: Final = 32 * BREAK_EVEN_ROWS
 #: How many misses a record that fits a template makes up for.
 _MISSES_PER_MATCH: Final = 4
@@ -64,7 +62,7 @@ class RouteTemplates:
         #: Derivations, successful or not, since the last check of their worth, and `_uses` at that time.
         self._derivations = self._uses_before = 0
         #: The cost of derivations that did not pay off, in missing uses.
-        self._waste, self._due_at = 0, _FIRST_DERIVATION
+        self._waste, self._due_at = 0, policy.first_derivation
         #: Records that fitted no template.
         self.misses = 0
         #: The number of next records that take the slow path without trying templates. It is reset when
@@ -153,9 +151,10 @@ class RouteTemplates:
         if self._derivations:
             missing = self._derivations * BREAK_EVEN_ROWS - (self.uses - self._uses_before)
             self._waste = min(max(0, self._waste + missing), 2 * _MAX_WASTE)
-            self._due_at = _FIRST_DERIVATION if self._waste < _MAX_WASTE else self._policy.late_derivation
+            pays_off = self._waste < _MAX_WASTE
+            self._due_at = self._policy.first_derivation if pays_off else self._policy.late_derivation
             self._derivations, self._uses_before = 0, self._uses
-        if self._due_at == _FIRST_DERIVATION:
+        if self._due_at == self._policy.first_derivation:
             self.idle = 0
 
     def learn(
@@ -183,7 +182,7 @@ class RouteTemplates:
         if marked is None or not self._has_capacity():
             return False
         seen, due = self.of_topic(record.topic).count_message((marked, is_split), self._due_at)
-        if seen < due and due > _FIRST_DERIVATION:
+        if seen < due and due > self._policy.first_derivation:
             self._note_miss()
         return seen >= due
 
