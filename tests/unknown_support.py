@@ -54,6 +54,9 @@ class Changed(NamedTuple):
 
 #: Objects of any names: parameters of Connect's schemas, and types by column, whose names Canal may escape.
 MAPS = {"parameters", "sqlType", "mysqlType"}
+#: Rows of Open Protocol. In `p`, TiCDC leaves out the names of columns that have become NULL, so that the members
+#: of their cells look like the row's own.
+ROWS = {("u",), ("p",), ("d",)}
 
 # ---------------------------------------------------------------- JSON
 
@@ -63,6 +66,7 @@ def objects(value: Any, columns: set[str], path: Path = ()) -> Iterator[Path]:
     if isinstance(value, dict):
         # An element of a list of rows; its names may be escaped as well.
         is_image = path[-2:-1] in {("data",), ("old",)} and isinstance(path[-1], int)
+        is_image |= path in ROWS
         is_of_columns = not value or value.keys() <= columns or is_image or (path and path[-1] in MAPS)
         if not is_of_columns:
             yield path

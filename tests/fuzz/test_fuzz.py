@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from msgspec.structs import fields
+from unknown_support import with_unknown_members
 
 from fuzz import __main__ as command
 from fuzz import entry_points, oracle, runner, scaling, session
@@ -296,6 +297,16 @@ def test_no_unknown_member_is_put_among_columns_whose_names_are_adjusted() -> No
         assert found is not None
         assert found.value is not None
         assert json.loads(found.value)["payload"]["after"] == rows[at]
+
+
+def test_no_unknown_member_is_put_among_cells_without_names() -> None:
+    """TiCDC leaves out the names of columns that have become NULL."""
+    records = captured_sample("ticdc/open-protocol.updated-columns/06_zero_dates").records
+    row = next(each for each in records if b'"p":{"t":10' in (each.value or b""))
+    columns = {"id", "d", "dnn", "dt", "dtnn", "ts", "ts3", "t", "y"}
+    places = [each.where for each in with_unknown_members("ticdc-open-protocol", row, columns)]
+    assert any("u." in place for place in places)
+    assert not any(place.endswith((".u", ".p")) for place in places)
 
 
 def test_an_unknown_member_that_is_not_counted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
