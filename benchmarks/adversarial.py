@@ -77,7 +77,7 @@ class _Stream:
             self._repeat = max(1, round(_SAMPLE_SECONDS / self._seconds(self._slow)))
 
     def _begin(self) -> None:
-        self._relay, self._slow = _translator(has_engine=True), _translator()
+        self._relay, self._slow = ROUTES[0].translator(engine(mode())), ROUTES[0].translator()
 
     def sample(self) -> None:
         """Take one sample of each, in either order."""
@@ -116,12 +116,6 @@ class _Stream:
             relay * 1e6 / count,
             statistics.median(ours / theirs for theirs, ours in self._samples),
         )
-
-
-def _translator(*, has_engine: bool = False) -> Translator:
-    route = ROUTES[0]
-    fills = engine(mode()) if has_engine else None
-    return Translator(route.source, route.target, route.source_options, route.target_options, engine=fills)
 
 
 # ---------------------------------------------------------------- streams

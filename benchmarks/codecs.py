@@ -36,7 +36,6 @@ from relay.io.kernel import engine, mode
 from relay.model.events import RowChange
 from relay.model.records import ConsumerRecord
 from relay.mysql.numbers import shortest_nonzero_float32
-from relay.templates.engine import Engine
 
 TOTAL = "total"
 _MOST_MADE = 400
@@ -88,12 +87,12 @@ class _Case:
     def __init__(self, route: Route, workload: str, records: list[ConsumerRecord], effort: Effort) -> None:
         self.route = route
         self.workload = workload
-        reader = _translator(route)
+        reader = route.translator()
         counted = [(record, _rows_in(reader, record)) for record in records]
         self.messages = [record for record, rows in counted if rows]
         self.rows = sum(rows for _, rows in counted)
-        self._translator = _translator(route, engine(mode()))
-        self._slow = _translator(route)
+        self._translator = route.translator(engine(mode()))
+        self._slow = route.translator()
         began = time.perf_counter()
         for record in records:
             RESOLVER.translate(self._translator, record)
@@ -157,10 +156,6 @@ class _Case:
     def sample(self) -> None:
         """Take one sample of each."""
         self.samples.append((self.floor_seconds(), self.relay_seconds(), self._seconds(self._slow)))
-
-
-def _translator(route: Route, fills: type[Engine] | None = None) -> Translator:
-    return Translator(route.source, route.target, route.source_options, route.target_options, engine=fills)
 
 
 def _rows_in(reader: Translator, record: ConsumerRecord) -> int:

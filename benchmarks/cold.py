@@ -110,10 +110,7 @@ def _records(load: Load) -> tuple[Sequence[ConsumerRecord], Sequence[ConsumerRec
 
 def _knowing(statements: Sequence[ConsumerRecord], fills: type[Engine] | None) -> Translator:
     """A fresh translator that has the definitions of all tables."""
-    route = ROUTES[0]
-    translator = Translator(
-        route.source, route.target, route.source_options, route.target_options, engine=fills
-    )
+    translator = ROUTES[0].translator(fills)
     for record in statements:
         translator.translate(record)
     return translator

@@ -11,6 +11,7 @@ from relay.cli.record_files import RecordReader
 from relay.codecs.open_protocol.frames import VERSION, unframe
 from relay.core.translator import Translator
 from relay.model.records import ConsumerRecord, ProducerRecord
+from relay.templates.engine import Engine
 
 #: Real producers' messages, checked in for the tests.
 DATA = Path(__file__).parent.parent / "tests" / "data"
@@ -48,6 +49,10 @@ class Route(NamedTuple):
     def __str__(self) -> str:
         shown = [f"{name}={value}" for name, value in self.target_options.items() if name in _SHOWN]
         return f"{self.source} -> {self.target}" + (f" ({', '.join(shown)})" if shown else "")
+
+    def translator(self, fills: type[Engine] | None = None) -> Translator:
+        """A fresh translator of this route. `fills`: the engine of its templates."""
+        return Translator(self.source, self.target, self.source_options, self.target_options, engine=fills)
 
     def json_texts(self, record: ConsumerRecord | ProducerRecord) -> list[bytes]:
         """The JSON documents in a record of either side: its key and value, or the segments of Open

@@ -16,7 +16,6 @@ import msgspec
 
 from benchmarks import wide
 from benchmarks.routes import ROUTES
-from relay.core.translator import Translator
 from relay.io.kernel import engine, engine_name, mode
 
 TABLES, COLUMNS = 1_000, 200
@@ -48,10 +47,8 @@ def measure(rounds: int, environment: Mapping[str, str]) -> TableMemory:
 
 def translate(tables: int, columns: int, rounds: int) -> TableMemory:
     """Translate so many rows of each table in this process."""
-    route, rows = ROUTES[0], tables * rounds
-    translator = Translator(
-        route.source, route.target, route.source_options, route.target_options, engine=engine(mode())
-    )
+    rows = tables * rounds
+    translator = ROUTES[0].translator(engine(mode()))
     base_mb = _peak_mb()
     for record in wide.of_tables(tables, columns, rows):
         translator.translate(record)

@@ -188,8 +188,11 @@ def _cells(row: Mapping[str, object] | None) -> dict[str, object] | None:
     """Return a row whose infinite numbers are objects: JSON has none, and orjson would write null."""
     if row is None:
         return None
-    infinite = {name: cell for name, cell in row.items() if isinstance(cell, float) and math.isinf(cell)}
-    return {**row, **{name: {"double": f"{'-' * (cell < 0)}Infinity"} for name, cell in infinite.items()}}
+    cells = dict(row)
+    for name, cell in row.items():
+        if isinstance(cell, float) and math.isinf(cell):
+            cells[name] = {"double": "Infinity" if cell > 0 else "-Infinity"}
+    return cells
 
 
 def _fields(struct: msgspec.Struct) -> dict[str, Any]:

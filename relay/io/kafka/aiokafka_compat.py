@@ -11,7 +11,7 @@ from aiokafka.errors import NoError, for_code
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.error_words import text_of
-from relay.io.kafka.reconnecting import keep_connected
+from relay.io.kafka.reconnecting import keep_connected, retrieve
 from relay.model.errors import BrokerUnavailable
 
 #: Time limits of admin clients and of consumers that read without a group; other clients have `Timeouts`.
@@ -29,12 +29,6 @@ def client_of(owner: Any) -> Any:
     Only a producer has a public name for it.
     """
     return getattr(owner, "client", None) or owner._client
-
-
-def retrieve(future: asyncio.Future[Any]) -> None:
-    """Retrieve the exception of an abandoned future: asyncio would report it as never retrieved."""
-    if not future.cancelled():
-        future.exception()
 
 
 def check(code: int, *what: str) -> None:

@@ -187,17 +187,18 @@ class Connector:
             setattr(self._client, f"_{name}", value)
 
 
+def retrieve(future: asyncio.Future[Any]) -> None:
+    """Retrieve the exception of an abandoned future: asyncio would report it as never retrieved."""
+    if not future.cancelled():
+        future.exception()
+
+
 def _retrieve_end(connection: Any) -> None:
     """Retrieve the error with which a connection ends.
 
     Otherwise, asyncio reports it as never retrieved if the garbage collector reaches the future before its
     owner. TLS ends with an error if a broker's answer arrives after relay has closed the connection.
     """
-
-    def retrieve(closed: asyncio.Future[None]) -> None:
-        if not closed.cancelled():
-            closed.exception()
-
     connection._protocol._closed.add_done_callback(retrieve)
 
 

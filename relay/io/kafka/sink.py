@@ -27,7 +27,7 @@ from aiokafka.errors import (
 )
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from relay.io.kafka.aiokafka_compat import retrieve, started, within
+from relay.io.kafka.aiokafka_compat import started, within
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.error_words import text_of
@@ -35,6 +35,7 @@ from relay.io.kafka.fencing import ProducerIdAndEpoch, ProducerIdentity, is_fenc
 from relay.io.kafka.hanging_transactions import has_open_transaction, open_partitions, pending_offsets
 from relay.io.kafka.ports import Batch, Partition, Undelivered
 from relay.io.kafka.progress import progress_records
+from relay.io.kafka.reconnecting import retrieve
 from relay.io.kafka.settings import Compression, ProducerSettings, TransactionalSettings
 from relay.io.kafka.sizes import NoMatch, TopicLimits
 from relay.model.errors import DeliveryFailed, InstanceFenced, ServiceError, TopicUnusable
