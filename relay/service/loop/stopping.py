@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import socket
 from collections.abc import Callable, Coroutine, Iterator
+from types import FrameType
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -45,18 +47,41 @@ class Stop:
 
 @contextlib.contextmanager
 def stopped_by_signals(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` on each of these signals during a `with` block.
+    """Call `stop` in the running loop on each of these signals during a `with` block.
 
     After the block they are ignored, so that a late signal does not change the exit status. A signal that is
     already ignored, such as SIGHUP under `nohup`, stays ignored.
+
+    Python writes each signal's number into a socket that the loop reads. The loop's own handlers cannot be
+    used: removing one makes the signal deadly for a moment, and relay would end with it as its exit status.
     """
     loop = asyncio.get_running_loop()
     numbers = [each for each in STOP_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
-    for number in numbers:
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
+    receiver, sender = socket.socketpair()
+    with receiver, sender:
+        receiver.setblocking(False)
+        sender.setblocking(False)
+
+        def read() -> None:
+            if not {*receiver.recv(4096)}.isdisjoint(numbers):
+                stop()
+
+        loop.add_reader(receiver, read)
+        earlier = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
         for number in numbers:
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_IGN)
+            signal.signal(number, _do_nothing)
+            signal.siginterrupt(number, False)
+        try:
+            yield
+        finally:
+            # Blocked meanwhile: Python writes a traceback if a signal loses its handler before it is handled.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+            for number in numbers:
+                signal.signal(number, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            signal.set_wakeup_fd(earlier)
+            loop.remove_reader(receiver)
+
+
+def _do_nothing(_number: int, _frame: FrameType | None) -> None:
+    """Handle a signal, so that Python writes its number into the wakeup socket."""
