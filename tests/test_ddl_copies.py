@@ -201,3 +201,13 @@ def test_a_definition_goes_where_statements_go(
     assert target_partitions(translated_records(made, definitions(source))) == expected
     left_out = len(definitions(source)) - 1 if source == SIMPLE and (partitions or target != SIMPLE) else 0
     assert made.losses[Loss.DDL_COPIES] == left_out
+
+
+def test_a_statement_without_a_topic_is_unrouted_in_partition_0_and_a_copy_elsewhere() -> None:
+    made = Translator(OPEN, TICDC, topic="{database}.{table}")
+    removed = ddl_message("DROP DATABASE `nowhere`", "QUERY")
+    out = translated_records(Translator(TICDC, OPEN), [removed])[0]
+    for partition in (1, 0, 2):
+        one = ConsumerRecord("t", partition, 7, out.timestamp_ms, out.key, out.value, out.headers)
+        assert made.translate(one) == []
+    assert (made.losses[Loss.NO_TOPIC], made.losses[Loss.DDL_COPIES]) == (1, 2)

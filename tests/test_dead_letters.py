@@ -17,6 +17,7 @@ from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.config import Config
 from relay.config.keys import Errors
 from relay.core.dead_letters import (
+    DETAIL_HEADER,
     DeadLetter,
     DeadLetterFilter,
     DeadLetterIndex,
@@ -40,6 +41,7 @@ from relay.model.errors import (
     NotRepresentable,
     RecordTooLarge,
     RelayError,
+    SchemaMissing,
     StorageUnavailable,
     UnsupportedMessage,
 )
@@ -80,6 +82,7 @@ def original(
 CLASSES: list[tuple[RelayError, str | None]] = [
     (MALFORMED, "decode"),
     (UnsupportedMessage("p", "", "no"), "decode"),
+    (SchemaMissing("no"), "decode"),
     (NotRepresentable("p", "", "no"), "encode"),
     (EncodeError("p", "", "no"), "encode"),
     (MessageTooLarge("p", "", "no"), "too_large"),
@@ -427,3 +430,19 @@ def test_the_tables_of_a_record_are_found_and_the_translator_stays_as_it_is(prot
 @pytest.mark.parametrize("protocol", [TICDC, CANAL, OPEN, "ticdc-debezium", "ckafka-json"])
 def test_garbage_is_about_no_table(protocol: str, value: bytes) -> None:
     assert Translator(protocol, CANAL).tables_of(record(value)) == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("x" * 1_990, "x" * 1_990),
+        ("é" * 1_000, "é" * 1_000),
+        ("é" * 1_001, "é" * 499 + "…" + "é" * 499),
+        ("é" * 1_500 + "its cause", "é" * 499 + "…" + "é" * 494 + "its cause"),
+        ("x" * 3_000, "x" * 1_313 + "… (3000 characters) …" + "x" * 656),
+    ],
+    ids=["fits", "fits-with-long-characters", "too-long", "keeps-its-end", "is-cut-once"],
+)
+def test_a_long_reason_loses_whole_characters_of_its_middle(reason: str, shown: str) -> None:
+    headers = dict(error_headers(record({}), Malformed("canal-json", "data", reason)))
+    assert headers[DETAIL_HEADER].decode() == shown

@@ -446,3 +446,11 @@ def test_a_value_of_open_protocol_is_known_without_its_key() -> None:
         (dialect,) = seen(each).dialects
         assert (dialect.titles, dialect.protocols) == (("TiCDC Open Protocol",), ())
         assert dialect.refusal.startswith("ticdc-open-protocol: key: ")
+
+
+def test_a_heartbeat_of_debezium_is_known_by_its_key() -> None:
+    value, key = b'{"ts_ms":1700000000000}', b'{"serverName":"shop"}'
+    beat = msgspec.structs.replace(record(value), key=key)
+    assert [dialect.protocol for dialect in detect([beat]).dialects] == ["debezium-json"]
+    for other in (None, b'{"id":1}'):
+        assert detect([msgspec.structs.replace(beat, key=other)]).dialects == ()

@@ -9,7 +9,7 @@ from support import OPEN, TICDC, captured
 from templates_support import Both
 
 from relay import ConfigError, ConsumerRecord, Loss, NotRepresentable, Translator
-from relay.codecs.losses import LOSSES, refused_losses
+from relay.codecs.losses import LOSSES, refused_losses, strict_without
 from relay.config.keys import RouteConfig
 from relay.templates.engine import Engine
 
@@ -113,3 +113,27 @@ def test_templates_refuse_the_same_kinds(engine: type[Engine]) -> None:
 def test_a_list_in_the_configuration() -> None:
     table = {"from": TICDC, "to": "canal-json", "to_options": {"strict": ["all", "-commit-ts"]}}
     assert RouteConfig.model_validate(table).to_options == {"strict": "all,-commit-ts"}
+
+
+@pytest.mark.parametrize(
+    ("refused", "accepted", "text"),
+    [
+        ({Loss.GTID, Loss.COMMIT_TS}, {Loss.GTID}, "commit-ts"),
+        ({Loss.GTID}, {Loss.GTID}, "false"),
+        (set(LOSSES), {Loss.GTID}, "all,-gtid"),
+        (set(LOSSES) | {Loss.SCHEMA_INFERRED}, {Loss.GTID}, "all,-gtid,schema-inferred"),
+    ],
+)
+def test_the_shorter_text_names_what_is_still_refused(
+    refused: set[Loss], accepted: set[Loss], text: str
+) -> None:
+    assert strict_without(frozenset(refused), frozenset(accepted)) == text
+    assert refused_losses(text) == refused - accepted
+
+
+def test_a_text_of_half_of_the_kinds_means_the_same() -> None:
+    kinds = sorted(LOSSES)
+    for count in range(len(kinds)):
+        refused = frozenset(kinds[: count + 1])
+        accepted = frozenset(kinds[:1])
+        assert refused_losses(strict_without(refused, accepted)) == refused - accepted

@@ -53,6 +53,9 @@ _ERROR_HEADERS = frozenset(
 #: Limits of the headers added to a record, which still has to fit into the dead-letter topic; names in
 #: garbage can be of any length.
 _MAX_TEXT_BYTES = 2_000
+_CUT = "…".encode()
+#: Maximum characters of a text; with the marks of its cut, this many ASCII characters fit.
+_MAX_TEXT = _MAX_TEXT_BYTES - 10
 _MAX_TABLES_BYTES = 4_000
 
 
@@ -71,9 +74,9 @@ def error_headers(
     headers = [
         (SOURCE_HEADER, _bytes(str(record.position))),
         (CODE_HEADER, error.code.encode()),
-        (PROTOCOL_HEADER, _bytes(printable(protocol))),
-        (PATH_HEADER, _bytes(printable(path))),
-        (DETAIL_HEADER, _bytes(printable(detail))),
+        (PROTOCOL_HEADER, _bytes(printable(protocol, longest=_MAX_TEXT))),
+        (PATH_HEADER, _bytes(printable(path, longest=_MAX_TEXT))),
+        (DETAIL_HEADER, _bytes(printable(detail, longest=_MAX_TEXT))),
     ]
     if known := _tables_json(tables):
         headers.append((TABLES_HEADER, known))
@@ -83,14 +86,21 @@ def error_headers(
 
 
 def _bytes(text: str) -> bytes:
-    """Encode the text as UTF-8 and cut it if too long.
+    """Encode the text as UTF-8. A text that is too long loses its middle, as in `printable`.
 
     Lone surrogates, which UTF-8 cannot encode, are escaped.
     """
     data = text.encode(errors="backslashreplace")
     if len(data) <= _MAX_TEXT_BYTES:
         return data
-    return data[:_MAX_TEXT_BYTES].decode(errors="ignore").encode() + "…".encode()
+    half = (_MAX_TEXT_BYTES - len(_CUT)) // 2
+    return b"".join(
+        [
+            data[:half].decode(errors="ignore").encode(),
+            _CUT,
+            data[-half:].decode(errors="ignore").encode(),
+        ]
+    )
 
 
 def _tables_json(tables: Sequence[TableId]) -> bytes:

@@ -611,6 +611,11 @@ def test_charset_of_the_table_changes() -> None:
         "utf8mb4",
         [None, None, None],
     )
+    for options in ("CHARSET utf8mb4 COLLATE utf8mb4_bin", "COLLATE utf8mb4_bin CHARSET utf8mb4"):
+        both = altered(schema, f"ALTER TABLE t ADD y TEXT, {options}, ADD x TEXT")
+        assert both is not None
+        assert (both.charset, both.collation) == ("utf8mb4", "utf8mb4_bin")
+        assert [column.type.charset for column in both.columns[3:]] == [None, None]
     binary = altered(schema, "ALTER TABLE t CONVERT TO CHARACTER SET binary")
     assert binary is not None
     assert [column.type.base for column in binary.columns] == ["blob", "varbinary", "int"]
