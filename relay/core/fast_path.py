@@ -99,6 +99,8 @@ class _RowPath:
 
         `opened`: the record in the form that templates apply to.
         """
+        if self.templates.is_early(opened):
+            return self._slow_path(record)
 
         def learn(events: list[Event], out: list[ProducerRecord], losses: list[Loss]) -> None:
             if self._stay_together(events):
@@ -354,7 +356,7 @@ class FastPath(_RowPath):
         line, templates = self._line, self.templates
         if not isinstance(templates.find_rows(part, self._most_output, 0), int):
             return
-        if not templates.is_due(part):
+        if templates.is_early(part) or not templates.is_due(part):
             return
         losses: list[Loss] = []
         payloads: list[EncodedRecord] = []

@@ -131,13 +131,25 @@ def test_what_is_kept_of_combinations_of_losses_is_bounded() -> None:
 def test_texts_at_the_marker_are_forgotten_when_they_are_long() -> None:
     topic = TopicTemplates(Interpreter(MARKER), shape_bytes=1_000)
     shapes = [(b"d" * 100 + b"%d" % at, False) for at in range(50)]
-    assert [topic.count_message(shapes[0], 2)[0] for _ in range(3)] == [1, 2, 3]
+    assert [topic.count_message(shapes[0], 2)[0] for _ in range(3)] == [2, 3, 4]
     for shape in shapes[1:8]:
         topic.count_message(shape, 2)
-    assert topic.count_message(shapes[0], 2)[0] == 4
+    assert topic.count_message(shapes[0], 2)[0] == 5
     for shape in shapes:
         topic.count_message(shape, 2)
-    assert topic.count_message(shapes[0], 2)[0] == 1
+    assert topic.count_message(shapes[0], 2)[0] == 2
+
+
+def test_early_messages_are_counted_up_to_the_first_derivation() -> None:
+    topic = TopicTemplates(Interpreter(MARKER), shape_bytes=1_000)
+    text, *others = [b"d" * 100 + b"%d" % at for at in range(50)]
+    assert [topic.is_early(text, 3) for _ in range(4)] == [True, True, False, False]
+    assert topic.count_message((text, False), 3) == (3, 3)
+    topic.count_anew((text, False))
+    assert [topic.is_early(text, 3) for _ in range(3)] == [True, True, False]
+    for other in others:  # their texts take too much memory: counting starts over
+        assert topic.is_early(other, 3)
+    assert topic.is_early(text, 3)
 
 
 def test_messages_of_very_many_tokens_have_no_template() -> None:

@@ -172,14 +172,27 @@ class RouteTemplates:
         if change is not None and self.is_due(record, is_split=is_split):
             self.derive(record, change, out, losses, is_split=is_split)
 
+    def is_early(self, record: ConsumerRecord) -> bool:
+        """Count a record that fitted no template; return whether none can be due for it, whatever becomes of
+        it. Most records of rare shapes need nothing else.
+        """
+        if not self._has_capacity():
+            return True
+        marked = _marked(self._marker, record)
+        if marked is None or not self.of_topic(record.topic).is_early(marked, self._due_at):
+            return False
+        if self._due_at > self._policy.first_derivation:
+            self._note_miss()
+        return True
+
     def is_due(self, record: ConsumerRecord, *, is_split: bool = False) -> bool:
-        """Count a record that fitted no template; return whether to `derive` one from it.
+        """Count a record that is not early (`is_early`); return whether to `derive` a template from it.
 
         `is_split`: its row became several messages. Such records are counted separately: many have no
         template, which must not delay others.
         """
         marked = _marked(self._marker, record)
-        if marked is None or not self._has_capacity():
+        if marked is None:
             return False
         seen, due = self.of_topic(record.topic).count_message((marked, is_split), self._due_at)
         if seen < due and due > self._policy.first_derivation:

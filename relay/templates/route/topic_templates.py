@@ -43,6 +43,9 @@ class TopicTemplates:
         #: The numbers for records with losses, by the number of their template, and their total count.
         self._loss_variants: defaultdict[int, list[int]] = defaultdict(list)
         self.loss_variant_count = 0
+        #: Messages that fitted no template before the first derivation was due, by their text at the marker.
+        self._early: dict[bytes, int] = {}
+        self._early_bytes = 0
         #: By shape: messages that fitted no template, the number of the next message to derive one from, and
         #: the number of templates that replaced others.
         self._seen: dict[Shape, tuple[int, int, int]] = {}
@@ -78,8 +81,25 @@ class TopicTemplates:
         self.loss_variant_count = 0
         return found
 
+    def is_early(self, marked: bytes, first_due: int) -> bool:
+        """Count a message that fitted no template; return whether there were fewer than `first_due` with this
+        text at the marker. Further messages are counted by `count_message`.
+        """
+        count = self._early.get(marked)
+        if count is None:
+            if len(self._early) >= _MAX_COUNTED or self._early_bytes > self._max_seen_bytes:
+                self._early.clear()
+                self._early_bytes = 0
+            self._early_bytes += len(marked)
+            count = 0
+        elif count >= first_due - 1:
+            return False
+        self._early[marked] = count + 1
+        return count + 1 < first_due
+
     def count_message(self, shape: Shape, first_due: int) -> tuple[int, int]:
-        """Count a message that fitted no template. Return the count, and the count at which to derive one.
+        """Count a message that fitted no template and is not early. Return the count, and the count at which
+        to derive a template.
 
         `first_due`: the initial count at which to derive one.
         """
@@ -88,12 +108,14 @@ class TopicTemplates:
                 self._seen.clear()
                 self._seen_bytes = 0
             self._seen_bytes += len(shape[0])
-        seen, due, replaced = self._seen.get(shape, (0, first_due, 0))
+        seen, due, replaced = self._seen.get(shape, (first_due - 1, first_due, 0))
         self._seen[shape] = seen + 1, due, replaced
         return seen + 1, due
 
     def count_anew(self, shape: Shape) -> None:
-        """Reset the count of messages of a shape."""
+        """Reset the counts of messages of a shape."""
+        if self._early.pop(shape[0], None) is not None:
+            self._early_bytes -= len(shape[0])
         if self._seen.pop(shape, None) is not None:
             self._seen_bytes -= len(shape[0])
 
