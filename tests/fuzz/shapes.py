@@ -54,6 +54,12 @@ INTERPRETED: Final = 16
 #: How often a record is translated as it is, until its shape has a template.
 _SIGHTS: Final = 3
 _STRICT: Final = 0.1
+#: Share of sessions without the statements that define tables: their rows' types are inferred.
+_INFERRED: Final = 0.2
+#: What replaces each value of a record in turn, before values are changed at random.
+PROBES: Final = (b"null", b"0", b'"x"')
+#: Maximum of such records of one record.
+_MOST_PROBES: Final = 120
 #: Share of sessions whose rows are not spread: rows that are spread by their values have no templates.
 _UNSPREAD: Final = 0.6
 #: How often the kernel alone is asked first; what it does not take is then not translated.
@@ -339,6 +345,10 @@ class _Run:
             setting = setting._replace(target_options={**setting.target_options, "strict": "true"})
         if self._chance.random() < _UNSPREAD:
             setting = setting._replace(partitions=None, spread_by=None, rules=())
+        if self._chance.random() < _INFERRED:
+            defining = set(map(id, session.statements))
+            rows = [record for record in self._records if id(record) not in defining]
+            self._records = rows or self._records
         self._setting = setting._replace(prefix=())
         self._origin = f"seed {seed} session {number}, {session.sample.name}"
         self._tally = _Tally()
@@ -370,10 +380,13 @@ class _Run:
         self._taught.clear()
         fits = self._fits(record)
         free = self._free(parts, fits)
-        for _ in range(_MESSAGES_OF_RECORD):
-            changed = changed_inside(parts, free, chance)
+        probes = list(one_value_probes(parts, chance))
+        for number in range(len(probes) + _MESSAGES_OF_RECORD):
+            is_probe = number < len(probes)
+            changed = probes[number] if is_probe else changed_inside(parts, free, chance)
             self._messages += 1
-            if fits is not None and chance.random() < _ASKED and not _takes(fits, changed):
+            is_asked = is_probe or chance.random() < _ASKED
+            if fits is not None and is_asked and not _takes(fits, changed):
                 continue
             taken = self._tally.taken
             self._attempt(changed, record, at)
@@ -469,6 +482,15 @@ def _tame(token: bytes) -> bytes:
     if digit is None:
         return b'"0"' if token[:1] == b'"' else b"0"
     return token[: digit.start()] + bytes([digit[0][0] + 1]) + token[digit.end() :]
+
+
+def one_value_probes(parts: Parts, chance: random.Random) -> Iterator[ConsumerRecord]:
+    """Yield the record with one value replaced: by null, a number or another text. A slot whose value the
+    pipeline interprets, and a template only copies, gives itself away.
+    """
+    pairs = [(value, probe) for value in parts.values for probe in PROBES if probe != value.token]
+    for value, probe in chance.sample(pairs, min(len(pairs), _MOST_PROBES)):
+        yield parts.changed([(value, probe)])
 
 
 def changed_inside(parts: Parts, free: Sequence[ScalarValue], chance: random.Random) -> ConsumerRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,14 @@ from fuzz import shapes
 from fuzz.dictionary import TEXTS, look_of
 from fuzz.findings import read, write
 from fuzz.session import reproduce, sample_routes, watch
+from relay import ConsumerRecord
 from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import AvroReader, AvroWriter, Engine, Run, Translation
 from relay.templates.ops import Frames, Marker, Template
 
 ROUTES = sample_routes(lambda source, target: (source, target) == ("ticdc-canal-json", "flat-json"))
 SEED = 1
+TOKENS = (b"1", b'"x"', b"null", b"true")
 #: A session of the seed with templates.
 SESSION = 2
 
@@ -109,3 +112,15 @@ def test_a_panic_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_edges_have_the_look_of_what_they_stand_for(look: str) -> None:
     texts = [text for kind, each in TEXTS.items() if kind == look for text in each]
     assert any(look_of(b'"%b"' % text.encode()) == look for text in texts)
+
+
+def test_each_value_is_probed_by_itself() -> None:
+    record = ConsumerRecord("t", 0, 0, 0, None, b'{"a":1,"b":["x",null],"c":{"d":true}}')
+    probes = {each.value for each in shapes.one_value_probes(shapes.Parts(record), random.Random(1))}
+    assert probes == {
+        b'{"a":%b,"b":[%b,%b],"c":{"d":%b}}'
+        % tuple(probe if each == at else token for each, token in enumerate(TOKENS))
+        for at in range(len(TOKENS))
+        for probe in shapes.PROBES
+        if probe != TOKENS[at]
+    }
