@@ -119,11 +119,12 @@ class FindNamed:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield `_NAMED`."""
-        named = translator_of(self.config).route.source.named_schemas
+        registry = translator_of(self.config).route.source.registry
         found: dict[str, None] = {}
         for batch in batches:
-            for record in read_records(self.reader, batch, self.name):
-                found.update((str(id), None) for id in named(record))
+            if registry is not None:
+                for record in read_records(self.reader, batch, self.name):
+                    found.update((str(id), None) for id in registry.named_schemas(record))
         yield pa.RecordBatch.from_arrays([pa.array(found, pa.string())], names=["id"])
 
 

@@ -351,11 +351,6 @@ def joins_nothing(_: Any) -> Joining | None:  # noqa: ANN401 - any codec's optio
     return None
 
 
-def names_none(_: ConsumerRecord) -> Sequence[int | str]:
-    """Return no schema ids of a registry."""
-    return ()
-
-
 #: Key and value of a message.
 Message = tuple[bytes | None, bytes]
 
@@ -380,31 +375,71 @@ def own_ddl(topics: Collection[str], _: Mapping[str, str]) -> dict[str, str]:
     return dict(zip(topics, topics, strict=True))
 
 
-class Codec(msgspec.Struct, frozen=True):
-    """One protocol. `name`: its name for users; `title`: a line of explanation.
+class TemplateSupport(msgspec.Struct, frozen=True):
+    """How messages of a protocol are translated by templates (`relay.templates`).
 
-    `decoder` is None for a protocol that is only written, `encoder` for one that is only read; `codec_named`
-    refuses it on the other side. `decodes`: the most that its decoder can find in a message (`NOTHING`
-    without one); `encodes`: the content of its encoder's messages with given options (`encodes_nothing`
-    without one). `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
-    `rows_need_definitions`: a row cannot be read before the definition of its table, which has a separate
-    message. `ddl_topics`: for each source topic, the one that has the DDL of its rows, by the topics' names
-    and the source's options as texts; a topic that has the DDL of others has its own. `keys`: the meaning of
-    a row's Kafka key. `marker`: the bytes by which templates of its messages are found, if its decoder offers
-    them (`TracingDecoder`). `lengths_at`: the offsets in key and value of a one-row message of the 8 bytes
-    that hold the number of bytes after them; None if they are not frames. `parts`: messages of one event
-    each, in order, equivalent to a message of several; none for any other message. `frames`: how messages are
-    combined in a record, if they may be; they mean the same separately if the record has a valid Kafka time.
-    `writes_rows_alone`: whether the output for each row of a message is the same as for the row alone, with
-    given options. `non_ddl_marker`: a cheap test for most messages without DDL; None without one. `joining`:
-    the rules for joining messages of neighboring source records with given options, None if they are not
-    joined. `own_headers`: names of headers that are part of its messages; messages of other protocols do not
-    inherit them, nor do its own messages from those. `keyed_encoder`: makes an encoder that writes keys of
-    chosen columns like its own keys; None for a codec whose keys the option `key` shapes, or nothing does.
-    `uses_registry`: its messages name schemas of a registry; `named_schemas` returns their ids as far as a
-    message's bytes show them. `detection_rule`: detects its messages among those of other protocols
-    (`relay.core.detection`). `profiles`: named sets of the target's options, as texts, for known readers;
-    `profile_reasons`: why a profile sets an option, if the option's description does not explain it.
+    marker: The bytes by which templates of its messages are found, if its decoder offers them
+        (`TracingDecoder`); None for a protocol without templates as a source.
+    parts: Messages of one event each, in order, equivalent to a message of several; none for any other.
+    frames: How messages are combined in a record, if they may be; they mean the same separately if the record
+        has a valid Kafka time.
+    writes_rows_alone: Whether, with given options, the output for each row of a message is the same as for
+        the row alone.
+    lengths_at: The offsets in key and value of a one-row message of the 8 bytes that hold the number of bytes
+        after them; None if they are not frames.
+    """
+
+    marker: Marker | None = None
+    parts: Callable[[ConsumerRecord], Sequence[Message]] = no_parts
+    frames: Frames | None = None
+    writes_rows_alone: Callable[[Any], bool] = depends_on_others
+    lengths_at: tuple[int, int] | None = None
+
+
+class RegistrySupport(msgspec.Struct, frozen=True):
+    """How messages of a protocol name schemas of a registry.
+
+    named_schemas: Returns their ids, as far as a message's bytes show them.
+    """
+
+    named_schemas: Callable[[ConsumerRecord], Sequence[int | str]]
+
+
+class KeySupport(msgspec.Struct, frozen=True):
+    """The Kafka keys of a protocol's rows.
+
+    meaning: The meaning of a row's key.
+    encoder: Makes an encoder that writes keys of chosen columns like its own keys; None for a codec whose
+        keys the option `key` shapes, or nothing does.
+    """
+
+    meaning: Keys = Keys.NONE
+    encoder: Callable[[Any, LookupCache, ChosenKey], Encoder] | None = None
+
+
+class Codec(msgspec.Struct, frozen=True):
+    """One protocol.
+
+    name, title: Its name for users, and a line of explanation.
+    options: The type of its options.
+    decodes: The most that its decoder can find in a message; `NOTHING` without one.
+    encodes: The content of its encoder's messages with given options; `encodes_nothing` without one.
+    decoder, encoder: None for a protocol that is only written, or only read; `codec_named` refuses it on the
+        other side.
+    ddl_everywhere: Whether its readers expect DDL in every partition, not once in partition 0.
+    rows_need_definitions: Whether a row cannot be read before the definition of its table, which has a
+        separate message.
+    ddl_topics: For each source topic, the one that has the DDL of its rows, by the topics' names and the
+        source's options as texts; a topic that has the DDL of others has its own.
+    non_ddl_marker: A cheap test for most messages without DDL; None without one.
+    joining: The rules for joining messages of neighboring source records with given options; None if they are
+        not joined.
+    own_headers: Names of headers that are part of its messages; messages of other protocols do not inherit
+        them, nor do its own messages from those.
+    detection_rule: Detects its messages among those of other protocols (`relay.core.detection`).
+    profiles: Named sets of the target's options, as texts, for known readers.
+    profile_reasons: Why a profile sets an option, if the option's description does not explain it.
+    keys, registry, templates: See these types. `registry` is None for a protocol that uses none.
     """
 
     name: str
@@ -417,21 +452,15 @@ class Codec(msgspec.Struct, frozen=True):
     ddl_everywhere: bool = False
     rows_need_definitions: bool = False
     ddl_topics: Callable[[Collection[str], Mapping[str, str]], dict[str, str]] = own_ddl
-    keys: Keys = Keys.NONE
     non_ddl_marker: NonDdlMarker | None = None
-    marker: Marker | None = None
-    parts: Callable[[ConsumerRecord], Sequence[Message]] = no_parts
-    frames: Frames | None = None
-    writes_rows_alone: Callable[[Any], bool] = depends_on_others
-    lengths_at: tuple[int, int] | None = None
     joining: Callable[[Any], Joining | None] = joins_nothing
     own_headers: frozenset[str] = frozenset()
-    keyed_encoder: Callable[[Any, LookupCache, ChosenKey], Encoder] | None = None
-    uses_registry: bool = False
-    named_schemas: Callable[[ConsumerRecord], Sequence[int | str]] = names_none
     detection_rule: DetectionRule = matches_nothing
     profiles: Mapping[str, Mapping[str, str]] = {}
     profile_reasons: Mapping[str, Mapping[str, str]] = {}
+    keys: KeySupport = KeySupport()
+    registry: RegistrySupport | None = None
+    templates: TemplateSupport = TemplateSupport()
 
     def output(self, options: Options) -> Capabilities:
         """Return the capabilities of the output with these options: `encodes`, less the parts dropped."""
@@ -441,6 +470,11 @@ class Codec(msgspec.Struct, frozen=True):
             ddl=says.ddl and options.ddl == "keep",
             watermark=says.watermark and options.watermarks == "keep",
         )
+
+    @property
+    def uses_registry(self) -> bool:
+        """Return whether its messages name schemas of a registry."""
+        return self.registry is not None
 
     @property
     def is_readable(self) -> bool:

@@ -18,7 +18,7 @@ def has_row_keys(options: Options) -> bool:
 
 def keys_of(codec: Codec, options: Options) -> Keys:
     """Return the meaning of a row's Kafka key with these options."""
-    return Keys.ROW if has_row_keys(options) else codec.keys
+    return Keys.ROW if has_row_keys(options) else codec.keys.meaning
 
 
 def key_problems(codec: Codec, options: Options) -> list[Problem]:
@@ -32,7 +32,7 @@ def key_problems(codec: Codec, options: Options) -> list[Problem]:
             for name, is_asked in asked.items()
             if is_asked
         ]
-    if has_tombstones and codec.keys is not Keys.ROW and not asked["key"]:
+    if has_tombstones and codec.keys.meaning is not Keys.ROW and not asked["key"]:
         message = f"{codec.name} has no keys of rows, which tombstones need"
         problems.append(Problem("tombstones", message, "set key=primary-key"))
     return problems
@@ -41,7 +41,7 @@ def key_problems(codec: Codec, options: Options) -> list[Problem]:
 def key_rule_problem(codec: Codec, options: Options) -> tuple[str, str] | None:
     """Return why keys of chosen columns are impossible, and a hint; None if they are possible."""
     names = types_of_options(codec.options)
-    if codec.keyed_encoder is None and "key" not in names:
+    if codec.keys.encoder is None and "key" not in names:
         return f"the keys of {codec.name} are part of its messages", "leave it out, or write another protocol"
     if getattr(options, "max_batch_size", 1) > 1:
         return "a message of several rows has no key of one row", "set max-batch-size=1 in to_options"

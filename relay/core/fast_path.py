@@ -53,7 +53,8 @@ def open_fast_path(
     """
     source, target, options = line.route.source, line.route.target, line.route.target_options
     reader = decoder.inner if isinstance(decoder, DeserializingDecoder) else decoder
-    if source.marker is None or line.gate is not None or not isinstance(reader, TracingDecoder):
+    marker = source.templates.marker
+    if marker is None or line.gate is not None or not isinstance(reader, TracingDecoder):
         return None
     sealing = encoder if isinstance(encoder, SerializingEncoder) else None
     if sealing is None and isinstance(encoder, TopicEncoder):
@@ -67,11 +68,11 @@ def open_fast_path(
         not line.router.has_topics_of_tables_alone,
         seal,
     )
-    new_engine = partial(engine, source.marker, source.frames)
-    deriver = Deriver(traced, MessageFormat(options.unlimited_bytes, target.lengths_at), new_engine())
-    templates = RouteTemplates(
-        new_engine, source.marker, deriver, line.count, line.limits.cache_bytes, policy
+    new_engine = partial(engine, marker, source.templates.frames)
+    deriver = Deriver(
+        traced, MessageFormat(options.unlimited_bytes, target.templates.lengths_at), new_engine()
     )
+    templates = RouteTemplates(new_engine, marker, deriver, line.count, line.limits.cache_bytes, policy)
     opener = decoder.opener(engine) if isinstance(decoder, DeserializingDecoder) else None
     if opener is None and seal is None:
         return FastPath(line, templates)
@@ -172,9 +173,9 @@ class FastPath(_RowPath):
         self._most_uncounted = uncounted_bytes(line.limits)
         self._is_one_topic = self._router.is_one_topic
         route = line.route
-        self._writes_rows_alone = route.target.writes_rows_alone(route.target_options)
+        self._writes_rows_alone = route.target.templates.writes_rows_alone(route.target_options)
         #: Splits a record of several rows into messages of one row.
-        self._parts = route.source.parts if self._writes_rows_alone else no_parts
+        self._parts = route.source.templates.parts if self._writes_rows_alone else no_parts
         # The latest record's; usually the next record has the same partition.
         self._path: PartitionPath | None = None
         self._of_topic: TopicTemplates | None = None

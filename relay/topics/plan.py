@@ -277,7 +277,7 @@ def _compaction_problems(wanted: RequiredTopic, config: Config) -> Iterator[str]
     codec = codec_named(protocol, "to")
     options = parse_options(codec, config.route.to_options, "to.option")
     keys, says = keys_of(codec, options), codec.output(options)
-    if codec.keys is Keys.NONE and keys is Keys.ROW and (says.ddl or says.watermark):
+    if codec.keys.meaning is Keys.NONE and keys is Keys.ROW and (says.ddl or says.watermark):
         yield (
             f"topic {name} is compacted, but only rows of {protocol} have keys, and brokers refuse "
             f"records without a key; set ddl=drop and watermarks=drop in to_options, or set "

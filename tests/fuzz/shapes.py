@@ -347,7 +347,7 @@ class _Run:
             setting = setting._replace(partitions=None, spread_by=None, rules=())
         if self._chance.random() < _INFERRED:
             defining = set(map(id, session.statements))
-            rows = [record for record in self._records if id(record) not in defining]
+            rows = tuple([record for record in self._records if id(record) not in defining])
             self._records = rows or self._records
         self._setting = setting._replace(prefix=())
         self._origin = f"seed {seed} session {number}, {session.sample.name}"

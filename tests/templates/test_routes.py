@@ -22,7 +22,9 @@ from relay.model.events import RowChange, TableId, TransactionMark
 from relay.model.lookups import Need
 
 #: Files of the protocols of which templates are made, and the protocols that they are made for.
-FOLDERS = sorted({file.rpartition("/")[0] for file in CAPTURED if BUILT_IN[protocol_of(file)].marker})
+FOLDERS = sorted(
+    {file.rpartition("/")[0] for file in CAPTURED if BUILT_IN[protocol_of(file)].templates.marker}
+)
 TARGETS = [name for name, codec in BUILT_IN.items() if not codec.uses_registry]
 ROUNDS = 3
 

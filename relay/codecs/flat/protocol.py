@@ -15,7 +15,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.codec import Codec
+from relay.codecs.codec import (
+    Codec,
+    KeySupport,
+    TemplateSupport,
+)
 from relay.codecs.flat.detection import detect
 from relay.codecs.flat.encoder import NAME, FlatEncoder
 from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, carries
@@ -29,10 +33,11 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=None,
     encoder=FlatEncoder,
-    writes_rows_alone=lambda _: True,
-    keyed_encoder=FlatEncoder,
-    keys=Keys.ROW,
     profiles=PROFILES,
     profile_reasons=PROFILE_REASONS,
     detection_rule=detect,
+    keys=KeySupport(meaning=Keys.ROW, encoder=FlatEncoder),
+    templates=TemplateSupport(
+        writes_rows_alone=lambda _: True,
+    ),
 )

@@ -18,7 +18,12 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.codec import Codec, NonDdlMarker
+from relay.codecs.codec import (
+    Codec,
+    KeySupport,
+    NonDdlMarker,
+    TemplateSupport,
+)
 from relay.codecs.losses import Keys
 from relay.codecs.maxwell.decoder import MaxwellDecoder
 from relay.codecs.maxwell.detection import detect
@@ -56,11 +61,7 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=MaxwellDecoder,
     encoder=MaxwellEncoder,
-    # Except the random keys of tables without a primary key, whose rows have no templates.
-    writes_rows_alone=lambda _: True,
-    marker=Marker("value", b"", b',"ts":'),
     ddl_topics=ddl_topics,
-    keys=Keys.ROW,
     non_ddl_marker=NonDdlMarker(
         (
             (
@@ -73,4 +74,10 @@ CODEC: Final = Codec(
         never=(b'"sql":"',),
     ),
     detection_rule=detect,
+    keys=KeySupport(meaning=Keys.ROW),
+    templates=TemplateSupport(
+        # Except the random keys of tables without a primary key, whose rows have no templates.
+        writes_rows_alone=lambda _: True,
+        marker=Marker("value", b"", b',"ts":'),
+    ),
 )

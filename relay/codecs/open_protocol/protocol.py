@@ -14,7 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from relay.codecs.codec import Codec, Joining, Message, NonDdlMarker
+from relay.codecs.codec import (
+    Codec,
+    Joining,
+    KeySupport,
+    Message,
+    NonDdlMarker,
+    TemplateSupport,
+)
 from relay.codecs.losses import Keys
 from relay.codecs.open_protocol.decoder import OpenProtocolDecoder
 from relay.codecs.open_protocol.detection import detect
@@ -67,15 +74,17 @@ CODEC: Final = Codec(
     decoder=OpenProtocolDecoder,
     encoder=OpenProtocolEncoder,
     ddl_everywhere=True,
-    keys=Keys.MESSAGE,
-    lengths_at=(len(VERSION), 0),
     joining=joining,
-    marker=Marker("key", b'"scm":', b"}"),
-    parts=parts,
-    frames=Frames(VERSION, LENGTH_BYTES),
-    writes_rows_alone=writes_rows_alone,
     non_ddl_marker=NonDdlMarker(
         ((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), never=(b'"t":2',), part="key"
     ),
     detection_rule=detect,
+    keys=KeySupport(meaning=Keys.MESSAGE),
+    templates=TemplateSupport(
+        lengths_at=(len(VERSION), 0),
+        marker=Marker("key", b'"scm":', b"}"),
+        parts=parts,
+        frames=Frames(VERSION, LENGTH_BYTES),
+        writes_rows_alone=writes_rows_alone,
+    ),
 )

@@ -52,8 +52,8 @@ def encoder_of(
     """Return the encoder of a target with these options. `chosen`: the rules for keys, None without any; the
     codec must support them (`key_rule_problem`).
     """
-    if chosen is not None and codec.keyed_encoder is not None:
-        return codec.keyed_encoder(options, answers, chosen)
+    if chosen is not None and codec.keys.encoder is not None:
+        return codec.keys.encoder(options, answers, chosen)
     if chosen is not None or has_row_keys(options) or getattr(options, "tombstones", False):
         return _KeyedEncoder(codec, options, answers, chosen or chooses_none)
     return codec.open_encoder(options, answers)

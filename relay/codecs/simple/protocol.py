@@ -6,7 +6,11 @@ from functools import partial
 
 import msgspec
 
-from relay.codecs.codec import Codec, NonDdlMarker
+from relay.codecs.codec import (
+    Codec,
+    NonDdlMarker,
+    TemplateSupport,
+)
 from relay.codecs.detection import DetectionRule
 from relay.codecs.simple.decoder import SimpleDecoder
 from relay.codecs.simple.encoder import SimpleEncoder
@@ -34,9 +38,11 @@ def codec_of(
         encoder=partial(SimpleEncoder, wire),
         ddl_everywhere=True,
         rows_need_definitions=True,
-        # Except rows with a definition before them, which have no templates.
-        writes_rows_alone=lambda _: True,
         non_ddl_marker=non_ddl_marker,
-        marker=marker,
         detection_rule=detection_rule,
+        templates=TemplateSupport(
+            # Except rows with a definition before them, which have no templates.
+            writes_rows_alone=lambda _: True,
+            marker=marker,
+        ),
     )

@@ -18,7 +18,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from relay.codecs.codec import Codec, NonDdlMarker
+from relay.codecs.codec import (
+    Codec,
+    KeySupport,
+    NonDdlMarker,
+    RegistrySupport,
+    TemplateSupport,
+)
 from relay.codecs.losses import Keys
 from relay.codecs.shared.avro import ID_HEADERS, named_schemas
 from relay.codecs.shared.id_headers import placing
@@ -48,14 +54,14 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=TicdcAvroDecoder,
     encoder=partial(placing, TicdcAvroEncoder),
-    keyed_encoder=partial(placing, TicdcAvroEncoder),
     ddl_everywhere=True,
-    keys=Keys.ROW,
-    uses_registry=True,
-    named_schemas=_named_schemas,
     own_headers=frozenset(ID_HEADERS.values()),
-    writes_rows_alone=lambda _: True,
     # A frame begins with a zero byte, which the JSON of a statement cannot contain.
     non_ddl_marker=NonDdlMarker(((b"\0",),)),
     detection_rule=detect,
+    keys=KeySupport(meaning=Keys.ROW, encoder=partial(placing, TicdcAvroEncoder)),
+    registry=RegistrySupport(_named_schemas),
+    templates=TemplateSupport(
+        writes_rows_alone=lambda _: True,
+    ),
 )

@@ -19,7 +19,11 @@ from relay.codecs.canal.canal_json.encoder import CanalJsonEncoder
 from relay.codecs.canal.canal_json.messages import NAME
 from relay.codecs.canal.canal_json.options import CanalOptions, carries
 from relay.codecs.canal.shared.split_rows import parts
-from relay.codecs.codec import Codec, NonDdlMarker
+from relay.codecs.codec import (
+    Codec,
+    NonDdlMarker,
+    TemplateSupport,
+)
 from relay.templates.ops import Marker
 
 #: For Flink's `canal-json` format (2.3, CanalJsonDeserializationSchema).
@@ -76,9 +80,6 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=CanalJsonDecoder,
     encoder=CanalJsonEncoder,
-    writes_rows_alone=lambda options: options.max_batch_size == 1,
-    parts=parts,
-    marker=Marker("value", b',"table":', b',"ts":'),
     non_ddl_marker=NonDdlMarker(
         ((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"')),
         (b'"isDdl":true',),
@@ -86,4 +87,9 @@ CODEC: Final = Codec(
     profiles={"flink": _FLINK, "canal-adapter": _CANAL_ADAPTER},
     profile_reasons={"flink": _FLINK_REASONS, "canal-adapter": _CANAL_ADAPTER_REASONS},
     detection_rule=detection.upstream,
+    templates=TemplateSupport(
+        writes_rows_alone=lambda options: options.max_batch_size == 1,
+        parts=parts,
+        marker=Marker("value", b',"table":', b',"ts":'),
+    ),
 )

@@ -23,7 +23,11 @@ from relay.codecs.canal.ckafka.decoder import CKafkaDecoder
 from relay.codecs.canal.ckafka.encoder import CKafkaEncoder
 from relay.codecs.canal.ckafka.messages import NAME
 from relay.codecs.canal.ckafka.options import CkafkaOptions, carries
-from relay.codecs.codec import Codec, NonDdlMarker
+from relay.codecs.codec import (
+    Codec,
+    NonDdlMarker,
+    TemplateSupport,
+)
 from relay.templates.ops import Marker
 
 CODEC: Final = Codec(
@@ -34,8 +38,10 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=CKafkaDecoder,
     encoder=CKafkaEncoder,
-    writes_rows_alone=lambda _: True,
-    marker=Marker("value", b',"TABLE":', b',"TIME":'),
     non_ddl_marker=NonDdlMarker(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),
     detection_rule=detection.ckafka,
+    templates=TemplateSupport(
+        writes_rows_alone=lambda _: True,
+        marker=Marker("value", b',"TABLE":', b',"TIME":'),
+    ),
 )

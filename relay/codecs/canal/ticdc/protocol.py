@@ -19,7 +19,11 @@ from relay.codecs.canal.ticdc.decoder import TicdcCanalDecoder
 from relay.codecs.canal.ticdc.encoder import TicdcCanalEncoder
 from relay.codecs.canal.ticdc.messages import NAME
 from relay.codecs.canal.ticdc.options import TicdcOptions, carries
-from relay.codecs.codec import Codec, NonDdlMarker
+from relay.codecs.codec import (
+    Codec,
+    NonDdlMarker,
+    TemplateSupport,
+)
 from relay.templates.ops import Marker
 
 CODEC: Final = Codec(
@@ -30,8 +34,6 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=TicdcCanalDecoder,
     encoder=TicdcCanalEncoder,
-    writes_rows_alone=lambda _: True,
-    marker=Marker("value", b"", b',"es":'),
     non_ddl_marker=NonDdlMarker(
         (
             (b'"isDdl":false',),
@@ -40,4 +42,8 @@ CODEC: Final = Codec(
         (b'"isDdl":true',),
     ),
     detection_rule=detection.ticdc,
+    templates=TemplateSupport(
+        writes_rows_alone=lambda _: True,
+        marker=Marker("value", b"", b',"es":'),
+    ),
 )

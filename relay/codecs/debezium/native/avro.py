@@ -17,7 +17,15 @@ from typing import Any, Final
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import ChosenKey, Codec, EncodedRecord, Seal
+from relay.codecs.codec import (
+    ChosenKey,
+    Codec,
+    EncodedRecord,
+    KeySupport,
+    RegistrySupport,
+    Seal,
+    TemplateSupport,
+)
 from relay.codecs.debezium import detection
 from relay.codecs.debezium.native import decoder as json_decoder
 from relay.codecs.debezium.native import encoder as json_writing
@@ -220,14 +228,14 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=DebeziumAvroDecoder,
     encoder=partial(placing, DebeziumAvroEncoder),
-    keyed_encoder=partial(placing, DebeziumAvroEncoder),
-    marker=MARKER,
     ddl_topics=ddl_topics,
-    keys=Keys.ROW,
-    uses_registry=True,
-    named_schemas=named_schemas,
     own_headers=frozenset({NEW_KEY, OLD_KEY, *ID_HEADERS.values()}),
     profiles=AVRO_PROFILES,
     profile_reasons=AVRO_REASONS,
     detection_rule=detection.native_avro,
+    keys=KeySupport(meaning=Keys.ROW, encoder=partial(placing, DebeziumAvroEncoder)),
+    registry=RegistrySupport(named_schemas),
+    templates=TemplateSupport(
+        marker=MARKER,
+    ),
 )

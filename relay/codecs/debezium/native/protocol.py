@@ -17,7 +17,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.codec import Codec, NonDdlMarker
+from relay.codecs.codec import (
+    Codec,
+    KeySupport,
+    NonDdlMarker,
+    TemplateSupport,
+)
 from relay.codecs.debezium import detection
 from relay.codecs.debezium.native.decoder import DebeziumJsonDecoder
 from relay.codecs.debezium.native.encoder import NEW_KEY, OLD_KEY, DebeziumJsonEncoder, carries
@@ -35,15 +40,16 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=DebeziumJsonDecoder,
     encoder=DebeziumJsonEncoder,
-    keyed_encoder=DebeziumJsonEncoder,
     ddl_topics=ddl_topics,
-    keys=Keys.ROW,
     non_ddl_marker=NonDdlMarker(
         ((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"status":"BEGIN"', b'"status":"END"'),)
     ),
-    marker=MARKER,
     own_headers=frozenset({NEW_KEY, OLD_KEY}),
     profiles=JSON_PROFILES,
     profile_reasons=JSON_REASONS,
     detection_rule=detection.native,
+    keys=KeySupport(meaning=Keys.ROW, encoder=DebeziumJsonEncoder),
+    templates=TemplateSupport(
+        marker=MARKER,
+    ),
 )

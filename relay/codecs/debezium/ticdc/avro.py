@@ -22,7 +22,14 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog
-from relay.codecs.codec import Codec, EncodedRecord, Options
+from relay.codecs.codec import (
+    Codec,
+    EncodedRecord,
+    KeySupport,
+    Options,
+    RegistrySupport,
+    TemplateSupport,
+)
 from relay.codecs.debezium import detection
 from relay.codecs.debezium.shared import semantic_names
 from relay.codecs.debezium.shared.avro_bridge import error_of, unwrapped
@@ -615,10 +622,11 @@ CODEC: Final = Codec(
     decoder=TicdcDebeziumAvroDecoder,
     encoder=partial(placing, TicdcDebeziumAvroEncoder),
     ddl_everywhere=True,
-    keys=Keys.ROW,
-    uses_registry=True,
-    named_schemas=named_schemas,
     own_headers=frozenset(ID_HEADERS.values()),
-    writes_rows_alone=lambda _: True,
     detection_rule=detection.ticdc_avro,
+    keys=KeySupport(meaning=Keys.ROW),
+    registry=RegistrySupport(named_schemas),
+    templates=TemplateSupport(
+        writes_rows_alone=lambda _: True,
+    ),
 )

@@ -16,7 +16,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.codec import Codec, NonDdlMarker
+from relay.codecs.codec import (
+    Codec,
+    KeySupport,
+    NonDdlMarker,
+    TemplateSupport,
+)
 from relay.codecs.debezium import detection
 from relay.codecs.debezium.ticdc.decoder import TicdcDebeziumDecoder
 from relay.codecs.debezium.ticdc.encoder import TicdcDebeziumEncoder
@@ -32,10 +37,12 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=TicdcDebeziumDecoder,
     encoder=TicdcDebeziumEncoder,
-    writes_rows_alone=lambda _: True,
     ddl_everywhere=True,
-    keys=Keys.ROW,
     non_ddl_marker=NonDdlMarker(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"op":"m"'),)),
-    marker=Marker("value", b'"db":', b',"server_id":'),
     detection_rule=detection.ticdc,
+    keys=KeySupport(meaning=Keys.ROW),
+    templates=TemplateSupport(
+        writes_rows_alone=lambda _: True,
+        marker=Marker("value", b'"db":', b',"server_id":'),
+    ),
 )
