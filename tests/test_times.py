@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 from config_support import MINIMAL, load, problems
 
-from relay.text.durations import duration_text, milliseconds_of, parse_duration, parse_timestamp
+from relay.text.durations import (
+    datetime_micros,
+    duration_text,
+    milliseconds_of,
+    parse_duration,
+    parse_timestamp,
+)
 
 
 @pytest.mark.parametrize(
@@ -134,3 +140,29 @@ def test_times_in_settings(tmp_path: Path, time: str) -> None:
 )
 def test_durations_are_written_exactly_with_units(milliseconds: int, text: str) -> None:
     assert duration_text(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "hours", "micros"),
+    [
+        ("1970-01-01 00:00:00", 0, 0),
+        ("1970-01-01T08:00:00.5", 8, 500_000),
+        ("1969-12-31 23:59:59.999999", 0, -1),
+        ("0001-01-01 00:00:00", 8, -62_135_625_600_000_000),
+    ],
+)
+def test_local_dates_and_times(text: str, hours: int, micros: int) -> None:
+    assert datetime_micros(text, timezone(timedelta(hours=hours))) == micros
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1970-01-01", "1970-01-01 00:00:00Z", "1970-01-01 00:00:00.1234567", "٢970-01-01 00:00:00"]
+)
+def test_other_texts_are_no_local_dates_and_times(text: str) -> None:
+    with pytest.raises(ValueError, match="not a time as"):
+        datetime_micros(text, UTC)
+
+
+def test_dates_that_are_not_in_the_calendar() -> None:
+    with pytest.raises(ValueError, match="of the calendar"):
+        datetime_micros("2023-02-29 00:00:00", UTC)

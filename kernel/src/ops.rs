@@ -179,6 +179,11 @@ pub struct Calculation {
 #[derive(Clone, Copy, PartialEq)]
 pub enum Integer {
     Slot(usize),
+    /// The text of a date and a time, so many seconds ahead of UTC, in microseconds since 1970.
+    Moment {
+        slot: usize,
+        ahead: i64,
+    },
     Offset,
     TimeMs,
 }
@@ -196,6 +201,8 @@ pub enum Arithmetic {
     Right(u32),
     /// A wall clock that is so many seconds ahead of UTC as seconds since 1970.
     Clock(i64),
+    /// The same for text, in microseconds. Only a first step, and kept as the slot (`Integer::Moment`).
+    Moment(i64),
 }
 
 pub struct Change {

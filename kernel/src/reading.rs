@@ -434,7 +434,16 @@ impl<'py> Fields<'py> {
             -2 => Integer::TimeMs,
             number => Integer::Slot(reader.slot(number)?),
         };
+        let mut slot = slot;
         let mut steps = self.each(steps, |step| step.step())?;
+        if let Some(Arithmetic::Moment(ahead)) = steps.first() {
+            let Integer::Slot(text) = slot else { return Err(meaningless("a number is no date and time")) };
+            slot = Integer::Moment { slot: text, ahead: *ahead };
+            steps.remove(0);
+        }
+        if steps.iter().any(|step| matches!(step, Arithmetic::Moment(_))) {
+            return Err(meaningless("a number is no date and time"));
+        }
         steps.retain(|step| *step != Arithmetic::Multiply(1));
         Ok(Calculation { slot, steps })
     }
@@ -451,10 +460,8 @@ impl<'py> Fields<'py> {
             "%" => (operand != 0).then_some(Arithmetic::Remainder(operand)),
             "<<" => bits.map(Arithmetic::Left),
             ">>" => bits.map(Arithmetic::Right),
-            "clock" => i64::try_from(operand)
-                .ok()
-                .filter(|ahead| ahead.unsigned_abs() < DAY_SECONDS)
-                .map(Arithmetic::Clock),
+            "clock" => ahead(operand).map(Arithmetic::Clock),
+            "datetime" => ahead(operand).map(Arithmetic::Moment),
             _ => None,
         };
         step.ok_or_else(|| meaningless("no such step"))
@@ -484,6 +491,11 @@ impl<'py> Fields<'py> {
 fn divide(by: i128) -> Arithmetic {
     let is_power = |digits: &u8| 10_i128.pow(u32::from(*digits)) == by;
     (1..MOST_DROPPED).find(is_power).map_or(Arithmetic::Divide(by), Arithmetic::DropDigits)
+}
+
+/// By how many seconds a clock is ahead of UTC; None if it cannot be that far.
+fn ahead(operand: i128) -> Option<i64> {
+    i64::try_from(operand).ok().filter(|ahead| ahead.unsigned_abs() < DAY_SECONDS)
 }
 
 /// No wall clock is so far from UTC.

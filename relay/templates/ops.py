@@ -108,11 +108,12 @@ SourceOp = Constant | Take | OneOf | Members | Unordered | Length | Repeated
 
 #: The name of a conversion (`reference_engine.conversions`) and its parameters.
 Conversion = native.Conversion
-Operator = Literal["+", "-", "*", "//", "<<", ">>", "%", "clock"]
+Operator = Literal["+", "-", "*", "//", "<<", ">>", "%", "clock", "datetime"]
 #: Arithmetic on unbounded integers, from left to right: `("//", 1000)`. `//` and `>>` round down; divisors
 #: are not 0, and shifts are below 128 bits. A result beyond 128 bits with sign does not fit. `clock` converts
 #: a wall-clock time, `20160610120000`, to seconds since 1970; its operand is the clock's offset from UTC in
-#: seconds, less than a day in either direction. Years below 1000 do not fit.
+#: seconds, less than a day in either direction. Years below 1000 do not fit. `datetime`, only as the first
+#: step, does the same for text (`2016-06-10 12:00:00.5`, or with a `T`), in microseconds, from the year 1 on.
 Steps = tuple[tuple[Operator, int], ...]
 
 
@@ -146,7 +147,8 @@ class Number(NamedTuple):
     """An integer of a slot after arithmetic, in digits. `plus`: slots that are added to it, each after
     separate arithmetic.
 
-    The tokens are of kind `integer`, and the printed number is within the same bounds.
+    The tokens are of kind `integer`, or `string` before a step `datetime`; the printed number is within the
+    bounds of `integer`.
     """
 
     slot: int

@@ -356,6 +356,13 @@ class TracedNumber(Traced):
     def __sub__(self, other: int) -> TracedNumber:
         return self._then("-", other, self._value - other)
 
+    @staticmethod
+    def of_datetime(trace: Trace, slot: int, offset_seconds: int, micros: int) -> TracedNumber:
+        """Return the microseconds since 1970 of a slot with a date and a time as text, on a clock that is
+        `offset_seconds` ahead of UTC. `micros`: the result for the present message.
+        """
+        return TracedNumber(trace, slot, micros, (("datetime", offset_seconds),))
+
     def as_clock(self, offset_seconds: int, seconds: int) -> TracedNumber:
         """Convert a wall-clock time, `offset_seconds` ahead of UTC, to seconds since 1970.
 

@@ -29,6 +29,10 @@ _WORDS: Final = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _SECOND: Final = timedelta(seconds=1)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_DATETIME: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,6}))?", re.ASCII
+).fullmatch
 _CLOCK: Final = re.compile(r"[0-9]{14}", re.ASCII).fullmatch
 
 
@@ -79,6 +83,23 @@ def clock_seconds(clock: str, zone: tzinfo) -> int:
     except ValueError:
         raise ValueError("not a time of the calendar") from None
     return (time - _EPOCH) // _SECOND
+
+
+def datetime_micros(text: str, zone: tzinfo) -> int:
+    """Convert a local date and time (`2016-06-10 12:00:00.5`, or with a `T`) to microseconds since 1970.
+
+    It may have up to six digits of a second. Raises ValueError.
+    """
+    found = _DATETIME(text)
+    if not found:
+        raise ValueError("not a time as yyyy-MM-dd HH:mm:ss, with at most six digits of a second")
+    date, clock, fraction = found.groups()
+    try:
+        time = datetime.fromisoformat(f"{date}T{clock}").replace(tzinfo=zone)
+    except ValueError:
+        raise ValueError("not a time of the calendar") from None
+    # Aware times subtract beyond the calendar: a local time of the year 1 may be before it in UTC.
+    return (time - _EPOCH) // _MICROSECOND + int((fraction or "").ljust(6, "0"))
 
 
 def milliseconds_of(time: datetime) -> int:

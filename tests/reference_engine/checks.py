@@ -126,10 +126,12 @@ def _check_slots(slots: Iterable[int], count: int, least: int = 0) -> None:
 
 def _check_number(slot: int, steps: Steps, count: int) -> None:
     _check_slots((slot,), count, least=min(OFFSET, TIME_MS))
-    for operator, operand in steps:
+    for number, (operator, operand) in enumerate(steps):
+        if operator == "datetime" and (number or slot < 0):
+            raise ValueError("a number is no date and time")
         is_unknown = operator not in get_args(Operator)
         by_zero = operator in ("//", "%") and not operand
         too_far = operator in ("<<", ">>") and not 0 <= operand < 128
-        no_zone = operator == "clock" and abs(operand) >= _DAY_SECONDS
+        no_zone = operator in ("clock", "datetime") and abs(operand) >= _DAY_SECONDS
         if is_unknown or by_zero or too_far or no_zone or operand not in CALCULATED:
             raise ValueError(f"no such step: {operator} {operand}")

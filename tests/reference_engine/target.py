@@ -37,7 +37,7 @@ from relay.templates.ops import (
     Steps,
     TargetOp,
 )
-from relay.text.durations import clock_seconds
+from relay.text.durations import clock_seconds, datetime_micros
 
 _ESCAPE: Final = re.compile(rb"\\(.)", re.DOTALL)
 _LONG_ESCAPES: Final = {b"b": rb"\u0008", b"f": rb"\u000c"}
@@ -153,7 +153,10 @@ class Fill:
         return b"%d" % total
 
     def _calculated(self, slot: int, steps: Steps) -> int:
-        result = self._integer(slot)
+        if steps and steps[0][0] == "datetime":
+            result, steps = self._datetime_micros(slot, steps[0][1]), steps[1:]
+        else:
+            result = self._integer(slot)
         for step in steps:
             result = _bounded(_step(result, *step))
         return result
@@ -165,6 +168,17 @@ class Fill:
         if token is None or token.kind != "integer":
             raise NoMatch
         return cast("int", token.value)
+
+    def _datetime_micros(self, slot: int, offset_seconds: int) -> int:
+        token = self._tokens[slot]
+        if token is None or token.kind != "string":
+            raise NoMatch
+        try:
+            # As it is written: an escaped digit does not fit.
+            text = token.text[1:-1].decode()
+            return datetime_micros(text, timezone(timedelta(seconds=offset_seconds)))
+        except ValueError:
+            raise NoMatch from None
 
     def _changed(self, members: Iterable[tuple[bytes, Put, Put]]) -> Iterator[bytes]:
         for name, old, new in members:

@@ -9,6 +9,7 @@ from engine_support import ANYWHERE, ENGINES, NO_LIMIT, filled, template
 
 from relay.templates.engine import CREDIT_PER_MATCH, MAX_CREDIT, MAX_TRIED, TRY_INTERVAL, Engine
 from relay.templates.ops import (
+    TIME_MS,
     Above,
     Below,
     Changed,
@@ -234,6 +235,9 @@ def test_templates_are_forgotten(make: type[Engine]) -> None:
         ((TAKE,), (Number(0, (("clock", 86_400),)),)),
         ((TAKE,), (Number(0, (("clock", -86_400),)),)),
         ((TAKE,), (Number(0, (("clock", -(1 << 63)),)),)),
+        ((TAKE,), (Number(0, (("datetime", 86_400),)),)),
+        ((TAKE,), (Number(0, (("+", 1), ("datetime", 0))),)),
+        ((TAKE,), (Number(TIME_MS, (("datetime", 0),)),)),
         ((TAKE,), (Number(0, (("**", 2),)),)),  # type: ignore[arg-type]  # names that are not there, too
         ((TAKE,), (Put((0,), ("no such name",)),)),
         ((TAKE,), (Put((0,), None, ("no such name",)),)),

@@ -284,6 +284,20 @@ pub fn event_time<'a>(seconds: i128, offset_seconds: i128) -> Option<Text<'a>> {
     Some(Text::from(text))
 }
 
+/// Microseconds since 1970 of `yyyy-MM-dd HH:mm:ss`, with a space or a `T` and up to six digits of a second,
+/// on a clock that is so many seconds ahead of UTC.
+pub fn moment_micros(text: &[u8], ahead: i64) -> Option<i64> {
+    let mut whole = *text.first_chunk::<WHOLE>()?;
+    if whole[DATE] == b'T' {
+        whole[DATE] = b' ';
+    }
+    if !WHOLE_FORM.fits(&whole) || fraction_digits(&text[WHOLE..]).is_none() {
+        return None;
+    }
+    let seconds = i64::try_from(days(&whole)?).ok()? * 86_400 + i64::from(clock(&whole[DATE + 1..])?);
+    Some((seconds - ahead) * 1_000_000 + i64::from(fraction_micros(&text[WHOLE..])))
+}
+
 /// Seconds since 1970 of the wall clock `yyyyMMddHHmmss`, of the years 1000 to 9999, that is so many seconds
 /// ahead of UTC.
 pub fn clock_seconds(clock: i64, ahead: i64) -> Option<i64> {
