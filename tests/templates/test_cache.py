@@ -226,3 +226,17 @@ def test_what_is_kept_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert 2 * TABLES < len(derived) < 10 * TABLES
     change_table(translator, 0, b"ADD COLUMN more INT")
     assert fitting(translator, rows[1], 5) >= 2
+
+
+def test_messages_before_a_statement_do_not_count_for_a_template_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A template serves one definition. Rows that are too few for one must not pay for it together."""
+    translator, rows = translator_with(policy=TemplatePolicy(first_derivation=20))
+    derived = derivations(monkeypatch)
+    for number in range(10):
+        change_table(translator, 0, b"COMMENT = '%d'" % number)
+        assert fitting(translator, rows[0], 15) == 0
+    assert not derived
+    assert fitting(translator, rows[0], 15) > 0
+    assert len(derived) == 1

@@ -52,8 +52,8 @@ class RouteTemplates:
         self._topics: dict[str, TopicTemplates] = {}
         #: The catalog with which all templates agree.
         self.catalog = Catalog()
-        #: For each table, its templates, and the shapes of its messages with a derived or failed template;
-        #: and the bytes of these shapes.
+        #: For each table, its templates, and the shapes of its messages that are not rare; and the bytes of
+        #: these shapes.
         self._of_table: defaultdict[TableId, set[tuple[TopicTemplates, int]]] = defaultdict(set)
         self._shapes_of: defaultdict[TableId, set[tuple[TopicTemplates, Shape]]] = defaultdict(set)
         self._shape_bytes = 0
@@ -169,19 +169,29 @@ class RouteTemplates:
         change = only_row(events)
         if is_split and len(events) > 1:
             return  # the end of a transaction has become a message
-        if change is not None and self.is_due(record, is_split=is_split):
+        if change is None:
+            return
+        if self.is_due(record, is_split=is_split):
             self.derive(record, change, out, losses, is_split=is_split)
+        elif self._shape_bytes <= self._policy.shape_bytes:
+            self._note_shape(change.table, self.of_topic(record.topic), record, is_split=is_split)
 
     def is_early(self, record: ConsumerRecord) -> bool:
         """Count a record that fitted no template; return whether none can be due for it, whatever becomes of
         it. Most records of rare shapes need nothing else.
+
+        The record halfway to the first derivation is not early: `learn` notes the table of its shape.
         """
         if not self._has_capacity():
             return True
         marked = _marked(self._marker, record)
-        if marked is None or not self.of_topic(record.topic).is_early(marked, self._due_at):
+        if marked is None:
             return False
-        if self._due_at > self._policy.first_derivation:
+        due = self._due_at
+        count = self.of_topic(record.topic).count_early(marked, due)
+        if count >= due or count == due // 2:
+            return False
+        if due > self._policy.first_derivation:
             self._note_miss()
         return True
 
@@ -192,9 +202,10 @@ class RouteTemplates:
         template, which must not delay others.
         """
         marked = _marked(self._marker, record)
-        if marked is None:
+        topic = self.of_topic(record.topic)
+        if marked is None or topic.early_count(marked) < self._due_at:
             return False
-        seen, due = self.of_topic(record.topic).count_message((marked, is_split), self._due_at)
+        seen, due = topic.count_message((marked, is_split), self._due_at)
         if seen < due and due > self._policy.first_derivation:
             self._note_miss()
         return seen >= due
@@ -251,7 +262,7 @@ class RouteTemplates:
         shape = marked, is_split
         self._derivations += 1
         if change is not None:
-            self._note_shape(change.table, topic, shape)
+            self._note_shape(change.table, topic, record, is_split=is_split)
         known = None
         if change is not None and out and not any(message.blobs for message in out):
             known = self._added(topic, record, change, out, losses)
@@ -265,17 +276,20 @@ class RouteTemplates:
         self._bytes += made.size
         self._of_table[made.table].add((topic, number))
 
-    def _note_shape(self, table: TableId, topic: TopicTemplates, shape: Shape) -> None:
-        """Record that a template of this shape was derived or failed, which holds until the table's
-        definition changes.
+    def _note_shape(
+        self, table: TableId, topic: TopicTemplates, record: ConsumerRecord, *, is_split: bool
+    ) -> None:
+        """Record that messages of this record's shape are of a table: its counts, and whether a template was
+        derived or failed, hold until the table's definition changes.
         """
-        if (topic, shape) in self._shapes_of[table]:
+        marked = _marked(self._marker, record)
+        if marked is None or (topic, (marked, is_split)) in self._shapes_of[table]:
             return
         if self._shape_bytes > self._policy.shape_bytes:
             for other in list(self._shapes_of):
                 self._count_anew(other)
-        self._shapes_of[table].add((topic, shape))
-        self._shape_bytes += len(shape[0]) + _COUNT_BYTES
+        self._shapes_of[table].add((topic, (marked, is_split)))
+        self._shape_bytes += len(marked) + _COUNT_BYTES
 
     def _count_anew(self, table: TableId) -> None:
         """Reset the counts of messages of a table's shapes."""

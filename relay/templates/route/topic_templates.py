@@ -81,9 +81,10 @@ class TopicTemplates:
         self.loss_variant_count = 0
         return found
 
-    def is_early(self, marked: bytes, first_due: int) -> bool:
-        """Count a message that fitted no template; return whether there were fewer than `first_due` with this
-        text at the marker. Further messages are counted by `count_message`.
+    def count_early(self, marked: bytes, first_due: int) -> int:
+        """Count a message that fitted no template, by its text at the marker. Return the count.
+
+        From `first_due` on, messages are not counted here but by `count_message`.
         """
         count = self._early.get(marked)
         if count is None:
@@ -92,10 +93,14 @@ class TopicTemplates:
                 self._early_bytes = 0
             self._early_bytes += len(marked)
             count = 0
-        elif count >= first_due - 1:
-            return False
+        elif count >= first_due:
+            return count
         self._early[marked] = count + 1
-        return count + 1 < first_due
+        return count + 1
+
+    def early_count(self, marked: bytes) -> int:
+        """Return the number of messages that `count_early` has counted with this text."""
+        return self._early.get(marked, 0)
 
     def count_message(self, shape: Shape, first_due: int) -> tuple[int, int]:
         """Count a message that fitted no template and is not early. Return the count, and the count at which
