@@ -194,7 +194,7 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     @functools.cached_property
     def lacks_key_columns(self) -> bool:
         """Whether `columns` lacks part of the handle key, as when a message omits a column of its key."""
-        return len(self.handle_indexes) < len(frozenset(self._handle_key))
+        return not {column.name for column in self.columns}.issuperset(self._handle_key)
 
     def indexes_of(self, names: Sequence[str]) -> tuple[int, ...]:
         """Return the indexes of the named columns that the table has, in the order of their names."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, TypeVar
 
@@ -109,7 +110,7 @@ class SqlTypes:
             return {}
 
 
-class WireTable(msgspec.Struct, frozen=True):
+class WireTable(msgspec.Struct, frozen=True, dict=True):
     """A message's table: the columns in their order, `mysqlType` and `pkNames`.
 
     `is_full`: its types have all their parameters, so that a bare `datetime` has no fraction.
@@ -121,15 +122,23 @@ class WireTable(msgspec.Struct, frozen=True):
     pk_names: list[str] | None
     is_full: bool = False
 
+    @functools.cached_property
+    def declared(self) -> Mapping[str, ColumnType | None]:
+        """The columns' types in the message, None for those that are missing or unknown to MySQL."""
+        return {name: self._type_of(name) for name in self.names}
+
     def type_of(self, name: str) -> ColumnType | None:
-        """Return the column's type in the message, None if it is missing or unknown to MySQL."""
+        """Return the type of one of the columns in the message, None if it is missing or unknown to MySQL."""
+        return self.declared.get(name)
+
+    def types(self) -> list[ColumnType]:
+        """Return the types in the message."""
+        return [declared for declared in self.declared.values() if declared is not None]
+
+    def _type_of(self, name: str) -> ColumnType | None:
         text = (self.mysql_types or {}).get(name)
         try:
             found = parse_type(text) if text else None
         except ValueError:
             return None
         return with_implied_parameters(found) if found is not None and self.is_full else found
-
-    def types(self) -> list[ColumnType]:
-        """Return the types in the message."""
-        return [declared for name in self.names if (declared := self.type_of(name)) is not None]
