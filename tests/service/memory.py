@@ -332,6 +332,9 @@ class Copy(PlainTranslator):
         self.refuse: dict[int, Exception] = {}
         self.become: dict[int, bytes] = {}
 
+    def learn(self, _record: ConsumerRecord, /) -> tuple[TableId, ...]:
+        return ()
+
     def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
         if record.offset in self.refuse:
             raise self.refuse[record.offset]

@@ -15,9 +15,10 @@ import pytest
 from service.memory import PLAIN, A, B, Bench, MemoryBatch, until
 
 from relay.core.counts import UnwrittenStatement
+from relay.core.error_policies import ErrorPolicies, Policy
 from relay.io.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, Undelivered
 from relay.io.logs import ClientLogs
-from relay.model.errors import BrokerUnavailable, DeliveryFailed, TopicUnusable
+from relay.model.errors import BrokerUnavailable, DeliveryFailed, Malformed, TopicUnusable
 from relay.model.events import TableId
 from relay.service.loop.offset_tracker import RecordRefused
 from relay.service.loop.recovery import GIVE_UP_POLLS
@@ -226,6 +227,25 @@ async def test_nothing_is_committed_before_it_is_acknowledged(bench: Bench) -> N
     bench.target.gate.set()
     await running
     bench.check_complete()
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+async def test_a_dead_letter_counts_once_it_is_acknowledged(list_log: Any, transactional: bool) -> None:
+    errors = ErrorPolicies({"decode": Policy.DEAD_LETTER}, "dead", 1, "route")
+    bench = Bench(list_log, A, length=6, transactional=transactional, errors=errors)
+    bench.copy.refuse[2] = Malformed("canal-json", "data", "no rows")
+    bench.target.gate.clear()
+    running = asyncio.create_task(bench.run_to_the_end())
+    sent = bench.target.sinks
+    await until(lambda: any(record.topic == "dead" for record in [*bench.target.records, *sent[-1].open]))
+    await asyncio.sleep(0.02)
+    assert not bench.status.dead_letters
+    assert not list_log.named("record.dead-lettered")
+    bench.target.gate.set()
+    await running
+    assert bench.status.dead_letters == {"decode.malformed": 1}
+    (logged,) = list_log.named("record.dead-lettered")
+    assert logged["position"] == "in/0/2"
 
 
 async def test_a_stop_without_acknowledgements_ends_in_time_and_says_so(bench: Bench) -> None:
