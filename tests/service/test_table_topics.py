@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from relay.config import Config, load_config
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.wiring import translator_of
 from relay.core.batching import Joiner
+from relay.io.kafka.admin import ClusterTopics, TopicAdmin
 from relay.io.kafka.clients import Clusters
 from relay.service.check.findings import CheckState
 from relay.service.check.route import preflight
@@ -351,6 +352,31 @@ async def test_new_topics_of_tables_keep_rows_as_long_as_the_source(
     )
     (warning,) = (await check_topics(config)).warnings
     assert "topic other.{database}.{table} deletes records after 1 minute" in warning
+
+
+async def test_brokers_that_do_not_know_a_new_topic_of_a_table_yet_are_asked_again(
+    kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = await kafka.topic()
+    records = as_source(rows("t", "u"), source)
+    config = make_config(source, "{topic}.{database}.{table}", target_create_topics=True)
+    topics = {topic for topic, _ in expected(config, records)}
+    look, asked = TopicAdmin.look, Counter[str]()
+
+    async def look_late(self: TopicAdmin, names: Any) -> ClusterTopics:
+        seen = await look(self, names)
+        asked.update(topics & seen.found.keys())
+        # The first two brokers that are asked after a topic was created do not know it.
+        found = {name: topic for name, topic in seen.found.items() if name not in topics or asked[name] > 2}
+        return msgspec.structs.replace(seen, found=found)
+
+    monkeypatch.setattr(TopicAdmin, "look", look_late)
+    await kafka.produce(source, records)
+    relay = await relayed(kafka, run_relay, config, len(records))
+    assert topics == asked.keys()
+    assert min(asked.values()) > 2
+    assert await written(kafka, topics) == expected(config, records)
+    assert not relay.log.named("topics.unusable")
 
 
 async def answer(value: bool) -> bool:
