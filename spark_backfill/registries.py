@@ -8,7 +8,7 @@ they are translated once without being written (`FindWritten`).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from relay.config.wiring import translator_of
 from relay.io.resolver import Registry, Resolver
 from relay.model.errors import NeedUnanswered, RelayError, SchemaMissing
 from relay.model.lookups import Need, RegisteredSchema, SchemaById, SchemaId
+from relay.model.records import ConsumerRecord
 from spark_backfill.files import Captured
 from spark_backfill.frames import Reader, read_records
 from spark_backfill.terms import Bounds, Broadcast, Terms
@@ -111,6 +112,10 @@ class _NotingRegistry(_KnownAnswers):
         return 1
 
 
+def _names_none(_: ConsumerRecord) -> Sequence[int | str]:
+    return ()
+
+
 class FindNamed:
     """Find the ids of the schemas that the records of a task name, each once."""
 
@@ -120,11 +125,11 @@ class FindNamed:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield `_NAMED`."""
         registry = translator_of(self.config).route.source.registry
+        named = _names_none if registry is None else registry.named_schemas
         found: dict[str, None] = {}
         for batch in batches:
-            if registry is not None:
-                for record in read_records(self.reader, batch, self.name):
-                    found.update((str(id), None) for id in registry.named_schemas(record))
+            for record in read_records(self.reader, batch, self.name):
+                found.update((str(id), None) for id in named(record))
         yield pa.RecordBatch.from_arrays([pa.array(found, pa.string())], names=["id"])
 
 

@@ -9,8 +9,8 @@ import pytest
 from config_support import MINIMAL, load, problems
 
 from relay.text.durations import (
-    datetime_micros,
     duration_text,
+    local_datetime_micros,
     milliseconds_of,
     parse_duration,
     parse_timestamp,
@@ -152,7 +152,7 @@ def test_durations_are_written_exactly_with_units(milliseconds: int, text: str) 
     ],
 )
 def test_local_dates_and_times(text: str, hours: int, micros: int) -> None:
-    assert datetime_micros(text, timezone(timedelta(hours=hours))) == micros
+    assert local_datetime_micros(text, timezone(timedelta(hours=hours))) == micros
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_local_dates_and_times(text: str, hours: int, micros: int) -> None:
 )
 def test_other_texts_are_no_local_dates_and_times(text: str) -> None:
     with pytest.raises(ValueError, match="not a time as"):
-        datetime_micros(text, UTC)
+        local_datetime_micros(text, UTC)
 
 
 def test_dates_that_are_not_in_the_calendar() -> None:
     with pytest.raises(ValueError, match="of the calendar"):
-        datetime_micros("2023-02-29 00:00:00", UTC)
+        local_datetime_micros("2023-02-29 00:00:00", UTC)

@@ -19,7 +19,7 @@ use crate::token::{Escapes, Kind, Token};
 use binary::padded;
 pub use binary::{of_base64, print_base64};
 use members::{LabelReader, LabelWriter};
-pub use temporal::{clock_seconds, moment_micros};
+pub use temporal::{clock_seconds, local_datetime_micros};
 use text::Text;
 
 /// A value: of a token, or canonical.

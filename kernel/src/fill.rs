@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::conversions::{self, clock_seconds, moment_micros};
+use crate::conversions::{self, clock_seconds, local_datetime_micros};
 use crate::json::{self, LongEscapes};
 use crate::ops::{
     Arithmetic, Bytes, Calculation, Change, Choice, Condition, Constant, Constants, How, Integer, Put, Span,
@@ -181,7 +181,7 @@ impl<'a> Slots<'a> {
             Integer::Offset => i128::from(self.record.offset),
             Integer::TimeMs => i128::from(self.record.time_ms),
             Integer::Slot(slot) => json::integer(self.integer(slot)?)?,
-            Integer::Moment { slot, ahead } => i128::from(self.moment(slot, ahead)?),
+            Integer::Datetime { slot, ahead } => i128::from(self.local_datetime(slot, ahead)?),
         };
         number.steps.iter().try_fold(start, step)
     }
@@ -193,13 +193,13 @@ impl<'a> Slots<'a> {
             Integer::Offset => Some(self.record.offset),
             Integer::TimeMs => Some(self.record.time_ms),
             Integer::Slot(slot) => json::short_integer(self.integer(slot)?),
-            Integer::Moment { slot, ahead } => self.moment(slot, ahead),
+            Integer::Datetime { slot, ahead } => self.local_datetime(slot, ahead),
         }
     }
 
-    fn moment(&self, slot: usize, ahead: i64) -> Option<i64> {
+    fn local_datetime(&self, slot: usize, ahead: i64) -> Option<i64> {
         let token = self.token(slot).filter(|token| token.kind == Kind::Text)?;
-        moment_micros(token.inside(), ahead)
+        local_datetime_micros(token.inside(), ahead)
     }
 
     fn changed(&self, members: &[Change], constants: &Constants, out: &mut Vec<u8>) -> Option<()> {
@@ -313,7 +313,7 @@ fn step(number: i128, step: &Arithmetic) -> Option<i128> {
         }
         Arithmetic::Right(bits) => number.checked_shr(bits),
         Arithmetic::Clock(ahead) => clock_seconds(i64::try_from(number).ok()?, ahead).map(i128::from),
-        Arithmetic::Moment(_) => None,
+        Arithmetic::Datetime(_) => None,
     }
 }
 

@@ -179,8 +179,9 @@ pub struct Calculation {
 #[derive(Clone, Copy, PartialEq)]
 pub enum Integer {
     Slot(usize),
-    /// The text of a date and a time, so many seconds ahead of UTC, in microseconds since 1970.
-    Moment {
+    /// A slot with a local date and time as text, in microseconds since 1970. `ahead`: the clock's offset from
+    /// UTC in seconds.
+    Datetime {
         slot: usize,
         ahead: i64,
     },
@@ -201,8 +202,8 @@ pub enum Arithmetic {
     Right(u32),
     /// A wall clock that is so many seconds ahead of UTC as seconds since 1970.
     Clock(i64),
-    /// The same for text, in microseconds. Only a first step, and kept as the slot (`Integer::Moment`).
-    Moment(i64),
+    /// A local date and time as text. Allowed only as the first step; reading moves it into `Integer::Datetime`.
+    Datetime(i64),
 }
 
 pub struct Change {

@@ -434,15 +434,16 @@ impl<'py> Fields<'py> {
             -2 => Integer::TimeMs,
             number => Integer::Slot(reader.slot(number)?),
         };
-        let mut slot = slot;
         let mut steps = self.each(steps, |step| step.step())?;
-        if let Some(Arithmetic::Moment(ahead)) = steps.first() {
-            let Integer::Slot(text) = slot else { return Err(meaningless("a number is no date and time")) };
-            slot = Integer::Moment { slot: text, ahead: *ahead };
-            steps.remove(0);
-        }
-        if steps.iter().any(|step| matches!(step, Arithmetic::Moment(_))) {
-            return Err(meaningless("a number is no date and time"));
+        let slot = match (slot, steps.first()) {
+            (Integer::Slot(slot), Some(&Arithmetic::Datetime(ahead))) => {
+                steps.remove(0);
+                Integer::Datetime { slot, ahead }
+            }
+            (slot, _) => slot,
+        };
+        if steps.iter().any(|step| matches!(step, Arithmetic::Datetime(_))) {
+            return Err(meaningless("a step `datetime` is not the first one of a text's slot"));
         }
         steps.retain(|step| *step != Arithmetic::Multiply(1));
         Ok(Calculation { slot, steps })
@@ -461,7 +462,7 @@ impl<'py> Fields<'py> {
             "<<" => bits.map(Arithmetic::Left),
             ">>" => bits.map(Arithmetic::Right),
             "clock" => ahead(operand).map(Arithmetic::Clock),
-            "datetime" => ahead(operand).map(Arithmetic::Moment),
+            "datetime" => ahead(operand).map(Arithmetic::Datetime),
             _ => None,
         };
         step.ok_or_else(|| meaningless("no such step"))

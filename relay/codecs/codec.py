@@ -378,15 +378,21 @@ def own_ddl(topics: Collection[str], _: Mapping[str, str]) -> dict[str, str]:
 class TemplateSupport(msgspec.Struct, frozen=True):
     """How messages of a protocol are translated by templates (`relay.templates`).
 
+    As a source:
+
     marker: The bytes by which templates of its messages are found, if its decoder offers them
-        (`TracingDecoder`); None for a protocol without templates as a source.
-    parts: Messages of one event each, in order, equivalent to a message of several; none for any other.
+        (`TracingDecoder`); None for a protocol without templates.
+    parts: Splits a message with several events into equivalent messages of one event each; empty for any
+        other message.
     frames: How messages are combined in a record, if they may be; they mean the same separately if the record
         has a valid Kafka time.
-    writes_rows_alone: Whether, with given options, the output for each row of a message is the same as for
-        the row alone.
-    lengths_at: The offsets in key and value of a one-row message of the 8 bytes that hold the number of bytes
-        after them; None if they are not frames.
+
+    As a target:
+
+    writes_rows_alone: Whether each row is written independently of the other rows in its message, with given
+        options.
+    lengths_at: Offsets of the 8-byte length fields in key and value of a one-row message; None for unframed
+        messages.
     """
 
     marker: Marker | None = None
@@ -409,8 +415,8 @@ class KeySupport(msgspec.Struct, frozen=True):
     """The Kafka keys of a protocol's rows.
 
     meaning: The meaning of a row's key.
-    encoder: Makes an encoder that writes keys of chosen columns like its own keys; None for a codec whose
-        keys the option `key` shapes, or nothing does.
+    encoder: Creates an encoder for keys made of chosen columns; None if the option `key` does this, or if
+        keys cannot be chosen.
     """
 
     meaning: Keys = Keys.NONE
@@ -424,8 +430,7 @@ class Codec(msgspec.Struct, frozen=True):
     options: The type of its options.
     decodes: The most that its decoder can find in a message; `NOTHING` without one.
     encodes: The content of its encoder's messages with given options; `encodes_nothing` without one.
-    decoder, encoder: None for a protocol that is only written, or only read; `codec_named` refuses it on the
-        other side.
+    decoder, encoder: None if the protocol cannot be a source, or a target; `codec_named` then refuses it.
     ddl_everywhere: Whether its readers expect DDL in every partition, not once in partition 0.
     rows_need_definitions: Whether a row cannot be read before the definition of its table, which has a
         separate message.

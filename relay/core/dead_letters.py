@@ -54,7 +54,7 @@ _ERROR_HEADERS = frozenset(
 #: garbage can be of any length.
 _MAX_TEXT_BYTES = 2_000
 _CUT = "…".encode()
-#: Maximum characters of a text; with the marks of its cut, this many ASCII characters fit.
+#: Maximum characters of a text before it is encoded. Leaves room for the two `…` of a shortened ASCII text.
 _MAX_TEXT = _MAX_TEXT_BYTES - 10
 _MAX_TABLES_BYTES = 4_000
 
@@ -86,7 +86,7 @@ def error_headers(
 
 
 def _bytes(text: str) -> bytes:
-    """Encode the text as UTF-8. A text that is too long loses its middle, as in `printable`.
+    """Encode a text as UTF-8. A longer one loses its middle, because errors state their cause at the end.
 
     Lone surrogates, which UTF-8 cannot encode, are escaped.
     """

@@ -100,7 +100,7 @@ class _RowPath:
 
         `opened`: the record in the form that templates apply to.
         """
-        if self.templates.is_early(opened):
+        if self.templates.is_warming_up(opened):
             return self._slow_path(record)
 
         def learn(events: list[Event], out: list[ProducerRecord], losses: list[Loss]) -> None:
@@ -357,7 +357,7 @@ class FastPath(_RowPath):
         line, templates = self._line, self.templates
         if not isinstance(templates.find_rows(part, self._most_output, 0), int):
             return
-        if templates.is_early(part) or not templates.is_due(part):
+        if templates.is_warming_up(part) or not templates.is_due(part):
             return
         losses: list[Loss] = []
         payloads: list[EncodedRecord] = []

@@ -113,7 +113,8 @@ Operator = Literal["+", "-", "*", "//", "<<", ">>", "%", "clock", "datetime"]
 #: are not 0, and shifts are below 128 bits. A result beyond 128 bits with sign does not fit. `clock` converts
 #: a wall-clock time, `20160610120000`, to seconds since 1970; its operand is the clock's offset from UTC in
 #: seconds, less than a day in either direction. Years below 1000 do not fit. `datetime`, only as the first
-#: step, does the same for text (`2016-06-10 12:00:00.5`, or with a `T`), in microseconds, from the year 1 on.
+#: step, converts text (`2016-06-10 12:00:00.5`, or with a `T`) to microseconds since 1970; its operand is the
+#: same offset.
 Steps = tuple[tuple[Operator, int], ...]
 
 

@@ -358,8 +358,9 @@ class TracedNumber(Traced):
 
     @staticmethod
     def of_datetime(trace: Trace, slot: int, offset_seconds: int, micros: int) -> TracedNumber:
-        """Return the microseconds since 1970 of a slot with a date and a time as text, on a clock that is
-        `offset_seconds` ahead of UTC. `micros`: the result for the present message.
+        """Return the number of microseconds since 1970 for a slot with a local date and time as text.
+
+        `offset_seconds`: the clock's offset from UTC. `micros`: the number in the captured message.
         """
         return TracedNumber(trace, slot, micros, (("datetime", offset_seconds),))
 

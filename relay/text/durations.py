@@ -30,8 +30,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _SECOND: Final = timedelta(seconds=1)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_DATETIME: Final = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,6}))?", re.ASCII
+#: Hour 24 is not an hour here; later versions of Python read it as the next day.
+_LOCAL_DATETIME: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]((?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,6}))?"
 ).fullmatch
 _CLOCK: Final = re.compile(r"[0-9]{14}", re.ASCII).fullmatch
 
@@ -85,12 +86,13 @@ def clock_seconds(clock: str, zone: tzinfo) -> int:
     return (time - _EPOCH) // _SECOND
 
 
-def datetime_micros(text: str, zone: tzinfo) -> int:
-    """Convert a local date and time (`2016-06-10 12:00:00.5`, or with a `T`) to microseconds since 1970.
+def local_datetime_micros(text: str, zone: tzinfo) -> int:
+    """Convert a local date and time to microseconds since 1970.
 
-    It may have up to six digits of a second. Raises ValueError.
+    The text is `2016-06-10 12:00:00` or `2016-06-10T12:00:00`, with up to six fractional digits. Raises
+    ValueError.
     """
-    found = _DATETIME(text)
+    found = _LOCAL_DATETIME(text)
     if not found:
         raise ValueError("not a time as yyyy-MM-dd HH:mm:ss, with at most six digits of a second")
     date, clock, fraction = found.groups()
@@ -98,7 +100,6 @@ def datetime_micros(text: str, zone: tzinfo) -> int:
         time = datetime.fromisoformat(f"{date}T{clock}").replace(tzinfo=zone)
     except ValueError:
         raise ValueError("not a time of the calendar") from None
-    # Aware times subtract beyond the calendar: a local time of the year 1 may be before it in UTC.
     return (time - _EPOCH) // _MICROSECOND + int((fraction or "").ljust(6, "0"))
 
 

@@ -17,11 +17,7 @@ from typer.testing import CliRunner, Result
 from relay.catalog import Catalog
 from relay.cli.commands import app
 from relay.codecs import protocols
-from relay.codecs.codec import (
-    Codec,
-    EncodedRecord,
-    Options,
-)
+from relay.codecs.codec import Codec, EncodedRecord, Options
 from relay.codecs.losses import Before, Capabilities, Loss
 from relay.model.errors import Malformed, NotRepresentable
 from relay.model.events import (

@@ -380,10 +380,9 @@ class _Run:
         self._taught.clear()
         fits = self._fits(record)
         free = self._free(parts, fits)
-        probes = list(one_value_probes(parts, chance))
-        for number in range(len(probes) + _MESSAGES_OF_RECORD):
-            is_probe = number < len(probes)
-            changed = probes[number] if is_probe else changed_inside(parts, free, chance)
+        probes = ((each, True) for each in one_value_probes(parts, chance))
+        others = ((changed_inside(parts, free, chance), False) for _ in range(_MESSAGES_OF_RECORD))
+        for changed, is_probe in itertools.chain(probes, others):
             self._messages += 1
             is_asked = is_probe or chance.random() < _ASKED
             if fits is not None and is_asked and not _takes(fits, changed):
@@ -485,8 +484,8 @@ def _tame(token: bytes) -> bytes:
 
 
 def one_value_probes(parts: Parts, chance: random.Random) -> Iterator[ConsumerRecord]:
-    """Yield the record with one value replaced: by null, a number or another text. A slot whose value the
-    pipeline interprets, and a template only copies, gives itself away.
+    """Yield the record with one value replaced: by null, a number or another text. This exposes a slot that
+    the pipeline interprets but a template only copies.
     """
     pairs = [(value, probe) for value in parts.values for probe in PROBES if probe != value.token]
     for value, probe in chance.sample(pairs, min(len(pairs), _MOST_PROBES)):

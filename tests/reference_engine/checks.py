@@ -128,7 +128,7 @@ def _check_number(slot: int, steps: Steps, count: int) -> None:
     _check_slots((slot,), count, least=min(OFFSET, TIME_MS))
     for number, (operator, operand) in enumerate(steps):
         if operator == "datetime" and (number or slot < 0):
-            raise ValueError("a number is no date and time")
+            raise ValueError("a step `datetime` is not the first one of a text's slot")
         is_unknown = operator not in get_args(Operator)
         by_zero = operator in ("//", "%") and not operand
         too_far = operator in ("<<", ">>") and not 0 <= operand < 128

@@ -37,7 +37,7 @@ from relay.templates.ops import (
     Steps,
     TargetOp,
 )
-from relay.text.durations import clock_seconds, datetime_micros
+from relay.text.durations import clock_seconds, local_datetime_micros
 
 _ESCAPE: Final = re.compile(rb"\\(.)", re.DOTALL)
 _LONG_ESCAPES: Final = {b"b": rb"\u0008", b"f": rb"\u000c"}
@@ -176,7 +176,7 @@ class Fill:
         try:
             # As it is written: an escaped digit does not fit.
             text = token.text[1:-1].decode()
-            return datetime_micros(text, timezone(timedelta(seconds=offset_seconds)))
+            return local_datetime_micros(text, timezone(timedelta(seconds=offset_seconds)))
         except ValueError:
             raise NoMatch from None
 

@@ -149,13 +149,13 @@ def test_records_are_not_looked_at_where_definitions_change_too_often(
     translator, rows = translator_with(policy=policy)
     found = []
     looked: list[ConsumerRecord] = []
-    is_early = RouteTemplates.is_early
+    is_warming_up = RouteTemplates.is_warming_up
 
     def noting(self: RouteTemplates, record: ConsumerRecord) -> bool:
         looked.append(record)
-        return is_early(self, record)
+        return is_warming_up(self, record)
 
-    monkeypatch.setattr(RouteTemplates, "is_early", noting)
+    monkeypatch.setattr(RouteTemplates, "is_warming_up", noting)
     for number in range(60):
         change_table(translator, 0, b"COMMENT = '%d'" % number)
         looked.clear()

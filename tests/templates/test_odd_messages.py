@@ -143,13 +143,13 @@ def test_texts_at_the_marker_are_forgotten_when_they_are_long() -> None:
 def test_early_messages_are_counted_up_to_the_first_derivation() -> None:
     topic = TopicTemplates(Interpreter(MARKER), shape_bytes=1_000)
     text, *others = [b"d" * 100 + b"%d" % at for at in range(50)]
-    assert [topic.count_early(text, 3) for _ in range(4)] == [1, 2, 3, 3]
+    assert [topic.count_warmup(text, 3) for _ in range(4)] == [1, 2, 3, 3]
     assert topic.count_message((text, False), 3) == (3, 3)
-    topic.count_anew((text, False))
-    assert [topic.count_early(text, 3) for _ in range(3)] == [1, 2, 3]
+    topic.reset_counts((text, False))
+    assert [topic.count_warmup(text, 3) for _ in range(3)] == [1, 2, 3]
     for other in others:  # their texts take too much memory: counting starts over
-        assert topic.count_early(other, 3) == 1
-    assert topic.early_count(text) == 0
+        assert topic.count_warmup(other, 3) == 1
+    assert topic.warmup_count(text) == 0
 
 
 def test_messages_of_very_many_tokens_have_no_template() -> None:

@@ -20,11 +20,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog, apply_bootstrap
-from relay.codecs.codec import (
-    Codec,
-    EncodedRecord,
-    Options,
-)
+from relay.codecs.codec import Codec, EncodedRecord, Options
 from relay.codecs.detection import DetectionMessage, FormatMatch, Strength
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Capabilities, Loss, source_losses
 from relay.model.errors import Malformed, NotRepresentable

@@ -9,11 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import (
-    Codec,
-    Options,
-    encodes_nothing,
-)
+from relay.codecs.codec import Codec, Options, encodes_nothing
 from relay.codecs.detection import DetectionMessage, FormatMatch, Strength
 from relay.codecs.losses import Before, Capabilities, Loss
 from relay.model.errors import Malformed

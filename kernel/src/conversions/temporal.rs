@@ -286,7 +286,7 @@ pub fn event_time<'a>(seconds: i128, offset_seconds: i128) -> Option<Text<'a>> {
 
 /// Microseconds since 1970 of `yyyy-MM-dd HH:mm:ss`, with a space or a `T` and up to six digits of a second,
 /// on a clock that is so many seconds ahead of UTC.
-pub fn moment_micros(text: &[u8], ahead: i64) -> Option<i64> {
+pub fn local_datetime_micros(text: &[u8], ahead: i64) -> Option<i64> {
     let mut whole = *text.first_chunk::<WHOLE>()?;
     if whole[DATE] == b'T' {
         whole[DATE] = b' ';

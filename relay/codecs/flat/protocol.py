@@ -15,11 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.codec import (
-    Codec,
-    KeySupport,
-    TemplateSupport,
-)
+from relay.codecs.codec import Codec, KeySupport, TemplateSupport
 from relay.codecs.flat.detection import detect
 from relay.codecs.flat.encoder import NAME, FlatEncoder
 from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, carries
@@ -37,7 +33,5 @@ CODEC: Final = Codec(
     profile_reasons=PROFILE_REASONS,
     detection_rule=detect,
     keys=KeySupport(meaning=Keys.ROW, encoder=FlatEncoder),
-    templates=TemplateSupport(
-        writes_rows_alone=lambda _: True,
-    ),
+    templates=TemplateSupport(writes_rows_alone=lambda _: True),
 )

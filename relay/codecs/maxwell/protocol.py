@@ -18,12 +18,7 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.codec import (
-    Codec,
-    KeySupport,
-    NonDdlMarker,
-    TemplateSupport,
-)
+from relay.codecs.codec import Codec, KeySupport, NonDdlMarker, TemplateSupport
 from relay.codecs.losses import Keys
 from relay.codecs.maxwell.decoder import MaxwellDecoder
 from relay.codecs.maxwell.detection import detect

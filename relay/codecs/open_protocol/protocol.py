@@ -14,14 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from relay.codecs.codec import (
-    Codec,
-    Joining,
-    KeySupport,
-    Message,
-    NonDdlMarker,
-    TemplateSupport,
-)
+from relay.codecs.codec import Codec, Joining, KeySupport, Message, NonDdlMarker, TemplateSupport
 from relay.codecs.losses import Keys
 from relay.codecs.open_protocol.decoder import OpenProtocolDecoder
 from relay.codecs.open_protocol.detection import detect

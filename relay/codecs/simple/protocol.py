@@ -6,11 +6,7 @@ from functools import partial
 
 import msgspec
 
-from relay.codecs.codec import (
-    Codec,
-    NonDdlMarker,
-    TemplateSupport,
-)
+from relay.codecs.codec import Codec, NonDdlMarker, TemplateSupport
 from relay.codecs.detection import DetectionRule
 from relay.codecs.simple.decoder import SimpleDecoder
 from relay.codecs.simple.encoder import SimpleEncoder

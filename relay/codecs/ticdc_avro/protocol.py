@@ -18,13 +18,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from relay.codecs.codec import (
-    Codec,
-    KeySupport,
-    NonDdlMarker,
-    RegistrySupport,
-    TemplateSupport,
-)
+from relay.codecs.codec import Codec, KeySupport, NonDdlMarker, RegistrySupport, TemplateSupport
 from relay.codecs.losses import Keys
 from relay.codecs.shared.avro import ID_HEADERS, named_schemas
 from relay.codecs.shared.id_headers import placing
@@ -61,7 +55,5 @@ CODEC: Final = Codec(
     detection_rule=detect,
     keys=KeySupport(meaning=Keys.ROW, encoder=partial(placing, TicdcAvroEncoder)),
     registry=RegistrySupport(_named_schemas),
-    templates=TemplateSupport(
-        writes_rows_alone=lambda _: True,
-    ),
+    templates=TemplateSupport(writes_rows_alone=lambda _: True),
 )

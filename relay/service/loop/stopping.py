@@ -47,13 +47,14 @@ class Stop:
 
 @contextlib.contextmanager
 def stopped_by_signals(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` in the running loop on each of these signals during a `with` block.
+    """Call `stop` in the running loop after a signal in `STOP_SIGNALS`; signals that arrive together cause
+    one call.
 
     After the block they are ignored, so that a late signal does not change the exit status. A signal that is
     already ignored, such as SIGHUP under `nohup`, stays ignored.
 
-    Python writes each signal's number into a socket that the loop reads. The loop's own handlers cannot be
-    used: removing one makes the signal deadly for a moment, and relay would end with it as its exit status.
+    `loop.add_signal_handler` is not used: `remove_signal_handler` briefly restores the default action, and a
+    signal at that moment would kill relay.
     """
     loop = asyncio.get_running_loop()
     numbers = [each for each in STOP_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
@@ -66,17 +67,20 @@ def stopped_by_signals(stop: Callable[[], object]) -> Iterator[None]:
             if not {*receiver.recv(4096)}.isdisjoint(numbers):
                 stop()
 
-        loop.add_reader(receiver, read)
+        # Python writes the number of each signal that has a handler into this socket.
         earlier = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+        loop.add_reader(receiver, read)
         for number in numbers:
             signal.signal(number, _do_nothing)
             signal.siginterrupt(number, False)
         try:
             yield
         finally:
-            # Blocked meanwhile: Python writes a traceback if a signal loses its handler before it is handled.
+            # Blocked in this thread meanwhile: Python may print a traceback for a signal that loses its
+            # handler before it is handled.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
             for number in numbers:
+                # Not a Python handler: Python resets those to the default action when it shuts down.
                 signal.signal(number, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             signal.set_wakeup_fd(earlier)
@@ -84,4 +88,4 @@ def stopped_by_signals(stop: Callable[[], object]) -> Iterator[None]:
 
 
 def _do_nothing(_number: int, _frame: FrameType | None) -> None:
-    """Handle a signal, so that Python writes its number into the wakeup socket."""
+    """Handle a signal, so that Python writes its number into the wake-up socket."""

@@ -11,14 +11,14 @@ class TemplatePolicy(msgspec.Struct, frozen=True, kw_only=True):
     """When templates of a route are derived, tried and dropped.
 
     first_derivation: The number of the message of a shape from which a template is derived. A derivation
-        costs as much as 20 to 30 rows on the slow path; shapes with fewer messages must not pay for one.
+        costs as much as 20 to 50 rows on the slow path; shapes with fewer messages must not pay for one.
     late_derivation: The same while templates do not pay off.
     misses_before_pause, pause_factor: After so many records of known shapes that fitted no template, and
         fewer than a quarter as many that fitted one, the next `pause_factor` times as many are not tried.
     search_interval: At the size limit, the number of records without a template between two searches for
         unused templates.
-    shape_bytes: Maximum bytes of the shapes whose messages are counted, and maximum bytes of those with a
-        derived or failed template; beyond that, counting starts over.
+    shape_bytes: Maximum bytes of the shapes whose messages are counted, and maximum bytes of those whose
+        table is known; beyond that, counting starts over.
     loss_sets, loss_sets_per_template: Maximum combinations of losses with separate facts: for all templates
         of a topic, and additionally for each.
     """

@@ -52,7 +52,7 @@ class RouteTemplates:
         self._topics: dict[str, TopicTemplates] = {}
         #: The catalog with which all templates agree.
         self.catalog = Catalog()
-        #: For each table, its templates, and the shapes of its messages that are not rare; and the bytes of
+        #: For each table, its templates, and its shapes that reached half the threshold; and the bytes of
         #: these shapes.
         self._of_table: defaultdict[TableId, set[tuple[TopicTemplates, int]]] = defaultdict(set)
         self._shapes_of: defaultdict[TableId, set[tuple[TopicTemplates, Shape]]] = defaultdict(set)
@@ -62,7 +62,7 @@ class RouteTemplates:
         #: Derivations, successful or not, since the last check of their worth, and `_uses` at that time.
         self._derivations = self._uses_before = 0
         #: The cost of derivations that did not pay off, in missing uses.
-        self._waste, self._due_at = 0, policy.first_derivation
+        self._waste, self._threshold = 0, policy.first_derivation
         #: Records that fitted no template.
         self.misses = 0
         #: The number of next records that take the slow path without trying templates. It is reset when
@@ -146,15 +146,15 @@ class RouteTemplates:
             for topic, number in list(self._of_table.get(table, ())):
                 topic.engine.remove(number)
                 self._forget(topic, number)
-            self._count_anew(table)
+            self._reset_counts(table)
         self.catalog = catalog
         if self._derivations:
             missing = self._derivations * BREAK_EVEN_ROWS - (self.uses - self._uses_before)
             self._waste = min(max(0, self._waste + missing), 2 * _MAX_WASTE)
             pays_off = self._waste < _MAX_WASTE
-            self._due_at = self._policy.first_derivation if pays_off else self._policy.late_derivation
+            self._threshold = self._policy.first_derivation if pays_off else self._policy.late_derivation
             self._derivations, self._uses_before = 0, self._uses
-        if self._due_at == self._policy.first_derivation:
+        if self._threshold == self._policy.first_derivation:
             self.idle = 0
 
     def learn(
@@ -176,36 +176,37 @@ class RouteTemplates:
         elif self._shape_bytes <= self._policy.shape_bytes:
             self._note_shape(change.table, self.of_topic(record.topic), record, is_split=is_split)
 
-    def is_early(self, record: ConsumerRecord) -> bool:
-        """Count a record that fitted no template; return whether none can be due for it, whatever becomes of
-        it. Most records of rare shapes need nothing else.
+    def is_warming_up(self, record: ConsumerRecord) -> bool:
+        """Count a record without a template. Return whether its shape is below the threshold for a
+        derivation, so that the caller can use the slow path without `learn`.
 
-        The record halfway to the first derivation is not early: `learn` notes the table of its shape.
+        At half the threshold it returns False once: `learn` then records the shape's table, so that DDL
+        resets the count. Rarer shapes never pay for that, nor do rows of messages with several rows.
         """
         if not self._has_capacity():
             return True
         marked = _marked(self._marker, record)
         if marked is None:
             return False
-        due = self._due_at
-        count = self.of_topic(record.topic).count_early(marked, due)
-        if count >= due or count == due // 2:
+        threshold = self._threshold
+        count = self.of_topic(record.topic).count_warmup(marked, threshold)
+        if count >= threshold or count == threshold // 2:
             return False
-        if due > self._policy.first_derivation:
+        if threshold > self._policy.first_derivation:
             self._note_miss()
         return True
 
     def is_due(self, record: ConsumerRecord, *, is_split: bool = False) -> bool:
-        """Count a record that is not early (`is_early`); return whether to `derive` a template from it.
+        """Count a record whose shape is not warming up. Return whether to `derive` a template from it.
 
-        `is_split`: its row became several messages. Such records are counted separately: many have no
-        template, which must not delay others.
+        `is_split`: its row became several messages. After the warm-up such records are counted separately:
+        many have no template, which must not delay others.
         """
         marked = _marked(self._marker, record)
         topic = self.of_topic(record.topic)
-        if marked is None or topic.early_count(marked) < self._due_at:
+        if marked is None or topic.warmup_count(marked) < self._threshold:
             return False
-        seen, due = topic.count_message((marked, is_split), self._due_at)
+        seen, due = topic.count_message((marked, is_split), self._threshold)
         if seen < due and due > self._policy.first_derivation:
             self._note_miss()
         return seen >= due
@@ -279,22 +280,22 @@ class RouteTemplates:
     def _note_shape(
         self, table: TableId, topic: TopicTemplates, record: ConsumerRecord, *, is_split: bool
     ) -> None:
-        """Record that messages of this record's shape are of a table: its counts, and whether a template was
-        derived or failed, hold until the table's definition changes.
+        """Record which table a record's shape belongs to. DDL on that table resets the shape's counts and
+        back-off.
         """
         marked = _marked(self._marker, record)
         if marked is None or (topic, (marked, is_split)) in self._shapes_of[table]:
             return
         if self._shape_bytes > self._policy.shape_bytes:
             for other in list(self._shapes_of):
-                self._count_anew(other)
+                self._reset_counts(other)
         self._shapes_of[table].add((topic, (marked, is_split)))
         self._shape_bytes += len(marked) + _COUNT_BYTES
 
-    def _count_anew(self, table: TableId) -> None:
+    def _reset_counts(self, table: TableId) -> None:
         """Reset the counts of messages of a table's shapes."""
         for topic, shape in self._shapes_of.pop(table, ()):
-            topic.count_anew(shape)
+            topic.reset_counts(shape)
             self._shape_bytes -= len(shape[0]) + _COUNT_BYTES
 
     def _forget(self, topic: TopicTemplates, number: int) -> list[TemplateInfo]:

@@ -43,9 +43,9 @@ class TopicTemplates:
         #: The numbers for records with losses, by the number of their template, and their total count.
         self._loss_variants: defaultdict[int, list[int]] = defaultdict(list)
         self.loss_variant_count = 0
-        #: Messages that fitted no template before the first derivation was due, by their text at the marker.
-        self._early: dict[bytes, int] = {}
-        self._early_bytes = 0
+        #: The number of messages before the first derivation, by their text at the marker.
+        self._warmup_counts: dict[bytes, int] = {}
+        self._warmup_bytes = 0
         #: By shape: messages that fitted no template, the number of the next message to derive one from, and
         #: the number of templates that replaced others.
         self._seen: dict[Shape, tuple[int, int, int]] = {}
@@ -81,46 +81,46 @@ class TopicTemplates:
         self.loss_variant_count = 0
         return found
 
-    def count_early(self, marked: bytes, first_due: int) -> int:
-        """Count a message that fitted no template, by its text at the marker. Return the count.
+    def count_warmup(self, marked: bytes, threshold: int) -> int:
+        """Count a message without a template, by its text at the marker. Return the count.
 
-        From `first_due` on, messages are not counted here but by `count_message`.
+        From `threshold` on, `count_message` counts such messages.
         """
-        count = self._early.get(marked)
+        count = self._warmup_counts.get(marked)
         if count is None:
-            if len(self._early) >= _MAX_COUNTED or self._early_bytes > self._max_seen_bytes:
-                self._early.clear()
-                self._early_bytes = 0
-            self._early_bytes += len(marked)
+            if len(self._warmup_counts) >= _MAX_COUNTED or self._warmup_bytes > self._max_seen_bytes:
+                self._warmup_counts.clear()
+                self._warmup_bytes = 0
+            self._warmup_bytes += len(marked)
             count = 0
-        elif count >= first_due:
+        elif count >= threshold:
             return count
-        self._early[marked] = count + 1
+        self._warmup_counts[marked] = count + 1
         return count + 1
 
-    def early_count(self, marked: bytes) -> int:
-        """Return the number of messages that `count_early` has counted with this text."""
-        return self._early.get(marked, 0)
+    def warmup_count(self, marked: bytes) -> int:
+        """Return the number of messages that `count_warmup` has counted with this text."""
+        return self._warmup_counts.get(marked, 0)
 
-    def count_message(self, shape: Shape, first_due: int) -> tuple[int, int]:
-        """Count a message that fitted no template and is not early. Return the count, and the count at which
-        to derive a template.
+    def count_message(self, shape: Shape, threshold: int) -> tuple[int, int]:
+        """Count a message without a template after the warm-up (`count_warmup`). Return the count, and the
+        count at which to derive a template.
 
-        `first_due`: the initial count at which to derive one.
+        `threshold`: the initial count at which to derive one.
         """
         if shape not in self._seen:
             if len(self._seen) >= _MAX_COUNTED or self._seen_bytes > self._max_seen_bytes:
                 self._seen.clear()
                 self._seen_bytes = 0
             self._seen_bytes += len(shape[0])
-        seen, due, replaced = self._seen.get(shape, (first_due - 1, first_due, 0))
+        seen, due, replaced = self._seen.get(shape, (threshold - 1, threshold, 0))
         self._seen[shape] = seen + 1, due, replaced
         return seen + 1, due
 
-    def count_anew(self, shape: Shape) -> None:
+    def reset_counts(self, shape: Shape) -> None:
         """Reset the counts of messages of a shape."""
-        if self._early.pop(shape[0], None) is not None:
-            self._early_bytes -= len(shape[0])
+        if self._warmup_counts.pop(shape[0], None) is not None:
+            self._warmup_bytes -= len(shape[0])
         if self._seen.pop(shape, None) is not None:
             self._seen_bytes -= len(shape[0])
 

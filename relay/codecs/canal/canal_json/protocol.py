@@ -19,11 +19,7 @@ from relay.codecs.canal.canal_json.encoder import CanalJsonEncoder
 from relay.codecs.canal.canal_json.messages import NAME
 from relay.codecs.canal.canal_json.options import CanalOptions, carries
 from relay.codecs.canal.shared.split_rows import parts
-from relay.codecs.codec import (
-    Codec,
-    NonDdlMarker,
-    TemplateSupport,
-)
+from relay.codecs.codec import Codec, NonDdlMarker, TemplateSupport
 from relay.templates.ops import Marker
 
 #: For Flink's `canal-json` format (2.3, CanalJsonDeserializationSchema).

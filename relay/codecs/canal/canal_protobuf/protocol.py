@@ -20,9 +20,7 @@ from relay.codecs.canal import detection
 from relay.codecs.canal.canal_protobuf.decoder import CanalProtobufDecoder
 from relay.codecs.canal.canal_protobuf.encoder import CanalProtobufEncoder
 from relay.codecs.canal.canal_protobuf.options import NAME, ProtobufOptions, carries
-from relay.codecs.codec import (
-    Codec,
-)
+from relay.codecs.codec import Codec
 
 CODEC: Final = Codec(
     name=NAME,

@@ -23,11 +23,7 @@ from relay.codecs.canal.ckafka.decoder import CKafkaDecoder
 from relay.codecs.canal.ckafka.encoder import CKafkaEncoder
 from relay.codecs.canal.ckafka.messages import NAME
 from relay.codecs.canal.ckafka.options import CkafkaOptions, carries
-from relay.codecs.codec import (
-    Codec,
-    NonDdlMarker,
-    TemplateSupport,
-)
+from relay.codecs.codec import Codec, NonDdlMarker, TemplateSupport
 from relay.templates.ops import Marker
 
 CODEC: Final = Codec(
@@ -41,7 +37,6 @@ CODEC: Final = Codec(
     non_ddl_marker=NonDdlMarker(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),
     detection_rule=detection.ckafka,
     templates=TemplateSupport(
-        writes_rows_alone=lambda _: True,
-        marker=Marker("value", b',"TABLE":', b',"TIME":'),
+        writes_rows_alone=lambda _: True, marker=Marker("value", b',"TABLE":', b',"TIME":')
     ),
 )

@@ -128,7 +128,7 @@ def _mistaken_texts(sql_types: SqlTypes, wire: WireTable) -> dict[str, Read]:
     return {
         name: read_mistaken_text
         for name in suspects
-        if sql_types.get(name) == 2004 and wire.type_of(name) is not None
+        if sql_types.get(name) == 2004 and wire.column_types.get(name) is not None
     }
 
 

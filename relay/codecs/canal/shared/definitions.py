@@ -71,7 +71,7 @@ class KeyedDefinition:
         types, with the parameters of those catalog columns that still fit.
         """
         columns = self._columns
-        types = wire.declared
+        types = wire.column_types
         texts: frozenset[str] = frozenset()
         if self._is_druid:
             texts = frozenset(name for name in types if _is_text_for_bytes(columns.get(name), types[name]))

@@ -156,7 +156,7 @@ class TextPlan:
         self._protocol, self._writer = protocol, writer
         self._loses_parameters = writer.loses_parameters
         if not dialect.with_parameters:
-            self._loses_parameters = dialect.loses_parameters(reader.wire.types())
+            self._loses_parameters = dialect.loses_parameters(reader.wire.known_types())
         self._differing: list[tuple[str, Callable[[str], Any]]] = []
         styles = column_styles(reader.schema, dialect.style)
         for name, index in zip(reader.wire.names, reader.indexes, strict=True):

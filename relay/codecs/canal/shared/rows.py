@@ -59,7 +59,7 @@ class TextReader:
         #: live as long as the reader.
         self.plans: dict[object, Any] = {}
         #: The loss of a target without types or without their parameters (`varchar(20)`).
-        self.type_info = TypeInfo(bool(wire.mysql_types), any(map(has_parameters, wire.types())))
+        self.type_info = TypeInfo(bool(wire.mysql_types), any(map(has_parameters, wire.known_types())))
         #: The indexes of the message's columns in the table.
         self.indexes = tuple(index_of[name] for name in wire.names)
         #: The indexes of the columns that an image may have, ascending.

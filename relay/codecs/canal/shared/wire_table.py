@@ -123,19 +123,15 @@ class WireTable(msgspec.Struct, frozen=True, dict=True):
     is_full: bool = False
 
     @functools.cached_property
-    def declared(self) -> Mapping[str, ColumnType | None]:
-        """The columns' types in the message, None for those that are missing or unknown to MySQL."""
-        return {name: self._type_of(name) for name in self.names}
+    def column_types(self) -> Mapping[str, ColumnType | None]:
+        """Each column's type as the message declares it; None if it is missing or not a type of MySQL."""
+        return {name: self._parsed_type(name) for name in self.names}
 
-    def type_of(self, name: str) -> ColumnType | None:
-        """Return the type of one of the columns in the message, None if it is missing or unknown to MySQL."""
-        return self.declared.get(name)
+    def known_types(self) -> list[ColumnType]:
+        """Return the types that the message declares."""
+        return [each for each in self.column_types.values() if each is not None]
 
-    def types(self) -> list[ColumnType]:
-        """Return the types in the message."""
-        return [declared for declared in self.declared.values() if declared is not None]
-
-    def _type_of(self, name: str) -> ColumnType | None:
+    def _parsed_type(self, name: str) -> ColumnType | None:
         text = (self.mysql_types or {}).get(name)
         try:
             found = parse_type(text) if text else None

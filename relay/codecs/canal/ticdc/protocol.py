@@ -19,11 +19,7 @@ from relay.codecs.canal.ticdc.decoder import TicdcCanalDecoder
 from relay.codecs.canal.ticdc.encoder import TicdcCanalEncoder
 from relay.codecs.canal.ticdc.messages import NAME
 from relay.codecs.canal.ticdc.options import TicdcOptions, carries
-from relay.codecs.codec import (
-    Codec,
-    NonDdlMarker,
-    TemplateSupport,
-)
+from relay.codecs.codec import Codec, NonDdlMarker, TemplateSupport
 from relay.templates.ops import Marker
 
 CODEC: Final = Codec(
@@ -42,8 +38,5 @@ CODEC: Final = Codec(
         (b'"isDdl":true',),
     ),
     detection_rule=detection.ticdc,
-    templates=TemplateSupport(
-        writes_rows_alone=lambda _: True,
-        marker=Marker("value", b"", b',"es":'),
-    ),
+    templates=TemplateSupport(writes_rows_alone=lambda _: True, marker=Marker("value", b"", b',"es":')),
 )

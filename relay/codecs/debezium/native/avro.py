@@ -235,7 +235,5 @@ CODEC: Final = Codec(
     detection_rule=detection.native_avro,
     keys=KeySupport(meaning=Keys.ROW, encoder=partial(placing, DebeziumAvroEncoder)),
     registry=RegistrySupport(named_schemas),
-    templates=TemplateSupport(
-        marker=MARKER,
-    ),
+    templates=TemplateSupport(marker=MARKER),
 )

@@ -17,12 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.codec import (
-    Codec,
-    KeySupport,
-    NonDdlMarker,
-    TemplateSupport,
-)
+from relay.codecs.codec import Codec, KeySupport, NonDdlMarker, TemplateSupport
 from relay.codecs.debezium import detection
 from relay.codecs.debezium.native.decoder import DebeziumJsonDecoder
 from relay.codecs.debezium.native.encoder import NEW_KEY, OLD_KEY, DebeziumJsonEncoder, carries
@@ -49,7 +44,5 @@ CODEC: Final = Codec(
     profile_reasons=JSON_REASONS,
     detection_rule=detection.native,
     keys=KeySupport(meaning=Keys.ROW, encoder=DebeziumJsonEncoder),
-    templates=TemplateSupport(
-        marker=MARKER,
-    ),
+    templates=TemplateSupport(marker=MARKER),
 )

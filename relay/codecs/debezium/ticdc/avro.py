@@ -22,14 +22,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog
-from relay.codecs.codec import (
-    Codec,
-    EncodedRecord,
-    KeySupport,
-    Options,
-    RegistrySupport,
-    TemplateSupport,
-)
+from relay.codecs.codec import Codec, EncodedRecord, KeySupport, Options, RegistrySupport, TemplateSupport
 from relay.codecs.debezium import detection
 from relay.codecs.debezium.shared import semantic_names
 from relay.codecs.debezium.shared.avro_bridge import error_of, unwrapped
@@ -626,7 +619,5 @@ CODEC: Final = Codec(
     detection_rule=detection.ticdc_avro,
     keys=KeySupport(meaning=Keys.ROW),
     registry=RegistrySupport(named_schemas),
-    templates=TemplateSupport(
-        writes_rows_alone=lambda _: True,
-    ),
+    templates=TemplateSupport(writes_rows_alone=lambda _: True),
 )

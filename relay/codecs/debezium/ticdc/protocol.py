@@ -16,12 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.codecs.codec import (
-    Codec,
-    KeySupport,
-    NonDdlMarker,
-    TemplateSupport,
-)
+from relay.codecs.codec import Codec, KeySupport, NonDdlMarker, TemplateSupport
 from relay.codecs.debezium import detection
 from relay.codecs.debezium.ticdc.decoder import TicdcDebeziumDecoder
 from relay.codecs.debezium.ticdc.encoder import TicdcDebeziumEncoder
@@ -42,7 +37,6 @@ CODEC: Final = Codec(
     detection_rule=detection.ticdc,
     keys=KeySupport(meaning=Keys.ROW),
     templates=TemplateSupport(
-        writes_rows_alone=lambda _: True,
-        marker=Marker("value", b'"db":', b',"server_id":'),
+        writes_rows_alone=lambda _: True, marker=Marker("value", b'"db":', b',"server_id":')
     ),
 )
