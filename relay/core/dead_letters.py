@@ -74,15 +74,22 @@ def error_headers(
     headers = [
         (SOURCE_HEADER, _bytes(str(record.position))),
         (CODE_HEADER, error.code.encode()),
-        (PROTOCOL_HEADER, _bytes(printable(protocol, longest=_MAX_TEXT))),
-        (PATH_HEADER, _bytes(printable(path, longest=_MAX_TEXT))),
-        (DETAIL_HEADER, _bytes(printable(detail, longest=_MAX_TEXT))),
+        (PROTOCOL_HEADER, _shown(protocol)),
+        (PATH_HEADER, _shown(path)),
+        (DETAIL_HEADER, _shown(detail)),
     ]
     if known := _tables_json(tables):
         headers.append((TABLES_HEADER, known))
     if route:
         headers.append((ROUTE_HEADER, route.encode()))
     return tuple(headers)
+
+
+def _shown(text: str) -> bytes:
+    """Return a text that may come from garbage, escaped and within `_MAX_TEXT_BYTES`."""
+    whole = printable(text, longest=_MAX_TEXT_BYTES)
+    fits = len(whole.encode(errors="backslashreplace")) <= _MAX_TEXT_BYTES
+    return _bytes(whole if fits else printable(text, longest=_MAX_TEXT))
 
 
 def _bytes(text: str) -> bytes:

@@ -240,3 +240,25 @@ def test_messages_before_a_statement_do_not_count_for_a_template_after_it(
     assert not derived
     assert fitting(translator, rows[0], 15) > 0
     assert len(derived) == 1
+
+
+@pytest.mark.parametrize("warm", [2, 4])
+def test_tables_of_one_name_in_many_databases_are_counted_beyond_the_limit(warm: int) -> None:
+    """Canal's marker has no database: noting a shape beyond the limit resets its own counts."""
+    policy = TemplatePolicy(first_derivation=4, shape_bytes=1_000)
+    translator = translator_class(policy)(CANAL, TICDC, engine=Interpreter)
+
+    def translate(database: str, table: str, count: int) -> None:
+        for _ in range(count):
+            value = (
+                '{"data":[{"a":"1"}],"database":"%s","es":1700000000000,"id":1,"isDdl":false,"mysqlType":{"a":"int"},'
+                '"old":null,"pkNames":["a"],"sql":"","sqlType":{"a":4},"table":"%s","ts":1700000000001,"type":"INSERT"}'
+            )  # fmt: skip
+            text = (value % (database, table)).encode()
+            translator.translate(ConsumerRecord("t", 0, 0, 1700000000001, None, text))
+
+    translate("one", "same", warm)
+    for number in range(5):
+        translate("one", f"another_{number}", warm)
+    translate("two", "same", 8)
+    assert translator.paths["fast"] >= 4

@@ -54,7 +54,8 @@ def stopped_by_signals(stop: Callable[[], object]) -> Iterator[None]:
     already ignored, such as SIGHUP under `nohup`, stays ignored.
 
     `loop.add_signal_handler` is not used: `remove_signal_handler` briefly restores the default action, and a
-    signal at that moment would kill relay.
+    signal at that moment would kill relay. Nor may others use it during the block: a process has only one
+    wake-up socket for signals.
     """
     loop = asyncio.get_running_loop()
     numbers = [each for each in STOP_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]

@@ -145,11 +145,22 @@ class TopicTemplates:
 
     def note_derived(self, shape: Shape, *, displaces: bool) -> None:
         """Record that a template was derived from a message. `displaces`: see the method."""
-        seen, _, replaced = self._seen[shape]
+        seen, replaced = self._counted(shape)
         replaced += displaces
         self._seen[shape] = seen, seen + _BACKOFF_FACTOR**replaced, replaced
 
     def note_failed(self, shape: Shape) -> None:
         """Record that no template could be derived from a message."""
-        seen, _, replaced = self._seen[shape]
+        seen, replaced = self._counted(shape)
         self._seen[shape] = seen, seen * _BACKOFF_FACTOR, replaced
+
+    def _counted(self, shape: Shape) -> tuple[int, int]:
+        """Return the number of messages of a shape, and of its templates that replaced others.
+
+        Its counts may have been reset meanwhile: tables of several databases can share a shape.
+        """
+        if shape not in self._seen:
+            self._seen_bytes += len(shape[0])
+            return 1, 0
+        seen, _, replaced = self._seen[shape]
+        return seen, replaced
