@@ -26,8 +26,10 @@ TEXT_OR_NULL: Final = Take(("string", "null"))
 SCALAR: Final = Take(("integer", "number", "string", "null", "boolean"))
 #: A string of digits that is captured as an integer without its quotes.
 DIGITS: Final = "digits"
+#: A string that ends in a colon and digits: the digits are captured as an integer, the rest is constant.
+LAST_DIGITS: Final = "last-digits"
 #: The declaration of a value, or of the contents of an object's braces.
-Given = Take | Members | Unordered | Literal["digits"]
+Given = Take | Members | Unordered | Literal["digits", "last-digits"]
 
 #: A token with a colon or a comma after it; a character that begins no token is an invalid token. The pattern
 #: is used for searching, so it must not begin with a repetition: each blank would begin a new attempt.
@@ -182,7 +184,10 @@ def source_ops(
         if token is None:
             raise NotTemplatable
         if isinstance(op, str):
-            found.append((token.start + 1, token.end - 1, path, INTEGER))
+            before = token.start if op == DIGITS else text.rfind(b":", token.start, token.end)
+            if token.kind != "string" or before < 0:
+                raise NotTemplatable
+            found.append((before + 1, token.end - 1, path, INTEGER))
         elif isinstance(op, Take):
             found.append((token.start, token.end, path, op))
         else:

@@ -394,6 +394,9 @@ class TracedNumber(Traced):
         """Record the condition of a comparison's result: above one number, or below the other."""
         if self._plus:
             raise NotTemplatable
+        is_certain = above < _MIN_INTEGER if is_so else below > _MAX_INTEGER
+        if is_certain and not self._steps and self._slot >= 0:
+            return is_so
         condition = Above(self._slot, above, self._steps) if is_so else Below(self._slot, below, self._steps)
         self.trace.conditions.append(condition)
         return is_so
@@ -409,6 +412,10 @@ class TracedNumber(Traced):
 
     def __le__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
         return not self > other
+
+
+#: The integers that a slot of a message can contain (`relay.templates.ops.Kind`).
+_MIN_INTEGER, _MAX_INTEGER = -(1 << 63), (1 << 64) - 1
 
 
 def _simplified(steps: Steps) -> Steps:
@@ -436,6 +443,82 @@ def _divisor(steps: Steps) -> int:
     if factor != 1:
         raise NotTemplatable
     return divisor
+
+
+class TracedDigits(Traced):
+    """The decimal text of an integer of a slot."""
+
+    __slots__ = ("_number", "_slot")
+
+    def __init__(self, trace: Trace, slot: int, value: int) -> None:
+        super().__init__(trace)
+        self._slot, self._number = slot, TracedNumber(trace, slot, value)
+
+    def op(self) -> Put:
+        """Return the op that prints the text."""
+        return Put((self._slot,), READ_INTEGER, _AS_DIGITS, null=None)
+
+    def within(self, least: int, end: int) -> TracedNumber | None:
+        """Return the number if it is within bounds, else None."""
+        return self._number if self._number >= least and self._number < end else None
+
+    def __eq__(self, other: object) -> bool:  # type: ignore[override]  # other cells have no order
+        """Return whether it is the text of the same slot. Raises NotTemplatable for any other value."""
+        if not isinstance(other, TracedDigits) or other._slot != self._slot:
+            raise NotTemplatable
+        return True
+
+    def __hash__(self) -> NoReturn:  # type: ignore[override]  # other cells have none
+        """Refuse, as other traced values do."""
+        raise NotTemplatable
+
+
+class TracedSeconds(Traced):
+    """A time in nanoseconds from a slot of seconds with a fraction, or its quotient by a number.
+
+    A time that has no 64 bits in nanoseconds does not fit.
+    """
+
+    __slots__ = ("_divisor", "_slot")
+
+    def __init__(self, trace: Trace, slot: int, divisor: int = 1) -> None:
+        super().__init__(trace)
+        self._slot, self._divisor = slot, divisor
+        trace.put((slot,), self._written)
+
+    @property
+    def _written(self) -> Written:
+        return Written(("seconds", self._divisor), ("int64",), null=None)
+
+    def op(self) -> Put:
+        """Return the op that prints the number."""
+        return self.trace.put((self._slot,), self._written)
+
+    def __floordiv__(self, divisor: int) -> TracedSeconds:
+        return TracedSeconds(self.trace, self._slot, self._divisor * divisor)
+
+    def _is_above(self, other: int) -> bool:
+        """Return whether all of them are above a number. Raises NotTemplatable if only some are."""
+        if other < 0:
+            return True
+        if other >= _MAX_SIGNED:
+            return False
+        raise NotTemplatable
+
+    def __gt__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
+        return self._is_above(other)
+
+    def __ge__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
+        return self._is_above(other - 1)
+
+    def __lt__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
+        return not self >= other
+
+    def __le__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
+        return not self > other
+
+
+_MAX_SIGNED: Final = (1 << 63) - 1
 
 
 class TracedText(Traced):

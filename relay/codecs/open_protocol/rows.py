@@ -79,6 +79,8 @@ _OLD: Final = MessageParser(_OldRowMessage)
 #: The content of a row's value segment: the operation, the definition it was read with, the images, and
 #: members that the protocol does not define.
 ReadRow = tuple[Op, TableSchema, Images, Unknown | None]
+#: Reads a value segment, like `OpenProtocolRowDecoder.read`.
+ReadValue = Callable[[tuple[str, str], bytes, Source, ConsumerRecord, Catalog, list[Loss]], ReadRow]
 
 # ---------------------------------------------------------------- layouts
 

@@ -1,0 +1,363 @@
+"""Traced messages: a captured message of one row, split by a declaration of its variable parts.
+
+A decoder reads a message in three steps. `decode` makes a struct of its bytes, `check` refuses invalid
+numbers, and `interpret` returns its events. The template of the message comes from the same steps:
+
+1. The decoder declares the members that differ between messages, each with the form of its tokens
+   (`TracedPart.vary`), and the tokens of the columns' cells (`TracedRow.vary_cells`). All other bytes are the
+   same in all messages of the shape.
+2. `TracedRow.split` makes the source ops.
+3. `check` and `interpret` run on the decoded struct with traced members (`TracedPart.traced`), on a record
+   with a traced position and time (`TracedRow.record`), and with traced cells (`TracedRow.read` or
+   `TracedRow.images` in place of the function that reads rows).
+4. `TracedRow.message` makes the `TracedMessage` of the events.
+
+Thus the template does what the decoder does, whatever the decoder does. All functions raise NotTemplatable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.codecs.codec import AfterDdl, TracedMessage
+from relay.codecs.shared.rows import TypedRows
+from relay.codecs.shared.traced import TracedReader, TracedRows, follows_ddl
+from relay.model.events import Event, Position, RowChange, TableSchema, TransactionMark
+from relay.model.limits import Limits
+from relay.model.records import ConsumerRecord
+from relay.templates.ops import OFFSET, TIME_MS, Among, Conversion, Kind, Kinds, Members, SourceOp, Take
+from relay.templates.scanning import (
+    INTEGER,
+    LAST_DIGITS,
+    SCALAR,
+    STRING,
+    Given,
+    JsonToken,
+    Path,
+    parsed,
+    scalar_paths,
+    source_ops,
+)
+from relay.templates.tracing import (
+    NotTemplatable,
+    Trace,
+    TracedCell,
+    TracedDigits,
+    TracedNumber,
+    TracedSeconds,
+    TracedText,
+)
+
+# ---------------------------------------------------------------- members
+
+
+class MemberForm(NamedTuple):
+    """The tokens of a member that differs between messages, and its decoded value as a traced one.
+
+    value: Makes the traced value from the trace, the slot, and the token's text in the captured message.
+    """
+
+    given: Given
+    value: Callable[[Trace, int, bytes], Any]
+
+
+def _number(trace: Trace, slot: int, token: bytes) -> TracedNumber:
+    return TracedNumber(trace, slot, int(token))
+
+
+def _digits(trace: Trace, slot: int, token: bytes) -> TracedDigits:
+    return TracedDigits(trace, slot, int(token))
+
+
+def _text(trace: Trace, slot: int, _token: bytes) -> TracedText:
+    return TracedText(trace, slot)
+
+
+def _seconds(trace: Trace, slot: int, _token: bytes) -> TracedSeconds:
+    return TracedSeconds(trace, slot)
+
+
+NUMBER: Final = MemberForm(INTEGER, _number)
+#: An integer that is decoded to its decimal text.
+NUMBER_AS_TEXT: Final = MemberForm(INTEGER, _digits)
+#: A text that is not empty.
+TEXT: Final = MemberForm(STRING, _text)
+#: Seconds, with a fraction or without, that are decoded to nanoseconds.
+SECONDS: Final = MemberForm(Take(("integer", "number")), _seconds)
+
+
+class VariableMember(NamedTuple):
+    """A member of the JSON text, by its path, that differs between messages."""
+
+    path: Path
+    form: MemberForm
+
+
+#: The variable members of a struct, by the names of its fields.
+Declaration = Mapping[str, VariableMember]
+
+M = TypeVar("M", bound=msgspec.Struct)
+
+_EMPTY_TEXT: Final = b'""'
+
+
+class TracedPart:
+    """The key or the value of a record: JSON text from `start` on, after the ops `before`; None: missing."""
+
+    def __init__(self, text: bytes | None, before: Sequence[SourceOp] = (), start: int = 0) -> None:
+        self.text = text or b""
+        self.root = JsonToken(0, 0) if text is None else parsed(text, start)
+        self.given: dict[Path, Given] = {}
+        self.slots: dict[Path, int] = {}
+        self.ops: tuple[SourceOp, ...] | None = None
+        self._before, self._start, self._is_missing = tuple(before), start, text is None
+
+    def text_of(self, token: JsonToken) -> bytes:
+        """Return the text of a token."""
+        return self.text[token.start : token.end]
+
+    def kind_at(self, path: Path) -> Kind | None:
+        """Return the kind of the token at a path; None for an object, a list and a missing token."""
+        token = self.root.at(path)
+        return None if token is None else token.kind
+
+    def vary(self, declared: Declaration) -> None:
+        """Let these members differ. A member that is missing, null or an empty text here is the same in all
+        messages, and so is a text without the digits of its form.
+        """
+        for path, form in declared.values():
+            token = self.root.at(path)
+            if token is not None and self._varies(token, form.given):
+                self.given[path] = form.given
+
+    def vary_scalars(self, path: Path = (), *, but: Collection[Path] = (), given: Given = SCALAR) -> None:
+        """Let all values at and below a path differ, except for some paths."""
+        token = None if self._is_missing else self.root.at(path)
+        if token is not None:
+            self.given |= {found: given for found in scalar_paths(token, path) if found not in but}
+
+    def _varies(self, token: JsonToken, given: Given) -> bool:
+        text = self.text_of(token)
+        if token.kind == "null" or text == _EMPTY_TEXT:
+            return False
+        if given == LAST_DIGITS:
+            start, colon, digits = text[1:-1].rpartition(b":")
+            return token.kind == "string" and bool(start and colon) and digits.isdigit()
+        if not isinstance(given, Take) or token.kind not in given.kinds:
+            raise NotTemplatable
+        return True
+
+    def split(self, first_slot: int) -> int:
+        """Make the ops and the slots, numbered from `first_slot`; return the next slot."""
+        if not self._is_missing:
+            ops, self.slots = source_ops(self.text, self.root, self.given, first_slot, self._start)
+            self.ops = (*self._before, *ops)
+        return first_slot + len(self.slots)
+
+    def traced(self, message: M, declared: Declaration, trace: Trace) -> M:
+        """Return a decoded struct with its variable members as traced values."""
+        return msgspec.structs.replace(message, **self.traced_members(declared, trace))
+
+    def traced_members(self, declared: Declaration, trace: Trace) -> dict[str, Any]:
+        """Return the traced values of variable members, by field."""
+        found = {}
+        for name, (path, form) in declared.items():
+            slot, token = self.slots.get(path), self.root.at(path)
+            if slot is not None and token is not None:
+                found[name] = form.value(trace, slot, self.text_of(token))
+        return found
+
+
+# ---------------------------------------------------------------- cells
+
+
+class CellTokens(NamedTuple):
+    """The tokens of a column's cells in an image, and the conversion that reads them.
+
+    never: Tokens that they are not.
+    tried: The conversion that prints a cell which is read but not written, to find out whether it can be
+        read; None if every token can be.
+    path: The path of the value in the cell; None for the path in the reader's `parts`.
+    """
+
+    kinds: Kinds
+    read: Conversion | None
+    never: tuple[bytes, ...] = ()
+    tried: Conversion | None = None
+    path: Path | None = None
+
+
+class _Image(NamedTuple):
+    """An image of the message. `under`: the part with the cells that this one lacks."""
+
+    part: str
+    cells: Sequence[CellTokens]
+    under: str | None
+
+
+# ---------------------------------------------------------------- the row
+
+
+class TracedRow:
+    """A message of one row. `change`: its event, as decoded."""
+
+    def __init__(
+        self, record: ConsumerRecord, change: RowChange, trace: Trace, key: TracedPart, value: TracedPart
+    ) -> None:
+        images = change.images
+        if type(images) is not TypedRows:
+            raise NotTemplatable
+        self.key, self.value, self.reader = key, value, images.reader
+        #: The record for `interpret`. Only its topic is the same for all messages.
+        self.record: ConsumerRecord = msgspec.structs.replace(
+            record,
+            partition=trace.refused(),
+            offset=TracedNumber(trace, OFFSET, record.offset),
+            timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
+            key=trace.refused(),
+            value=trace.refused(),
+            headers=trace.refused(),
+        )
+        self._captured, self._change, self._images, self._trace = record, change, images, trace
+        self._names: Sequence[str] = ()
+        self._old: _Image | None = None
+        self._new: _Image | None = None
+        self._after: AfterDdl | None = None
+        parts = images.reader.parts
+        self._value_path: Path = tuple(parts.value.split(".")[1:])
+        old, new = parts.deleted if images.new is None else parts.old, parts.new
+        self._parts = (None if images.old is None else old, None if images.new is None else new)
+        declared = {part for part in (parts.deleted, parts.old, parts.new) if self._has_image(part)}
+        if declared != set(self._parts) - {None}:
+            raise NotTemplatable
+
+    def _has_image(self, part: str) -> bool:
+        token = self.value.root.at((part,))
+        return token is not None and token.kind != "null"
+
+    # ------------------------------------------------------------ before the split
+
+    @property
+    def parts(self) -> list[str]:
+        """The message's images: the old row, the new row."""
+        return [part for part in self._parts if part is not None]
+
+    def vary_cells(
+        self,
+        names: Sequence[str],
+        cells_of: Callable[[str], Sequence[CellTokens]],
+        limits: Limits,
+        *,
+        is_old_partial: bool = False,
+    ) -> None:
+        """Let the values of the images' cells differ.
+
+        names: The columns as the message names them, in the reader's order.
+        cells_of: Returns the tokens of an image's cells in that order.
+        is_old_partial: Any old row of an UPDATE may lack cells, which it then shares with the new row. By
+            default only an old row may that lacks some in this message.
+        """
+        self._names = names
+        old, new = self._parts
+        for part in self.parts:
+            cells = cells_of(part)
+            present = self._values_of(part)
+            under = new if part == old and (is_old_partial or len(present) < len(names)) else None
+            if under is not None and present <= set(names):
+                self._vary_some(part, under, cells, limits)
+            elif under is None and present == set(names):
+                for name, cell in zip(names, cells, strict=True):
+                    self.value.given[part, name, *self._path_in(cell)] = Take(cell.kinds)
+            else:
+                raise NotTemplatable
+            image = _Image(part, cells, under)
+            if part == new:
+                self._new = image
+            else:
+                self._old = image
+
+    def _values_of(self, part: str) -> set[str]:
+        """Return the names of an image's cells. Raises NotTemplatable for a cell without a value."""
+        image = self.value.root.at((part,))
+        members = {} if image is None else image.members or {}
+        if not all(cell.at(self._value_path) for cell in members.values()):
+            raise NotTemplatable
+        return set(members)
+
+    def _vary_some(self, part: str, under: str, cells: Sequence[CellTokens], limits: Limits) -> None:
+        """Let an image have any of the cells, each written like in the image `under` it."""
+        # A fuller old row has less than twice the members of this message, at two bytes each.
+        if len(self.value.text) > limits.values:
+            raise NotTemplatable
+        text, root = self.value.text, self.value.root
+        kinds = {name: cell.kinds for name, cell in zip(self._names, cells, strict=True)}
+        whole = root.at((under,))
+        members, ends = [], set()
+        for name, cell in ((whole and whole.members) or {}).items():
+            value = cell.at(self._value_path)
+            if value is None or name not in kinds:
+                raise NotTemplatable
+            members.append((text[cell.name_start : value.start], kinds[name]))
+            ends.add(text[value.end : cell.end])
+        if len(members) != len(kinds) or len(ends) != 1:
+            raise NotTemplatable
+        self.value.given[part,] = Members(tuple(members), ends.pop())
+
+    def _path_in(self, cell: CellTokens) -> Path:
+        return self._value_path if cell.path is None else cell.path
+
+    def split(self) -> None:
+        """Make the ops of both parts."""
+        self.value.split(self.key.split(0))
+
+    # ------------------------------------------------------------ during interpretation
+
+    def read(self, at: Position, catalog: Catalog) -> tuple[TableSchema, TypedRows]:
+        """Return the row as a row decoder does, but with traced cells, and note that other rows must follow
+        the same DDL as this one. `at`: the row's traced position.
+        """
+        captured, change = self._captured, self._change
+        effective = catalog.effective_schema(change.table, change.source.at(captured))
+        commit_ts: Any = at.commit_ts
+        event_time_ns: Any = at.event_time_ns
+        self._after = follows_ddl(self.reader.known, effective, commit_ts, event_time_ns, captured)
+        return self.images()
+
+    def images(self) -> tuple[TableSchema, TypedRows]:
+        """Return the definition and the images, with traced cells, of a row that names its definition."""
+        reads = [[cell.read for cell in image.cells] for image in (self._old, self._new) if image is not None]
+        if reads[0] != reads[-1]:
+            raise NotTemplatable
+        old, new = (None if image is None else [*self._traced(image)] for image in (self._old, self._new))
+        reader = TracedReader.of(self.reader, reads[0])
+        return self._change.schema, TracedRows(reader, old, new, self._images.keys_unchanged_on_wire())
+
+    def _traced(self, image: _Image) -> Iterator[TracedCell]:
+        slots, trace = self.value.slots, self._trace
+        for name, cell in zip(self._names, image.cells, strict=True):
+            path = self._path_in(cell)
+            own = (image.part, name) if image.under is not None else (image.part, name, *path)
+            found: tuple[int, ...] = (slots[own],)
+            if cell.never:
+                trace.conditions.append(Among(found[0], cell.never, is_one=False))
+            if image.under is not None:
+                found += (slots[image.under, name, *path],)
+            if cell.tried is not None and cell.read is not None:
+                trace.look_at(found, cell.read, cell.tried)
+            yield TracedCell(trace, found)
+
+    def message(self, events: Sequence[Event]) -> TracedMessage:
+        """Return the traced message of the row's events: its change, and the end of its transaction."""
+        change, *others = events
+        end = others[0] if others else None
+        if len(others) > 1 or not isinstance(change, RowChange):
+            raise NotTemplatable
+        if end is not None and not isinstance(end, TransactionMark):
+            raise NotTemplatable
+        if self.value.ops is None:
+            raise NotTemplatable
+        return TracedMessage(self.key.ops, self.value.ops, change, self._after, end)

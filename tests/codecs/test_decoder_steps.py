@@ -1,0 +1,80 @@
+"""Decoders whose templates come from `check` and `interpret`: these steps test no types.
+
+A traced value has another type than the captured one. A type test would take another branch for it, and the
+template would be wrong. Tests of types belong to `decode`.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from relay.codecs.open_protocol.decoder import check, interpret
+
+Function = Callable[..., Any]
+STEPS: list[Function] = [
+    check,
+    interpret,
+]
+TYPE_TESTS = {"isinstance", "issubclass", "type", "callable"}
+
+
+def tree_of(function: Function) -> ast.AST:
+    return ast.parse(textwrap.dedent(inspect.getsource(function)))
+
+
+def called(function: Function) -> Iterator[Function]:
+    """The functions of its family that a function names."""
+    owner = inspect.getmodule(function)
+    family = function.__module__.rpartition(".")[0]
+    class_name = function.__qualname__.rpartition(".")[0]
+    for node in ast.walk(tree_of(function)):
+        found = None
+        if isinstance(node, ast.Name):
+            found = getattr(owner, node.id, None)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
+            found = getattr(getattr(owner, class_name), node.attr, None)
+        if inspect.isfunction(found) and found.__module__.startswith(family):
+            yield found
+
+
+def all_called(step: Function) -> list[Function]:
+    """A step, and all functions of its family that it calls."""
+    found = [step]
+    for function in found:
+        found += [each for each in dict.fromkeys(called(function)) if each not in found]
+    return found
+
+
+def type_tests(tree: ast.AST) -> list[str]:
+    return [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.MatchClass) or (isinstance(node, ast.Name) and node.id in TYPE_TESTS)
+    ]
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step.__module__}.{step.__qualname__}")
+def test_steps_test_no_types(step: Function) -> None:
+    assert not [
+        f"{function.__qualname__}: {each}"
+        for function in all_called(step)
+        for each in type_tests(tree_of(function))
+    ]
+
+
+def test_functions_that_steps_call_are_found() -> None:
+    assert [each.__qualname__ for each in all_called(interpret)] == ["interpret", "origin_of"]
+
+
+@pytest.mark.parametrize(
+    "text", ["isinstance(ts, int)", "type(ts) is int", "match ts:\n    case int():\n        pass"]
+)
+def test_type_tests_are_found(text: str) -> None:
+    assert type_tests(ast.parse(text))
+    assert not type_tests(ast.parse("ts is None or ts > 0"))

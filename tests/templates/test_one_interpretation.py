@@ -1,0 +1,204 @@
+"""Templates come from a decoder's own `check` and `interpret`: after a change there, they do the same as the
+slow path, or there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from engine_support import ENGINE
+from support import captured, reading_options
+from templates_support import Both, outcome
+
+from relay import ConsumerRecord, Malformed, Translator
+from relay.model.events import Source
+
+Function = Callable[..., Any]
+#: Nanoseconds, of which all targets show a difference.
+FIVE_SECONDS = 5_000_000_000
+
+
+class Family(NamedTuple):
+    """A source, with its functions that may change.
+
+    origin: Returns the source of an event, or a tuple that begins with it. check: Its first argument, or the
+    second of a method, is the message. number: The message's time. second: One second in its unit.
+    """
+
+    protocol: str
+    file: str
+    origin: str
+    check: str
+    number: str
+    second: int
+
+
+FAMILIES = [
+    Family(
+        "ticdc-open-protocol",
+        "ticdc/open-protocol/09_dml",
+        "relay.codecs.open_protocol.decoder.origin_of",
+        "relay.codecs.open_protocol.decoder.check",
+        "ts",
+        1000 << 18,
+    ),
+]
+TARGETS = ["debezium-json", "ticdc-open-protocol", "maxwell-json"]
+
+
+def original(path: str) -> Function:
+    """The function at a path of modules, and perhaps a class."""
+    parts = path.split(".")
+    owner: Any = __import__(".".join(parts[:4]), fromlist=["*"])
+    function: Function = attrgetter(".".join(parts[4:]))(owner)
+    return function
+
+
+def later(source: Source) -> Source:
+    return msgspec.structs.replace(source, event_time_ns=source.event_time_ns + FIVE_SECONDS)
+
+
+def without_commit_ts(source: Source) -> Source:
+    return msgspec.structs.replace(source, commit_ts=None)
+
+
+def of_another_server(source: Source) -> Source:
+    return msgspec.structs.replace(source, server_id=4711, thread_id=12)
+
+
+def with_the_next_commit_ts(source: Source) -> Source:
+    commit_ts = None if source.commit_ts is None else source.commit_ts + 1
+    return msgspec.structs.replace(source, commit_ts=commit_ts)
+
+
+def in_whole_hours(source: Source) -> Source:
+    hour = 3_600_000_000_000
+    return msgspec.structs.replace(source, event_time_ns=source.event_time_ns // hour * hour)
+
+
+def by_text(source: Source) -> Source:
+    """The same source, by a way that no template can take."""
+    return msgspec.structs.replace(source, event_time_ns=int(str(source.event_time_ns)))
+
+
+def outputs(family: Family, target: str) -> tuple[list[object], int]:
+    """All messages of a captured file, and the number of those that a template gave."""
+    both = Both(family.protocol, reading_options(family.file), target, ENGINE)
+    used = sum([both.fits(record) for record in captured(family.file)])
+    return [both.plain.translate(record) for record in captured(family.file)], used
+
+
+def patched(family: Family, change: Callable[[Source], Source], seen: set[bool]) -> Function:
+    """The family's function that returns sources, with a change; `seen`: whether sources had traced times."""
+    origin = original(family.origin)
+
+    def other(*args: Any, **more: Any) -> Any:
+        found = origin(*args, **more)
+        source, *others = found if isinstance(found, tuple) else (found,)
+        seen.add(not isinstance(source.event_time_ns, int))
+        return (change(source), *others) if others else change(source)
+
+    return other
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "change", [later, without_commit_ts, of_another_server, with_the_next_commit_ts, in_whole_hours]
+)
+@pytest.mark.parametrize("family", FAMILIES, ids=attrgetter("protocol"))
+def test_another_source_changes_templates(
+    family: Family, change: Callable[[Source], Source], target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, used_before = outputs(family, target)
+    assert used_before
+    seen = set[bool]()
+    monkeypatch.setattr(family.origin, patched(family, change, seen))
+    after, used = outputs(family, target)
+    assert seen == {False, True}, "captured messages and traced ones"
+    assert used
+    if change is later and target == "debezium-json":
+        assert after != before
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=attrgetter("protocol"))
+def test_what_no_template_can_do_takes_the_slow_path(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, used_before = outputs(family, "debezium-json")
+    assert used_before
+    monkeypatch.setattr(family.origin, patched(family, by_text, set()))
+    assert outputs(family, "debezium-json") == (before, 0)
+
+
+class Rows(NamedTuple):
+    """Captured records, a row that comes after them, and the same row a second later. number: The row's time."""
+
+    all: list[ConsumerRecord]
+    later: ConsumerRecord
+    number: int
+
+
+def rows(family: Family, monkeypatch: pytest.MonkeyPatch) -> Rows:
+    """The captured records of a family."""
+    check, numbers = original(family.check), list[int]()
+    records = captured(family.file)
+    row = [record for record in records if b"id" in (record.value or b"")][-1]
+
+    def noting(*args: Any) -> None:
+        numbers.append(getattr(args[-1], family.number))
+        check(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(family.check, noting)
+        reader = Translator(family.protocol, "debezium-json", reading_options(family.file), engine=None)
+        for record in [*records, row]:
+            reader.translate(record)
+    now, after = (str(each).encode() for each in (numbers[-1], numbers[-1] + family.second))
+    key, value = (part and part.replace(now, after) for part in (row.key, row.value))
+    return Rows([*records, row], msgspec.structs.replace(row, key=key, value=value), numbers[-1])
+
+
+def learned(family: Family, records: list[ConsumerRecord]) -> Both:
+    """A route after records of which the last fits a template."""
+    both = Both(family.protocol, reading_options(family.file), "debezium-json", ENGINE)
+    for record in records:
+        both.fits(record)
+    assert both.fits(records[-1])
+    return both
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=attrgetter("protocol"))
+def test_what_a_check_refuses_fits_no_template(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    check, given = original(family.check), rows(family, monkeypatch)
+
+    def stricter(*args: Any) -> None:
+        if getattr(args[-1], family.number) > given.number:
+            raise Malformed(family.protocol, family.number, "too late")
+        check(*args)
+
+    assert learned(family, given.all).fits(given.later)
+    monkeypatch.setattr(family.check, stricter)
+    both = learned(family, given.all)
+    assert not both.fits(given.later)
+    assert isinstance(outcome(both.templated, given.later), str), "the same error as on the slow path"
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=attrgetter("protocol"))
+def test_a_change_for_some_values_becomes_a_condition(
+    family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = rows(family, monkeypatch)
+    bound = given.number // family.second * 10**9
+
+    def later_from_then_on(source: Source) -> Source:
+        return later(source) if source.event_time_ns // 10**9 * 10**9 > bound else source
+
+    assert learned(family, given.all).fits(given.later)
+    monkeypatch.setattr(family.origin, patched(family, later_from_then_on, set()))
+    both = learned(family, given.all)
+    assert not both.fits(given.later)
+    both.fits(given.later)
+    assert both.fits(given.later)
+    assert both.fits(given.all[-1])
