@@ -46,6 +46,14 @@ FAMILIES = [
         "ts",
         1000 << 18,
     ),
+    Family(
+        "ticdc-simple-json",
+        "ticdc/simple.json/09_dml",
+        "relay.codecs.simple.decoder.source_of",
+        "relay.codecs.simple.decoder.SimpleDecoder.check",
+        "commit_ts",
+        1000 << 18,
+    ),
 ]
 TARGETS = ["debezium-json", "ticdc-open-protocol", "maxwell-json"]
 

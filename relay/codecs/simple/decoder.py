@@ -22,10 +22,18 @@ from relay.codecs.shared.ticdc import CONNECTOR, TSO_END, is_restored
 from relay.codecs.shared.unknown_members import merged
 from relay.codecs.simple.ddl_types import DDL_TYPES
 from relay.codecs.simple.definitions import TableEntry, definition, entry_text, is_tso, named_id
-from relay.codecs.simple.messages import BOOTSTRAP, OPS, VERSION, WATERMARK, SimpleMessage, SimpleWire
+from relay.codecs.simple.messages import (
+    BOOTSTRAP,
+    OPS,
+    VERSION,
+    WATERMARK,
+    Checksum,
+    SimpleMessage,
+    SimpleWire,
+)
 from relay.codecs.simple.options import SimpleOptions
-from relay.codecs.simple.rows import SimpleRowDecoder, definition_of_version
-from relay.codecs.simple.traced import traced_row
+from relay.codecs.simple.rows import ReadImages, SimpleRowDecoder, definition_of_version
+from relay.codecs.simple.traced import traced_message, traced_row
 from relay.model.errors import Malformed, UnsupportedMessage
 from relay.model.events import (
     TSO_LOGICAL_BITS,
@@ -83,10 +91,10 @@ class SimpleDecoder:
                 unknown = message.unknown
                 message = self._stored(message)
                 message.unknown = merged(unknown, message.unknown)
-            return [self._row(message, record, catalog, losses)], catalog
-        source = self._source(message, record, losses)
+            return [self.interpret(message, record, catalog, losses, self._rows.read)], catalog
+        source = source_of(message, record, losses)
         if message.type == WATERMARK:
-            return [Watermark(source, _emitted_at_ns(message, record))], catalog
+            return [Watermark(source, emitted_at_ns(message, record))], catalog
         if message.type == BOOTSTRAP:
             return self._bootstrap(message, record, catalog)
         if message.type in DDL_TYPES:
@@ -95,9 +103,14 @@ class SimpleDecoder:
             raise Malformed(self._name, "data", "a row message without a row")
         raise UnsupportedMessage(self._name, "type", "not a type of TiCDC Simple")
 
-    def traced(self, record: ConsumerRecord, change: RowChange, _: Catalog, trace: Trace) -> TracedMessage:
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    ) -> TracedMessage:
         """Return the row's message with traced values, of JSON; see `TracingDecoder`."""
-        return traced_row(record, change, trace, verifies=self._verifies)
+        row = traced_row(record, change, trace, self._limits)
+        message = traced_message(self._wire.read(row.value.text), row, trace)
+        self.check(message)
+        return row.message([self.interpret(message, row.record, catalog, [], lambda *_: row.images())])
 
     def _read(self, value: bytes) -> SimpleMessage:
         if self._is_packed or not self._wire.is_plain(value):
@@ -105,56 +118,51 @@ class SimpleDecoder:
         if len(value) > self._uncounted:
             check_values(self._name, "value", value, self._limits)
         message = self._wire.read(value)
+        self.check(message)
+        return message
+
+    def check(self, message: SimpleMessage) -> None:
+        """Check the version and the timestamps of a message. Raises Malformed and UnsupportedMessage."""
         if message.version != VERSION:
             raise UnsupportedMessage(self._name, "version", f"not {VERSION}, the only one that relay knows")
         self._check_tso("commitTs", message.commit_ts)
         self._check_tso("schemaVersion", message.schema_version)
         if message.start_ts:
             self._check_tso("startTs", message.start_ts)
-        return message
 
     def _check_tso(self, path: str, number: int) -> None:
         if not 0 <= number < TSO_END:
             raise Malformed(self._name, path, "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
 
-    def _source(self, message: SimpleMessage, record: ConsumerRecord, losses: list[Loss]) -> Source:
-        commit_ts, start_ts, unknown = message.commit_ts, message.start_ts or None, message.unknown
-        if message.type == BOOTSTRAP:
-            return Source(CONNECTOR, _emitted_at_ns(message, record), unknown_fields=unknown)
-        if not commit_ts and message.type != WATERMARK:
-            time_ns = event_time_ns(None, message.build_ts * _NS_PER_MS, record, losses)
-            return Source(CONNECTOR, time_ns, None, start_ts, unknown_fields=unknown)
-        time_ns = (commit_ts >> TSO_LOGICAL_BITS) * _NS_PER_MS
-        if unknown is None:
-            return Source(CONNECTOR, time_ns, commit_ts, start_ts)
-        return Source(CONNECTOR, time_ns, commit_ts, start_ts, unknown_fields=unknown)
-
     # ------------------------------------------------------------ rows
 
-    def _row(
-        self, message: SimpleMessage, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+    def interpret(
+        self,
+        message: SimpleMessage,
+        record: ConsumerRecord,
+        catalog: Catalog,
+        losses: list[Loss],
+        read: ReadImages,
     ) -> RowChange:
+        """Return the row of a message. `read`: reads its images. Raises DecodeError."""
         op = OPS.get(message.type)
         if op is None:
             raise UnsupportedMessage(self._name, "type", "a row that is not of INSERT, UPDATE or DELETE")
         if (message.old if op is Op.DELETE else message.data) is None:
             path = "old" if op is Op.DELETE else "data"
             raise Malformed(self._name, path, "a row message without its row")
-        schema, images = self._rows.read(message, op, catalog, losses)
+        schema, images = read(message, op, catalog, losses)
         if op is Op.UPDATE and message.old is None:
             losses.append(Loss.BEFORE_MISSING)
-        source = self._source(message, record, losses)
+        source = source_of(message, record, losses)
         if message.table_id and _is_of_partition(message, schema):
             source = msgspec.structs.replace(source, physical_partition=message.table_id)
         if message.checksum is not None:
-            self._check(message, schema, images, losses)
-        return RowChange(op, schema, images, source, _emitted_at_ns(message, record))
+            self._verify(message.checksum, schema, images, losses)
+        return RowChange(op, schema, images, source, emitted_at_ns(message, record))
 
-    def _check(self, message: SimpleMessage, schema: TableSchema, images: Images, losses: list[Loss]) -> None:
+    def _verify(self, found: Checksum, schema: TableSchema, images: Images, losses: list[Loss]) -> None:
         """Count or refuse a row that is marked as corrupted, or does not match its checksum."""
-        found = message.checksum
-        if found is None:
-            return
         path = "checksum.corrupted" if found.corrupted else ""
         if not path and self._verifies and found.version <= CHECKSUM_VERSION:
             if not _is_sum(schema, images.after, found.current):
@@ -198,12 +206,12 @@ class SimpleDecoder:
         self, entry: TableEntry, message: SimpleMessage, record: ConsumerRecord, catalog: Catalog
     ) -> tuple[Bootstrap, Catalog]:
         """Return the definition that an entry without a statement declares, and the catalog with it."""
-        table, source = TableId(entry.schema, entry.table), self._source(message, record, [])
+        table, source = TableId(entry.schema, entry.table), source_of(message, record, [])
         self._check_version(entry)
         known = definition_of_version(catalog, table, entry.version, entry.tableID)
         schema = known or self._definition(entry, catalog.newest(table)[1], is_current=False)
         change = TableChange(BOOTSTRAP, SCHEMA, table, schema, entry_text(entry), DIALECT)
-        event = Bootstrap(schema, source, _emitted_at_ns(message, record), None, change)
+        event = Bootstrap(schema, source, emitted_at_ns(message, record), None, change)
         if known is None:
             catalog = apply_bootstrap(catalog, event, _definition_position(entry.version, source, record))
         return event, catalog
@@ -229,7 +237,7 @@ class SimpleDecoder:
             message.type,
             source,
             source.at(record),
-            _emitted_at_ns(message, record),
+            emitted_at_ns(message, record),
             is_restored(ddl),
         )
         learned, change = apply_ddl(catalog, statement)
@@ -319,7 +327,25 @@ def _identity(message: SimpleMessage) -> tuple[object, ...]:
     return message.database, message.table, message.type, message.commit_ts, message.schema_version
 
 
-def _emitted_at_ns(message: SimpleMessage, record: ConsumerRecord) -> int:
+# ---------------------------------------------------------------- facts of a message
+
+
+def source_of(message: SimpleMessage, record: ConsumerRecord, losses: list[Loss]) -> Source:
+    """Return the origin of a message's event."""
+    commit_ts, start_ts, unknown = message.commit_ts, message.start_ts or None, message.unknown
+    if message.type == BOOTSTRAP:
+        return Source(CONNECTOR, emitted_at_ns(message, record), unknown_fields=unknown)
+    if not commit_ts and message.type != WATERMARK:
+        time_ns = event_time_ns(None, message.build_ts * _NS_PER_MS, record, losses)
+        return Source(CONNECTOR, time_ns, None, start_ts, unknown_fields=unknown)
+    time_ns = (commit_ts >> TSO_LOGICAL_BITS) * _NS_PER_MS
+    if unknown is None:
+        return Source(CONNECTOR, time_ns, commit_ts, start_ts)
+    return Source(CONNECTOR, time_ns, commit_ts, start_ts, unknown_fields=unknown)
+
+
+def emitted_at_ns(message: SimpleMessage, record: ConsumerRecord) -> int:
+    """Return the time when TiCDC made a message: `buildTs`, else the record's timestamp."""
     build_ts = message.build_ts
     if not 0 < build_ts < TIME_END_MS:
         build_ts = record.time_ms(message.commit_ts >> TSO_LOGICAL_BITS)

@@ -7,6 +7,7 @@ time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, tzinfo
 from typing import Any, Final
 
@@ -22,6 +23,9 @@ from relay.codecs.simple.values import location_in, named_zone
 from relay.model.errors import DefinitionMissing, Malformed
 from relay.model.events import ABSENT, Images, Op, TableId, TableSchema
 from relay.model.limits import Limits, check_columns
+
+#: Reads the images of a row, like `SimpleRowDecoder.read`.
+ReadImages = Callable[[SimpleMessage, Op, Catalog, list[Loss]], tuple[TableSchema, Images]]
 
 _PARTS: Final = PartNames(deleted="old", old="old", new="data")
 #: Maximum readers kept per table, one for each version of its definition.
