@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from relay.codecs.maxwell.decoder import interpret as interpret_maxwell
+from relay.codecs.maxwell.messages import check_row
 from relay.codecs.open_protocol.decoder import check, interpret
 from relay.codecs.simple.decoder import SimpleDecoder
 
@@ -23,6 +25,8 @@ STEPS: list[Function] = [
     interpret,
     SimpleDecoder.check,
     SimpleDecoder.interpret,
+    check_row,
+    interpret_maxwell,
 ]
 TYPE_TESTS = {"isinstance", "issubclass", "type", "callable"}
 

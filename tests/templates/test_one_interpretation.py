@@ -54,6 +54,14 @@ FAMILIES = [
         "commit_ts",
         1000 << 18,
     ),
+    Family(
+        "maxwell-json",
+        "mysql/maxwell/09_dml",
+        "relay.codecs.maxwell.decoder.source_of",
+        "relay.codecs.maxwell.decoder.check_row",
+        "ts",
+        1,
+    ),
 ]
 TARGETS = ["debezium-json", "ticdc-open-protocol", "maxwell-json"]
 

@@ -15,6 +15,7 @@ from relay.codecs.maxwell.messages import (
     DATABASES,
     MARKERS,
     MaxwellMessage,
+    check_row,
     ddl_time_ns,
     emitted_at_ns,
     parse,
@@ -24,14 +25,15 @@ from relay.codecs.maxwell.messages import (
     unknown_in_key,
 )
 from relay.codecs.maxwell.options import NAME, MaxwellOptions
-from relay.codecs.maxwell.rows import MaxwellRowDecoder
-from relay.codecs.maxwell.traced import traced_row
-from relay.codecs.shared.tables import NAMELESS
-from relay.codecs.shared.unknown_members import below, with_unknown
-from relay.model.errors import Malformed, UnsupportedMessage
+from relay.codecs.maxwell.rows import MaxwellRowDecoder, ReadImages
+from relay.codecs.maxwell.traced import traced_message, traced_row
+from relay.codecs.shared.unknown_members import Unknown, below, with_unknown
+from relay.model.errors import UnsupportedMessage
 from relay.model.events import (
     Event,
+    Images,
     Op,
+    Position,
     RowChange,
     SchemaChange,
     Source,
@@ -71,10 +73,13 @@ class MaxwellDecoder:
             losses.append(Loss.TOMBSTONE)
             return [], catalog
         events: list[Event] = []
+        in_key = None if record.key is None else unknown_in_key(record.key)
         for message in parse(record.value, self._limits, losses):
             type_ = message.type.lower()
             if type_ in _OPS:
-                self._row(_OPS[type_], message, record, catalog, losses, events)
+                check_row(message)
+                read = self._rows.read
+                events += interpret(_OPS[type_], message, in_key, record, catalog, losses, read)
             elif type_ in MARKERS:
                 losses.append(Loss.SNAPSHOT)
             elif message.sql is not None:
@@ -87,36 +92,18 @@ class MaxwellDecoder:
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
     ) -> TracedMessage:
         """Return the row's message with traced values; see `TracingDecoder`."""
-        return traced_row(self._rows, record, change, catalog, trace, self._limits)
+        row = traced_row(self._rows, record, change, trace, self._limits)
+        [decoded] = parse(row.value.text, self._limits, [])
+        message = traced_message(decoded, row, trace)
+        in_key = None if record.key is None else unknown_in_key(record.key)
 
-    def _row(
-        self,
-        op: Op,
-        message: MaxwellMessage,
-        record: ConsumerRecord,
-        catalog: Catalog,
-        losses: list[Loss],
-        events: list[Event],
-    ) -> None:
-        """Add a row, and the end of its transaction if it is the last one."""
-        if not message.table:
-            raise Malformed(NAME, "table", NAMELESS)
-        event_time_ns = row_time_ns(message, record, losses)
-        source = source_of(message, event_time_ns, is_read=op is _READ)
-        if record.key is not None:
-            source = with_unknown(source, unknown_in_key(record.key))
-        at = source.at(record)
-        read = self._rows.read(op, message, record.key, at, catalog, losses)
-        emitted, transaction = emitted_at_ns(message, record, event_time_ns), transaction_of(message)
-        if read is None:
-            losses.append(Loss.EMPTY_ROW)
-        else:
-            events.append(RowChange(op, *read, source, emitted, transaction))
-        if message.commit and transaction is not None:
-            end = Source(CONNECTOR, event_time_ns, gtid=source.gtid)
-            events.append(
-                TransactionMark(is_begin=False, id=transaction.id, source=end, emitted_at_ns=emitted)
-            )
+        def read(
+            _op: Op, _message: object, _key: object, at: Position, *_: object
+        ) -> tuple[TableSchema, Images]:
+            return row.read(at, catalog)
+
+        check_row(message)
+        return row.message(interpret(change.op, message, in_key, row.record, catalog, [], read))
 
     def _ddl(
         self,
@@ -163,6 +150,36 @@ class MaxwellDecoder:
         self._rows.forget(change)
         events.append(change)
         return learned
+
+
+def interpret(  # noqa: PLR0913, PLR0917 - a tuple of arguments costs time for every row
+    op: Op,
+    message: MaxwellMessage,
+    in_key: Unknown | None,
+    record: ConsumerRecord,
+    catalog: Catalog,
+    losses: list[Loss],
+    read: ReadImages,
+) -> list[Event]:
+    """Return a row, and the end of its transaction if it is the last one. Raises DecodeError.
+
+    `in_key`: unknown members of the Kafka key. `read`: reads the row's images.
+    """
+    event_time_ns = row_time_ns(message, record, losses)
+    source = source_of(message, event_time_ns, is_read=op is _READ)
+    if in_key is not None:
+        source = with_unknown(source, in_key)
+    row = read(op, message, record.key, source.at(record), catalog, losses)
+    emitted, transaction = emitted_at_ns(message, record, event_time_ns), transaction_of(message)
+    events: list[Event] = []
+    if row is None:
+        losses.append(Loss.EMPTY_ROW)
+    else:
+        events.append(RowChange(op, *row, source, emitted, transaction))
+    if message.commit and transaction is not None:
+        end = Source(CONNECTOR, event_time_ns, gtid=source.gtid)
+        events.append(TransactionMark(is_begin=False, id=transaction.id, source=end, emitted_at_ns=emitted))
+    return events
 
 
 #: Marks a definition that a table no longer has.

@@ -20,7 +20,6 @@ from relay.codecs.losses import Loss, loss_of, source_losses
 from relay.codecs.maxwell.definitions import table_json
 from relay.codecs.maxwell.messages import camel_case
 from relay.codecs.maxwell.options import NAME, MaxwellOptions, carries
-from relay.codecs.maxwell.traced import TracedXid
 from relay.codecs.maxwell.values import SOME_DOCUMENT, MaxwellValueWriter, as_it_came, read_unknown_set
 from relay.codecs.shared.caches import CachePool
 from relay.codecs.shared.conversions import Write
@@ -46,7 +45,7 @@ from relay.model.events import (
 from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.mysql.types import has_parameters
-from relay.templates.tracing import NotTemplatable, Traced, TracedNumber, TracedOp, mark_of
+from relay.templates.tracing import NotTemplatable, Traced, TracedDigits, TracedNumber, TracedOp, mark_of
 
 _UPDATE: Final = Op.UPDATE
 _READ: Final = Op.READ
@@ -377,9 +376,9 @@ def _differ(old: object, new: object) -> bool:
     return bool(old != new)
 
 
-def _number_of_id(text: str | TracedXid) -> int | TracedNumber | None:
+def _number_of_id(text: str | TracedDigits) -> int | TracedNumber | None:
     """Return a transaction's id as a number; None if it is not a number."""
-    if isinstance(text, TracedXid):
+    if isinstance(text, TracedDigits):
         return text.within(0, 10**_MOST_DIGITS)
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 

@@ -22,12 +22,16 @@ from relay.codecs.maxwell.options import NAME
 from relay.codecs.shared import unknown_members
 from relay.codecs.shared.lenient_json import REFUSED, complaint
 from relay.codecs.shared.local_times import event_time_ns
+from relay.codecs.shared.tables import NAMELESS
 from relay.model.errors import Malformed, UnsupportedMessage
 from relay.model.events import TSO_LOGICAL_BITS, Snapshot, Source, Transaction
 from relay.model.limits import Limits, exceeded
 from relay.model.records import TIME_END_MS, ConsumerRecord
 
 CONNECTOR: Final = "maxwell"
+SECOND_NS: Final = 1_000_000_000
+#: Above any log position.
+POSITION_LIMIT: Final = 1 << 63
 _NULL: Final = msgspec.Raw(b"null")
 
 ROWS: Final = frozenset({"insert", "update", "delete", "bootstrap-insert"})
@@ -37,7 +41,9 @@ DATABASES: Final = frozenset({"database-create", "database-alter", "database-dro
 
 
 class MaxwellMessage(unknown_members.OpenMessage, kw_only=True, gc=False):
-    """A message. Members are in the order in which Maxwell writes them."""
+    """A message. Members are in the order in which Maxwell writes them. The methods decode those whose JSON
+    form is not that of the fact.
+    """
 
     database: str | None = None
     table: str | None = None
@@ -60,6 +66,25 @@ class MaxwellMessage(unknown_members.OpenMessage, kw_only=True, gc=False):
     definition: msgspec.Raw = msgspec.field(name="def", default=_NULL)
     charset: str | None = None
     sql: str | None = None
+
+    def pushed_at_ns(self) -> int | None:
+        """Return the time when Maxwell sent the message: `push_ts`, in seconds; None if it has none."""
+        pushed = self.push_ts
+        if pushed is not None and pushed.is_finite() and 0 <= pushed < TIME_END_MS // 1_000:
+            return int(pushed * SECOND_NS)
+        return None
+
+    def binlog_position(self) -> tuple[str | None, int | None]:
+        """Return the parts of `position`, `file:offset`; (None, None) for any other text."""
+        file, colon, digits = (self.position or "").rpartition(":")
+        if not (colon and file and digits.isascii() and digits.isdigit() and len(digits) < 20):
+            return None, None
+        offset = int(digits)
+        return (file, offset) if offset < POSITION_LIMIT else (None, None)
+
+    def transaction_id(self) -> str | None:
+        """Return `xid` as text; None if there is none."""
+        return None if self.xid is None else str(self.xid)
 
 
 _PARSER: Final = unknown_members.MessageParser(MaxwellMessage)
@@ -161,17 +186,19 @@ def camel_case(name: str) -> str:
 
 #: A time of DDL above this is a commit ts of TiDB, which TiCDC's dialect has there.
 _MOST_MS: Final = 10**14
-_SECOND_NS: Final = 1_000_000_000
-#: Above any log position.
-POSITION_LIMIT: Final = 1 << 63
+
+
+def check_row(message: MaxwellMessage) -> None:
+    """Check a row's table and time. Raises Malformed."""
+    if not message.table:
+        raise Malformed(NAME, "table", NAMELESS)
+    if message.ts is not None and not -TIME_END_MS <= message.ts * 1_000 < TIME_END_MS:
+        raise Malformed(NAME, "ts", "not a time in seconds")
 
 
 def row_time_ns(message: MaxwellMessage, record: ConsumerRecord, losses: list[Loss]) -> int:
-    """Return a row's change time: `ts`, in seconds, or else (counted) the next best. Raises Malformed."""
-    ts = message.ts or 0
-    if not -TIME_END_MS <= ts * 1_000 < TIME_END_MS:
-        raise Malformed(NAME, "ts", "not a time in seconds")
-    return event_time_ns(ts * _SECOND_NS, _pushed_at_ns(message), record, losses)
+    """Return a row's change time: `ts`, in seconds, or else (counted) the next best."""
+    return event_time_ns((message.ts or 0) * SECOND_NS, message.pushed_at_ns(), record, losses)
 
 
 def ddl_time_ns(message: MaxwellMessage, record: ConsumerRecord, losses: list[Loss]) -> int:
@@ -183,20 +210,12 @@ def ddl_time_ns(message: MaxwellMessage, record: ConsumerRecord, losses: list[Lo
         ts >>= TSO_LOGICAL_BITS
     if not -TIME_END_MS <= ts < TIME_END_MS:
         raise Malformed(NAME, "ts", "not a time in milliseconds")
-    return event_time_ns(ts * 1_000_000, _pushed_at_ns(message), record, losses)
-
-
-def _pushed_at_ns(message: MaxwellMessage) -> int | None:
-    """Return the time when Maxwell sent the message: `push_ts`, in seconds; None if it has none."""
-    pushed = message.push_ts
-    if pushed is not None and pushed.is_finite() and 0 <= pushed < TIME_END_MS // 1_000:
-        return int(pushed * _SECOND_NS)
-    return None
+    return event_time_ns(ts * 1_000_000, message.pushed_at_ns(), record, losses)
 
 
 def source_of(message: MaxwellMessage, event_time_ns: int, *, is_read: bool = False) -> Source:
     """Return the canonical source."""
-    file, position = _position(message.position)
+    file, position = message.binlog_position()
     return Source(
         CONNECTOR,
         event_time_ns,
@@ -212,18 +231,9 @@ def source_of(message: MaxwellMessage, event_time_ns: int, *, is_read: bool = Fa
     )
 
 
-def _position(text: str | None) -> tuple[str | None, int | None]:
-    """Return file and position of `file:position`; (None, None) for any other text."""
-    file, colon, digits = (text or "").rpartition(":")
-    if not (colon and file and digits.isascii() and digits.isdigit() and len(digits) < 20):
-        return None, None
-    position = int(digits)
-    return (file, position) if position < POSITION_LIMIT else (None, None)
-
-
 def emitted_at_ns(message: MaxwellMessage, record: ConsumerRecord, event_time_ns: int) -> int:
     """Return the time when Maxwell made the message: `push_ts`, else the record's timestamp."""
-    pushed_at_ns = _pushed_at_ns(message)
+    pushed_at_ns = message.pushed_at_ns()
     return (
         pushed_at_ns if pushed_at_ns is not None else record.time_ms(event_time_ns // 1_000_000) * 1_000_000
     )
@@ -231,10 +241,10 @@ def emitted_at_ns(message: MaxwellMessage, record: ConsumerRecord, event_time_ns
 
 def transaction_of(message: MaxwellMessage) -> Transaction | None:
     """Return a row's transaction and its order there, None if the message has none."""
-    if message.xid is None:
+    identifier, order = message.transaction_id(), message.xoffset
+    if identifier is None:
         return None
-    order = message.xoffset
-    return Transaction(str(message.xid), None if order is None or order < 0 else order + 1)
+    return Transaction(identifier, None if order is None or order < 0 else order + 1)
 
 
 _decode_hash = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

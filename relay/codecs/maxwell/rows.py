@@ -29,6 +29,10 @@ from relay.model.events import ABSENT, Column, ColumnType, Images, Op, Position,
 from relay.model.limits import Limits, check_columns
 
 _PARTS: Final = PartNames(deleted="data", old="old", new="data")
+#: Reads the images of a row, like `MaxwellRowDecoder.read`.
+ReadImages = Callable[
+    [Op, MaxwellMessage, bytes | None, Position, Catalog, list[Loss]], tuple[TableSchema, Images] | None
+]
 #: Maximum layouts kept per table.
 _CACHED_LAYOUTS: Final = 16
 #: Memory of a layout, with the parts that encoders add to it, base and per column.
