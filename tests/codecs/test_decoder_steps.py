@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from relay.codecs.canal.canal_json.decoder import interpret as interpret_canal
+from relay.codecs.canal.ticdc.decoder import interpret as interpret_ticdc
 from relay.codecs.maxwell.decoder import interpret as interpret_maxwell
 from relay.codecs.maxwell.messages import check_row
 from relay.codecs.open_protocol.decoder import check, interpret
@@ -27,6 +29,8 @@ STEPS: list[Function] = [
     SimpleDecoder.interpret,
     check_row,
     interpret_maxwell,
+    interpret_canal,
+    interpret_ticdc,
 ]
 TYPE_TESTS = {"isinstance", "issubclass", "type", "callable"}
 

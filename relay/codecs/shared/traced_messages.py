@@ -69,6 +69,18 @@ def _number(trace: Trace, slot: int, token: bytes) -> TracedNumber:
     return TracedNumber(trace, slot, int(token))
 
 
+def bounded(least: int, end: int) -> MemberForm:
+    """Return the form of an integer that the parser refuses outside of some bounds."""
+
+    def value(trace: Trace, slot: int, token: bytes) -> TracedNumber:
+        number = TracedNumber(trace, slot, int(token))
+        if not (number >= least and number < end):
+            raise NotTemplatable
+        return number
+
+    return MemberForm(INTEGER, value)
+
+
 def _digits(trace: Trace, slot: int, token: bytes) -> TracedDigits:
     return TracedDigits(trace, slot, int(token))
 
@@ -113,6 +125,8 @@ class TracedPart:
         self.root = JsonToken(0, 0) if text is None else parsed(text, start)
         self.given: dict[Path, Given] = {}
         self.slots: dict[Path, int] = {}
+        #: Paths of the only items of lists that have an item for each row in messages of several rows.
+        self.rows: list[Path] = []
         self.ops: tuple[SourceOp, ...] | None = None
         self._before, self._start, self._is_missing = tuple(before), start, text is None
 
@@ -154,7 +168,9 @@ class TracedPart:
     def split(self, first_slot: int) -> int:
         """Make the ops and the slots, numbered from `first_slot`; return the next slot."""
         if not self._is_missing:
-            ops, self.slots = source_ops(self.text, self.root, self.given, first_slot, self._start)
+            ops, self.slots = source_ops(
+                self.text, self.root, self.given, first_slot, self._start, rows=self.rows
+            )
             self.ops = (*self._before, *ops)
         return first_slot + len(self.slots)
 
@@ -202,16 +218,13 @@ class _Image(NamedTuple):
 # ---------------------------------------------------------------- the row
 
 
-class TracedRow:
-    """A message of one row. `change`: its event, as decoded."""
+class TracedEvent:
+    """A message of one row, whatever its cells are. `change`: its event, as decoded."""
 
     def __init__(
         self, record: ConsumerRecord, change: RowChange, trace: Trace, key: TracedPart, value: TracedPart
     ) -> None:
-        images = change.images
-        if type(images) is not TypedRows:
-            raise NotTemplatable
-        self.key, self.value, self.reader = key, value, images.reader
+        self.key, self.value = key, value
         #: The record for `interpret`. Only its topic is the same for all messages.
         self.record: ConsumerRecord = msgspec.structs.replace(
             record,
@@ -222,11 +235,50 @@ class TracedRow:
             value=trace.refused(),
             headers=trace.refused(),
         )
-        self._captured, self._change, self._images, self._trace = record, change, images, trace
+        self._captured, self._change, self._trace = record, change, trace
+        self._after: AfterDdl | None = None
+
+    def split(self) -> None:
+        """Make the ops of both parts."""
+        self.value.split(self.key.split(0))
+
+    def follow_ddl(self, known: TableSchema | None, at: Position, catalog: Catalog) -> None:
+        """Note that other rows must follow the same DDL as this one, which was read as `known`. `at`: the
+        row's traced position.
+        """
+        captured, change = self._captured, self._change
+        effective = catalog.effective_schema(change.table, change.source.at(captured))
+        commit_ts: Any = at.commit_ts
+        event_time_ns: Any = at.event_time_ns
+        self._after = follows_ddl(known, effective, commit_ts, event_time_ns, captured)
+
+    def message(self, events: Sequence[Event]) -> TracedMessage:
+        """Return the traced message of the row's events: its change, and the end of its transaction."""
+        change, *others = events
+        end = others[0] if others else None
+        if len(others) > 1 or not isinstance(change, RowChange):
+            raise NotTemplatable
+        if end is not None and not isinstance(end, TransactionMark):
+            raise NotTemplatable
+        if self.value.ops is None:
+            raise NotTemplatable
+        return TracedMessage(self.key.ops, self.value.ops, change, self._after, end)
+
+
+class TracedRow(TracedEvent):
+    """A message of one row of typed cells."""
+
+    def __init__(
+        self, record: ConsumerRecord, change: RowChange, trace: Trace, key: TracedPart, value: TracedPart
+    ) -> None:
+        super().__init__(record, change, trace, key, value)
+        images = change.images
+        if type(images) is not TypedRows:
+            raise NotTemplatable
+        self.reader, self._images = images.reader, images
         self._names: Sequence[str] = ()
         self._old: _Image | None = None
         self._new: _Image | None = None
-        self._after: AfterDdl | None = None
         parts = images.reader.parts
         self._value_path: Path = tuple(parts.value.split(".")[1:])
         old, new = parts.deleted if images.new is None else parts.old, parts.new
@@ -310,21 +362,13 @@ class TracedRow:
     def _path_in(self, cell: CellTokens) -> Path:
         return self._value_path if cell.path is None else cell.path
 
-    def split(self) -> None:
-        """Make the ops of both parts."""
-        self.value.split(self.key.split(0))
-
     # ------------------------------------------------------------ during interpretation
 
     def read(self, at: Position, catalog: Catalog) -> tuple[TableSchema, TypedRows]:
         """Return the row as a row decoder does, but with traced cells, and note that other rows must follow
         the same DDL as this one. `at`: the row's traced position.
         """
-        captured, change = self._captured, self._change
-        effective = catalog.effective_schema(change.table, change.source.at(captured))
-        commit_ts: Any = at.commit_ts
-        event_time_ns: Any = at.event_time_ns
-        self._after = follows_ddl(self.reader.known, effective, commit_ts, event_time_ns, captured)
+        self.follow_ddl(self.reader.known, at, catalog)
         return self.images()
 
     def images(self) -> tuple[TableSchema, TypedRows]:
@@ -349,15 +393,3 @@ class TracedRow:
             if cell.tried is not None and cell.read is not None:
                 trace.look_at(found, cell.read, cell.tried)
             yield TracedCell(trace, found)
-
-    def message(self, events: Sequence[Event]) -> TracedMessage:
-        """Return the traced message of the row's events: its change, and the end of its transaction."""
-        change, *others = events
-        end = others[0] if others else None
-        if len(others) > 1 or not isinstance(change, RowChange):
-            raise NotTemplatable
-        if end is not None and not isinstance(end, TransactionMark):
-            raise NotTemplatable
-        if self.value.ops is None:
-            raise NotTemplatable
-        return TracedMessage(self.key.ops, self.value.ops, change, self._after, end)

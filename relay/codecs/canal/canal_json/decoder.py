@@ -24,8 +24,8 @@ from relay.codecs.canal.shared.messages import (
     parse,
     unchecked_bytes,
 )
-from relay.codecs.canal.shared.row_readers import TextReaders
-from relay.codecs.canal.shared.traced import traced_row
+from relay.codecs.canal.shared.row_readers import ReadRows, TextReaders
+from relay.codecs.canal.shared.traced import TracedTextRow
 from relay.codecs.canal.shared.wire_table import are_full, parse_mysql_types
 from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Loss
@@ -70,13 +70,12 @@ class CanalJsonDecoder:
             # Flink CDC until 2024 and Huawei DRS have the deleted row here; no other meaning is possible.
             message.data, message.old = [row for row in message.old if row], None
         if not message.is_ddl and op is not None and message.data:
-            source = _source(message, record, losses, is_snapshot=op is READ)
             rows = self._rows
             if len(message.sql_type) <= len(b"null") and not self._is_binary_declared:
                 rows = self._rows_without_numbers(message, losses)
             if not message.table and self._name[0]:
                 message.database, _, message.table = self._name
-            return rows.changes(message, op, source, record, catalog, losses), catalog
+            return interpret(message, op, record, catalog, losses, rows.changes), catalog
         if message.type == "TIDB_WATERMARK":
             raise UnsupportedMessage(NAME, "type", "TiCDC's watermark, which Canal does not have")
         if message.is_ddl or (message.is_ddl is None and op is None and not message.data and message.sql):
@@ -93,7 +92,10 @@ class CanalJsonDecoder:
         message = parse(NAME, record.value or b"", self._limits)
         if len(message.sql_type) <= len(b"null") and not self._is_binary_declared:
             raise NotTemplatable
-        return traced_row(record, change, catalog, trace, ignored=(("id",),), may_have_more=True)
+        row = TracedTextRow(record, change, trace, catalog, ignored=(("id",),), may_have_more=True)
+        row.split()
+        message = row.traced_message(message)
+        return row.message(interpret(message, change.op, row.record, catalog, [], row.read))
 
     def _rows_without_numbers(self, message: CanalMessage, losses: list[Loss]) -> TextReaders | ZonedReaders:
         """Return the readers for rows without `sqlType`, as Tencent DTS and other look-alikes write them.
@@ -119,12 +121,26 @@ _HAS_OFFSET: Final = re.compile(r".* [+-]\d\d:\d\d", re.ASCII).fullmatch
 def _ddl(message: CanalMessage, record: ConsumerRecord, losses: list[Loss]) -> DdlMessage:
     # CREATE DATABASE of a quoted name keeps the back-ticks in `database` (Canal 1.1.8).
     table = TableId((message.database or "").strip("`"), message.table or "")
-    return message.ddl(table, _source(message, record, losses), record)
+    return message.ddl(table, source_of(message, record, losses), record)
 
 
-def _source(
+def interpret(
+    message: CanalMessage,
+    op: Op,
+    record: ConsumerRecord,
+    catalog: Catalog,
+    losses: list[Loss],
+    read: ReadRows,
+) -> list[Event]:
+    """Return the rows of a message. `read`: reads them. Raises DecodeError."""
+    source = source_of(message, record, losses, is_snapshot=op is READ)
+    return read(message, op, source, message.emitted_at_ns(record), record, catalog, losses)
+
+
+def source_of(
     message: CanalMessage, record: ConsumerRecord, losses: list[Loss], *, is_snapshot: bool = False
 ) -> Source:
+    """Return the origin of a message's events."""
     gtid = message.gtid or None
     snapshot = Snapshot.TRUE if is_snapshot else None
     time_ns, unknown = message.event_time_ns(record, losses), foreign_members(message)

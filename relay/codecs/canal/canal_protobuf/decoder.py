@@ -248,7 +248,8 @@ class _PacketDecoder:
         source = self._source(entry, len(change.rows))
         check_rows(NAME, "body", len(self._events) + len(change.rows), self._limits)
         message = _message(op, entry.header, change.rows)
-        found = self._rows.changes(message, op, source, self._record, catalog, self._losses)
+        emitted_at_ns = message.emitted_at_ns(self._record)
+        found = self._rows.changes(message, op, source, emitted_at_ns, self._record, catalog, self._losses)
         for event in found:
             self._row_count += 1
             self._tables[TableId(entry.header.database, entry.header.table)] += 1

@@ -23,17 +23,18 @@ class ZonedReaders:
     def __init__(self, readers: TextReaders, zone: tzinfo) -> None:
         self._readers, self._times = readers, LocalTimes(zone)
 
-    def changes(
+    def changes(  # noqa: PLR0913, PLR0917 - as in `TextReaders`
         self,
         message: CanalMessage,
         op: Op,
         source: Source,
+        emitted_at_ns: int,
         record: ConsumerRecord,
         catalog: Catalog,
         losses: list[Loss],
     ) -> list[Event]:
         """Return the row changes of a message, which must have rows."""
-        changes = self._readers.changes(message, op, source, record, catalog, losses)
+        changes = self._readers.changes(message, op, source, emitted_at_ns, record, catalog, losses)
         for change in changes:
             if isinstance(change, RowChange) and isinstance(images := change.images, TextRows):
                 cells = local_times(images.reader, images.cells, images.old)

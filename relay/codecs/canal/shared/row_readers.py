@@ -55,6 +55,10 @@ _SpellingOf = Callable[[SqlTypes, WireTable], Spelling]
 _IsOdd = Callable[[bytes], object]
 
 
+#: Returns the row changes of a message, like `TextReaders.changes`.
+ReadRows = Callable[[CanalMessage, Op, Source, int, ConsumerRecord, Catalog, list[Loss]], list[Event]]
+
+
 class TextReaders:
     """A decoder's readers, by table and shape of message.
 
@@ -86,11 +90,12 @@ class TextReaders:
         # The table of the last message; usually the next one's, too. Initially a table that does not exist.
         self._last = made(TableId("", "\0"))
 
-    def changes(  # noqa: C901 - every function called here costs a call per row
+    def changes(  # noqa: C901, PLR0913, PLR0917 - every function called here costs a call per row
         self,
         message: CanalMessage,
         op: Op,
         source: Source,
+        emitted_at_ns: int,
         record: ConsumerRecord,
         catalog: Catalog,
         losses: list[Loss],
@@ -105,8 +110,6 @@ class TextReaders:
             if not message.table:
                 raise Malformed(self._protocol, "table", NAMELESS)
             table = self._last = self._tables[message.database, message.table]
-        ts = message.ts
-        emitted_at_ns = ts * 1_000_000 if ts is not None and ts > 0 else message.emitted_at_ns(record)
         changes: list[Event] = []
         reader = shapes = None
         for index, cells in enumerate(rows):

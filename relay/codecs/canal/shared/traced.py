@@ -6,121 +6,114 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
 from typing import Any, Final, NoReturn
 
-import msgspec
-
 from relay.catalog import Catalog
-from relay.codecs.canal.shared.messages import DELETE, INSERT, UPDATE, Cells
+from relay.codecs.canal.shared.messages import DELETE, INSERT, UPDATE, CanalMessage, Cells
 from relay.codecs.canal.shared.rows import TextReader, TextRows
-from relay.codecs.codec import TracedMessage
+from relay.codecs.losses import Loss
 from relay.codecs.shared.local_times import is_local_time
 from relay.codecs.shared.rows import TypedRows
-from relay.codecs.shared.traced import (
-    TracedCells,
-    TracedKey,
-    TracedReader,
-    TracedRows,
-    follows_ddl,
-    integer_at,
-    keep_same,
+from relay.codecs.shared.traced import TracedCells, TracedKey, TracedReader, TracedRows, keep_same
+from relay.codecs.shared.traced_messages import (
+    TEXT,
+    Declaration,
+    TracedEvent,
+    TracedPart,
+    VariableMember,
+    bounded,
 )
-from relay.model.events import Images, RowChange
+from relay.model.events import Event, Images, Op, RowChange, Source
 from relay.model.limits import Limits, values_in
 from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.mysql.conversion_names import steps_of
 from relay.mysql.types import BINARIES
-from relay.templates.ops import Members, Take, Unordered
+from relay.templates.ops import Unordered
 from relay.templates.scanning import (
     INTEGER,
     TEXT_OR_NULL,
+    Given,
     JsonToken,
     Path,
     members_of,
     optional_members,
-    parsed,
-    source_ops,
 )
-from relay.templates.tracing import NotTemplatable, Trace, TracedCell, TracedNumber, TracedText
+from relay.templates.tracing import NotTemplatable, Trace, TracedCell
 
-_ES: Final[Path] = ("es",)
-_TS: Final[Path] = ("ts",)
-_GTID: Final[Path] = ("gtid",)
 _NEW: Final[Path] = ("data", 0)
 _OLD: Final[Path] = ("old", 0)
-_MILLISECOND_NS: Final = 1_000_000
+#: A time that the parser accepts (`Milliseconds`).
+_TIME: Final = bounded(-TIME_END_MS, TIME_END_MS)
+#: The variable members of a message.
+_MEMBERS: Final[Declaration] = {
+    "es": VariableMember(("es",), _TIME),
+    "ts": VariableMember(("ts",), _TIME),
+    "gtid": VariableMember(("gtid",), TEXT),
+}
 #: Types whose equal values may have two texts.
 _EQUAL_IN_TWO_FORMS: Final = frozenset({"decimal", "float", "double"})
 
 
-def traced_row(  # noqa: PLR0913 - the differences between the family's protocols
-    record: ConsumerRecord,
-    change: RowChange,
-    catalog: Catalog,
-    trace: Trace,
-    *,
-    ignored: tuple[Path, ...] = (),
-    commit_ts: Path | None = None,
-    start_ts: Path | None = None,
-    may_have_more: bool = False,
-) -> TracedMessage:
-    """Return a message of one row with traced values. `ignored`: numbers without meaning to the decoder;
-    `commit_ts`, `start_ts`: their paths, if present. `may_have_more`: whether messages of several rows should
-    match as well. Raises NotTemplatable.
+class TracedTextRow(TracedEvent):
+    """A message of one row of text cells.
+
+    ignored: Numbers without meaning to the decoder.
+    may_have_more: Whether messages of several rows should match as well.
     """
-    images, value = change.images, record.value or b""
-    if not isinstance(images, TextRows) or record.key is not None:
-        raise NotTemplatable
-    root = parsed(value)
-    given: dict[Path, Take | Members | Unordered] = {_ES: INTEGER, _TS: INTEGER}
-    given |= dict.fromkeys(ignored, INTEGER)
-    given |= {path: INTEGER for path in (commit_ts, start_ts) if path is not None}
-    gtid = change.source.gtid
-    if gtid is not None:
-        given[_GTID] = Take(("string",))
-    given |= _cells(value, root, catalog.limits) | _types(value, root, images.reader)
-    rows = [path for path in (_NEW, _OLD) if may_have_more and root.at(path) is not None]
-    ops, slots = source_ops(value, root, given, 0, rows=rows)
 
-    def number(path: Path) -> TracedNumber:
-        return integer_at(path, value, root, slots, trace)
+    def __init__(
+        self,
+        record: ConsumerRecord,
+        change: RowChange,
+        trace: Trace,
+        catalog: Catalog,
+        *,
+        ignored: tuple[Path, ...] = (),
+        may_have_more: bool = False,
+    ) -> None:
+        value = TracedPart(record.value)
+        super().__init__(record, change, trace, TracedPart(None), value)
+        images = change.images
+        if not isinstance(images, TextRows) or record.key is not None:
+            raise NotTemplatable
+        self._images, self._schema = images, change.schema
+        self._trace_of_cells = trace
+        value.vary(_MEMBERS)
+        value.given |= dict.fromkeys(ignored, INTEGER)
+        value.given |= _cells(value.text, value.root, catalog.limits)
+        value.given |= _types(value.text, value.root, images.reader)
+        if may_have_more:
+            value.rows += [path for path in (_NEW, _OLD) if value.root.at(path) is not None]
 
-    emitted_ms, event_time_ms = number(_TS), number(_ES)
-    if not (emitted_ms > 0 and emitted_ms < TIME_END_MS):
-        raise NotTemplatable
-    if not event_time_ms or not (event_time_ms >= -TIME_END_MS and event_time_ms < TIME_END_MS):
-        raise NotTemplatable
-    event_time_ns = event_time_ms * _MILLISECOND_NS
-    traced_ts = None if commit_ts is None else number(commit_ts)
-    if traced_ts is not None and not traced_ts > 0:
-        raise NotTemplatable
-    traced_start = None if start_ts is None else number(start_ts)
-    if traced_start is not None and not traced_start > 0:
-        raise NotTemplatable
-    effective = catalog.effective_schema(change.table, change.source.at(record))
-    after = follows_ddl(images.reader.known, effective, traced_ts, event_time_ns, record)
-    source = msgspec.structs.replace(
-        change.source,
-        event_time_ns=event_time_ns,
-        commit_ts=traced_ts,
-        start_ts=traced_start,
-        gtid=gtid and TracedText(trace, slots[_GTID]),
-    )
-    traced = msgspec.structs.replace(
-        change,
-        images=_images(images, trace, slots),
-        source=source,
-        emitted_at_ns=emitted_ms * _MILLISECOND_NS,
-    )
-    return TracedMessage(None, ops, traced, after)
+    def traced_message(self, message: CanalMessage) -> CanalMessage:
+        """Return a decoded message with traced members."""
+        rows: Any = self._trace_of_cells.refused()
+        traced = self.value.traced(message, _MEMBERS, self._trace_of_cells)
+        traced.data, traced.old = rows, rows
+        return traced
+
+    def read(
+        self,
+        _message: CanalMessage,
+        op: Op,
+        source: Source,
+        emitted_at_ns: int,
+        record: ConsumerRecord,
+        catalog: Catalog,
+        _losses: list[Loss],
+    ) -> list[Event]:
+        """Return the row with traced cells, like `TextReaders.changes`."""
+        self.follow_ddl(self._images.reader.known, source.at(record), catalog)
+        images = _images(self._images, self._trace_of_cells, self.value.slots)
+        return [RowChange(op, self._schema, images, source, emitted_at_ns)]
 
 
-def _cells(value: bytes, root: JsonToken, limits: Limits) -> dict[Path, Take | Members | Unordered]:
+def _cells(value: bytes, root: JsonToken, limits: Limits) -> dict[Path, Given]:
     """Return the cells of the only row: all of the new row, any of the old one. Raises NotTemplatable if a
     message with all of that may have too many values.
     """
     rows, new, old = root.at(("data",)), root.at(_NEW), root.at(_OLD)
     if rows is None or len(rows.items or ()) != 1 or new is None or not new.members:
         raise NotTemplatable
-    given: dict[Path, Take | Members | Unordered] = {(*_NEW, name): TEXT_OR_NULL for name in new.members}
+    given: dict[Path, Given] = {(*_NEW, name): TEXT_OR_NULL for name in new.members}
     if old is not None and old.members is not None:
         if values_in(value) + len(new.members.keys() - old.members.keys()) > limits.values:
             raise NotTemplatable
@@ -128,13 +121,13 @@ def _cells(value: bytes, root: JsonToken, limits: Limits) -> dict[Path, Take | M
     return given
 
 
-def _types(value: bytes, root: JsonToken, reader: TextReader) -> dict[Path, Take | Members | Unordered]:
+def _types(value: bytes, root: JsonToken, reader: TextReader) -> dict[Path, Given]:
     """Return the slots of `mysqlType`, whose members TiCDC shuffles, and of the numbers of `sqlType` that
     depend on values: those of unsigned types.
 
     Numbers on which the reader depends, or may depend, stay fixed.
     """
-    given: dict[Path, Take | Members | Unordered] = {}
+    given: dict[Path, Given] = {}
     types, numbers = root.at(("mysqlType",)), root.at(("sqlType",))
     if types is not None and types.members:
         given["mysqlType",] = Unordered(members_of(value, types))

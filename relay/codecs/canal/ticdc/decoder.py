@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from relay.catalog import Catalog
 from relay.codecs.canal.shared.local_times import zoned
 from relay.codecs.canal.shared.messages import (
@@ -14,8 +16,8 @@ from relay.codecs.canal.shared.messages import (
     parse,
     unchecked_bytes,
 )
-from relay.codecs.canal.shared.row_readers import TextReaders
-from relay.codecs.canal.shared.traced import traced_row
+from relay.codecs.canal.shared.row_readers import ReadRows, TextReaders
+from relay.codecs.canal.shared.traced import TracedTextRow
 from relay.codecs.canal.shared.wire_table import MysqlTypes, have_parameters
 from relay.codecs.canal.ticdc.messages import NAME
 from relay.codecs.canal.ticdc.options import TicdcOptions, text_style
@@ -34,6 +36,7 @@ from relay.codecs.shared.ticdc import (
     TSO_END,
     is_restored,
 )
+from relay.codecs.shared.traced_messages import Declaration, VariableMember, bounded
 from relay.codecs.shared.unknown_members import Unknown, below, merged, unknown_in, with_unknown
 from relay.model.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.model.events import (
@@ -83,21 +86,16 @@ class TicdcCanalDecoder:
         message = parse(NAME, value, self._limits)
         if len(value) > self._unchecked:
             check_size(NAME, message, self._limits)
-        tidb = message.tidb
-        beside = None
+        tidb, beside = message.tidb, None
         if tidb is not None and "claimCheckLocation" in tidb:
             beside = _unknown_fields(message)
             message = self._from_storage(message)
-            tidb = message.tidb
         op = ROW_OPS.get(message.type)
         if op is not None and message.data and not message.is_ddl:
-            source = _source(message, record, losses)
+            extension = decode_extension(message)
+            changes = interpret(message, extension, op, record, catalog, losses, self._rows.changes)
             if beside is not None:
-                source = with_unknown(source, beside)
-            changes = self._rows.changes(message, op, source, record, catalog, losses)
-            if tidb is not None and len(tidb) > 1 and tidb.get("onlyHandleKey"):
-                # Each row lacks columns; some have been counted.
-                losses += [Loss.COLUMNS_ABSENT] * (len(changes) - losses.count(Loss.COLUMNS_ABSENT))
+                changes = [_with_unknown(change, beside) for change in changes]
             return changes, catalog
         if message.is_ddl:
             return self._ddl(message, record, catalog, losses)
@@ -109,12 +107,17 @@ class TicdcCanalDecoder:
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
     ) -> TracedMessage:
         """Return the row's message with traced values; see `TracingDecoder`."""
-        source = change.source
-        if self._is_packed or source.row_key is not None:
+        message = parse(NAME, record.value or b"", self._limits)
+        extension, tidb = decode_extension(message), message.tidb or {}
+        if self._is_packed or extension.row_key is not None or "claimCheckLocation" in tidb:
             raise NotTemplatable
-        commit_ts = None if source.commit_ts is None else ("_tidb", "commitTs")
-        start_ts = None if source.start_ts is None else ("_tidb", "startTs")
-        return traced_row(record, change, catalog, trace, commit_ts=commit_ts, start_ts=start_ts)
+        row = TracedTextRow(record, change, trace, catalog)
+        row.value.vary(EXTENSION)
+        row.split()
+        message, extension = row.traced_message(message), row.value.traced(extension, EXTENSION, trace)
+        if tidb:
+            message.tidb = tidb | dict.fromkeys(_NUMBERS & tidb.keys(), trace.refused())
+        return row.message(interpret(message, extension, change.op, row.record, catalog, [], row.read))
 
     def _from_storage(self, stub: CanalMessage) -> CanalMessage:
         """Return the full message for this one, which has only the handle key.
@@ -142,7 +145,7 @@ class TicdcCanalDecoder:
     def _ddl(
         self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        source = _source(message, record, losses)
+        source = source_of(message, decode_extension(message), record, losses)
         ddl = message.ddl(message.table_id(), source, record, is_restored=is_restored(message.sql or ""))
         return ddl_events(ddl, catalog, losses)
 
@@ -179,28 +182,78 @@ def _tso(value: object, path: str) -> int:
     return value
 
 
-def _source(message: CanalMessage, record: ConsumerRecord, losses: list[Loss]) -> Source:
-    tidb, es = message.tidb, message.es
-    gtid, is_usual = message.gtid or None, message.unknown is None
+class Extension(msgspec.Struct, gc=False):
+    """The members of `_tidb` that rows and statements have. 0 stands for no timestamp."""
+
+    commit_ts: int | None = None
+    start_ts: int | None = None
+    row_key: bytes | None = None
+
+
+_NO_EXTENSION: Final = Extension()
+_TSO: Final = bounded(0, TSO_END)
+_NUMBERS: Final = frozenset({"commitTs", "startTs"})
+#: The variable members of `_tidb`.
+EXTENSION: Final[Declaration] = {
+    "commit_ts": VariableMember(("_tidb", "commitTs"), _TSO),
+    "start_ts": VariableMember(("_tidb", "startTs"), _TSO),
+}
+
+
+def decode_extension(message: CanalMessage) -> Extension:
+    """Return the members of `_tidb`. Raises Malformed."""
+    tidb = message.tidb
     if tidb is None:
-        return Source(
-            CONNECTOR, _time_ns(message, None, record, losses), gtid=gtid, unknown_fields=message.unknown
-        )
+        return _NO_EXTENSION
     commit_ts = tidb.get("commitTs")
-    if type(commit_ts) is int and 0 < commit_ts < TSO_END:
-        # Almost every message has `es`, and needs no call then.
-        if es is not None and es > 0 and len(tidb) == 1 and is_usual and gtid is None:
-            return Source(CONNECTOR, es * 1_000_000, commit_ts)
-    elif commit_ts is not None:
-        commit_ts = _tso(commit_ts, "_tidb.commitTs") or None
+    if commit_ts is not None and not (type(commit_ts) is int and 0 <= commit_ts < TSO_END):
+        commit_ts = _tso(commit_ts, "_tidb.commitTs")
+    # Almost every message has only the commit ts.
+    if commit_ts is not None and len(tidb) == 1:
+        return Extension(commit_ts)
     start_ts = tidb.get("startTs")
+    return Extension(
+        commit_ts,
+        _tso(start_ts, "_tidb.startTs") if start_ts else None,
+        base64_bytes(NAME, "_tidb.rowkey", tidb.get("rowkey")),
+    )
+
+
+def interpret(  # noqa: PLR0913, PLR0917 - a tuple of arguments costs time for every row
+    message: CanalMessage,
+    extension: Extension,
+    op: Op,
+    record: ConsumerRecord,
+    catalog: Catalog,
+    losses: list[Loss],
+    read: ReadRows,
+) -> list[Event]:
+    """Return the rows of a message. `read`: reads them. Raises DecodeError."""
+    source, tidb = source_of(message, extension, record, losses), message.tidb
+    emitted_at_ns = message.emitted_at_ns(record)
+    changes = read(message, op, source, emitted_at_ns, record, catalog, losses)
+    if tidb is not None and len(tidb) > 1 and tidb.get("onlyHandleKey"):
+        # Each row lacks columns; some have been counted.
+        losses += [Loss.COLUMNS_ABSENT] * (len(changes) - losses.count(Loss.COLUMNS_ABSENT))
+    return changes
+
+
+def source_of(
+    message: CanalMessage, extension: Extension, record: ConsumerRecord, losses: list[Loss]
+) -> Source:
+    """Return the origin of a message's events."""
+    commit_ts, es, gtid = extension.commit_ts or None, message.es, message.gtid or None
+    is_usual = gtid is None and message.unknown is None and len(message.tidb or ()) == 1
+    # Almost every message has both times, and needs no call then.
+    if is_usual and commit_ts is not None and es is not None and es > 0:
+        return Source(CONNECTOR, es * 1_000_000, commit_ts)
     return Source(
         CONNECTOR,
         _time_ns(message, commit_ts, record, losses),
         commit_ts,
-        _tso(start_ts, "_tidb.startTs") if start_ts else None,
+        extension.start_ts or None,
         gtid=gtid,
-        row_key=base64_bytes(NAME, "_tidb.rowkey", tidb.get("rowkey")),
+        row_key=extension.row_key,
         unknown_fields=_unknown_fields(message),
     )
 
@@ -212,10 +265,17 @@ def _time_ns(message: CanalMessage, commit_ts: int | None, record: ConsumerRecor
     return message.event_time_ns(record, losses)
 
 
+def _with_unknown(change: Event, beside: Unknown) -> Event:
+    """Return an event whose source has also these unknown members."""
+    return msgspec.structs.replace(change, source=with_unknown(change.source, beside))
+
+
 def _unknown_fields(message: CanalMessage) -> Unknown | None:
     """Return the members that TiCDC does not write."""
-    tidb = message.tidb or {}
-    return merged(below("_tidb", unknown_in(tidb, _TIDB_MEMBERS)), message.unknown)
+    tidb = message.tidb
+    if message.unknown is None and (tidb is None or tidb.keys() <= _TIDB_MEMBERS):
+        return None  # as in almost every message
+    return merged(below("_tidb", unknown_in(tidb or {}, _TIDB_MEMBERS)), message.unknown)
 
 
 #: Members of `_tidb` that have a field, or describe how the message was written.
