@@ -23,7 +23,6 @@ from relay.model.events import ABSENT, Position, TableSchema
 from relay.model.records import ConsumerRecord
 from relay.mysql.conversion_names import READ_INTEGER, READ_SIGNED, conversion_of, loss_of
 from relay.templates.ops import Changed, Choice, Conversion, Put
-from relay.templates.scanning import JsonToken, Path
 from relay.templates.tracing import NotTemplatable, Trace, Traced, TracedCell, TracedNumber, TracedOp, Written
 
 _NULL: Final = b"null"
@@ -50,16 +49,6 @@ def conversion(function: Callable[..., Any] | None) -> Conversion | None:
     if found is None:
         raise NotTemplatable
     return found
-
-
-def integer_at(
-    path: Path, value: bytes, root: JsonToken, slots: Mapping[Path, int], trace: Trace
-) -> TracedNumber:
-    """Return the traced integer of a message at a path. Raises NotTemplatable if there is none."""
-    token = root.at(path)
-    if token is None or token.kind != "integer":
-        raise NotTemplatable
-    return TracedNumber(trace, slots[path], int(value[token.start : token.end]))
 
 
 def follows_ddl(
