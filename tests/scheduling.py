@@ -6,7 +6,8 @@ that pytest 9.2 does not read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # pytest-xdist has no types
@@ -31,6 +32,7 @@ def _path(test: str) -> str:
     return test.partition("::")[0].removeprefix("tests/")
 
 
+@functools.cache
 def _folder(test: str) -> str:
     return _path(test).partition("/")[0]
 
@@ -47,7 +49,7 @@ def ordered(tests: Sequence[str]) -> list[int]:
 
     The folders of `ONE_WORKER` come first. Next are the slow ones, so that none of them runs alone at the
     end; they are mixed, because one waits for brokers while another needs the processor. Last are the long
-    files, then all others.
+    files, then all others. Workers take what waits and what needs the processor by turns (`ByFiles`).
     """
     groups: dict[str, list[int]] = {name: [] for name in (*ONE_WORKER, *SLOW_FOLDERS, "long", "others")}
     for at, test in enumerate(tests):
@@ -59,21 +61,62 @@ def ordered(tests: Sequence[str]) -> list[int]:
     return [*first, *(at for _, at in mixed), *groups["long"], *groups["others"]]
 
 
+@functools.cache
+def waits(unit: str) -> bool:
+    """Return whether the tests of a unit mostly wait, for brokers and other processes."""
+    return _folder(unit) in SLOW_FOLDERS
+
+
 class ByFiles(LoadScopeScheduling):  # type: ignore[misc]  # as above
-    """Hands out units in the order of their tests."""
+    """Hands out units in the order of their tests, by turns those that wait and those that need the processor:
+    while one worker has the latter, the others wait, so that none of the processor's time is left unused.
+    """
 
     def __init__(self, config: Any, log: Any = None) -> None:
         super().__init__(config, log)
         config.option.loadscopereorder = False
         self._owners: dict[str, Any] = {}
+        #: The unit that each worker got last.
+        self._latest: dict[Any, str] = {}
+        #: Where tests are in the workers' collections, which are the same.
+        self._at: dict[str, int] = {}
 
     def _split_scope(self, nodeid: str) -> str:
         return unit_of(nodeid)
 
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """As in the base class, which looks at all that a worker has done each time."""
+        test = self.registered_collections[node][item_index]
+        scope = self._split_scope(test)
+        unit = self.assigned_work[node][scope]
+        unit[test] = True
+        if all(unit.values()):
+            del self.assigned_work[node][scope]
+        self._reschedule(node)
+
+    def _units_for(self, node: Any) -> Iterator[str]:
+        """Yield the units that a worker may get: those of the wanted kind, the others, and all."""
+        others_work = any(not waits(unit) for other, unit in self._latest.items() if other is not node)
+        for is_wanted in (True, False):
+            for unit in self.workqueue:
+                is_kind = waits(unit) is others_work
+                if is_kind is is_wanted and self._owners.get(_folder(unit), node) is node:
+                    yield unit
+        yield from self.workqueue
+
     def _assign_work_unit(self, node: Any) -> None:
-        units = (unit for unit in self.workqueue if self._owners.get(_folder(unit), node) is node)
-        unit = next(units, next(iter(self.workqueue)))
-        if _folder(unit) in ONE_WORKER:
-            self._owners.setdefault(_folder(unit), node)
-        self.workqueue.move_to_end(unit, last=False)
-        super()._assign_work_unit(node)
+        scope = next(self._units_for(node))
+        if _folder(scope) in ONE_WORKER:
+            self._owners.setdefault(_folder(scope), node)
+        self._latest[node] = scope
+        self.assigned_work.setdefault(node, {})[scope] = unit = self.workqueue.pop(scope)
+        if not self._at:
+            self._at = {test: at for at, test in enumerate(self.registered_collections[node])}
+        node.send_runtest_some([self._at[test] for test, is_done in unit.items() if not is_done])
+
+    def remove_node(self, node: Any) -> str | None:
+        """Forget what a worker had that is gone, too."""
+        self._latest.pop(node, None)
+        self._owners = {folder: owner for folder, owner in self._owners.items() if owner is not node}
+        found: str | None = super().remove_node(node)
+        return found

@@ -12,7 +12,6 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from kubeflow_spark_api.models.spark_v1beta2_spark_application import SparkV1beta2SparkApplication
 from pyspark import __version__ as spark_version
 
 from relay.config import load_config
@@ -53,6 +52,9 @@ def test_kubernetes_takes_it(name: str, version: str) -> None:
 
 def test_the_spark_operator_takes_it() -> None:
     """By the models that are made of its own definition: what they do not know would not come back."""
+    # To import them takes seconds, which workers without this test need not spend.
+    from kubeflow_spark_api.models.spark_v1beta2_spark_application import SparkV1beta2SparkApplication
+
     given = of_kind("spark/sparkapplication.yaml", "SparkApplication")
     model = SparkV1beta2SparkApplication.from_dict(given)
     assert model is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """PySpark leaves sockets to the garbage collector, which is no failure of these tests, nor of those after
     them.
     """
+    folder = f"{Path(__file__).parent}{os.sep}"
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if str(item.path).startswith(folder):
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
             item.add_marker(pytest.mark.timeout(600))
 
