@@ -7,7 +7,7 @@ that pytest 9.2 does not read.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # pytest-xdist has no types
@@ -67,6 +67,23 @@ def waits(unit: str) -> bool:
     return _folder(unit) in SLOW_FOLDERS
 
 
+def units_for(
+    worker: object, queue: Iterable[str], owners: Mapping[str, object], latest: Mapping[Any, str]
+) -> Iterator[str]:
+    """Yield the units that a worker may get: those of the wanted kind, the others, and all.
+
+    `owners`: the workers that have begun with a folder of `ONE_WORKER`. `latest`: the unit that each worker got
+    last.
+    """
+    others_work = any(not waits(unit) for other, unit in latest.items() if other is not worker)
+    for is_wanted in (True, False):
+        for unit in queue:
+            is_kind = waits(unit) is others_work
+            if is_kind is is_wanted and owners.get(_folder(unit), worker) is worker:
+                yield unit
+    yield from queue
+
+
 class ByFiles(LoadScopeScheduling):  # type: ignore[misc]  # as above
     """Hands out units in the order of their tests, by turns those that wait and those that need the processor:
     while one worker has the latter, the others wait, so that none of the processor's time is left unused.
@@ -94,18 +111,8 @@ class ByFiles(LoadScopeScheduling):  # type: ignore[misc]  # as above
             del self.assigned_work[node][scope]
         self._reschedule(node)
 
-    def _units_for(self, node: Any) -> Iterator[str]:
-        """Yield the units that a worker may get: those of the wanted kind, the others, and all."""
-        others_work = any(not waits(unit) for other, unit in self._latest.items() if other is not node)
-        for is_wanted in (True, False):
-            for unit in self.workqueue:
-                is_kind = waits(unit) is others_work
-                if is_kind is is_wanted and self._owners.get(_folder(unit), node) is node:
-                    yield unit
-        yield from self.workqueue
-
     def _assign_work_unit(self, node: Any) -> None:
-        scope = next(self._units_for(node))
+        scope = next(units_for(node, self.workqueue, self._owners, self._latest))
         if _folder(scope) in ONE_WORKER:
             self._owners.setdefault(_folder(scope), node)
         self._latest[node] = scope

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from pathlib import Path
 
-from scheduling import LONG_FILES, ONE_WORKER, SLOW_FOLDERS, ByFiles, ordered, unit_of
+from scheduling import LONG_FILES, ONE_WORKER, SLOW_FOLDERS, ordered, unit_of, units_for
 
 TESTS = Path(__file__).parent
 _TEST = "import pytest\n@pytest.mark.parametrize('at', range(4))\ndef test_it(at): pass\n"
@@ -36,15 +36,13 @@ def test_the_order() -> None:
 
 
 def test_one_worker_needs_the_processor_while_the_others_wait() -> None:
-    scheduler = object.__new__(ByFiles)
-    scheduler.workqueue = OrderedDict.fromkeys(["spark/a", "tests/service/a", "codecs/a"])
-    scheduler._owners, scheduler._latest = {}, {}
-    assert list(scheduler._units_for("first"))[:3] == ["spark/a", "codecs/a", "tests/service/a"]
-    scheduler._owners["spark"], scheduler._latest["first"] = "first", "spark/a"
+    queue = ["spark/a", "tests/service/a", "codecs/a"]
+    assert list(units_for("first", queue, {}, {}))[:3] == ["spark/a", "codecs/a", "tests/service/a"]
+    owners, latest = {"spark": "first"}, {"first": "spark/a"}
     # What another worker has begun is left to it, as long as there is something else.
-    assert list(scheduler._units_for("second"))[:3] == ["tests/service/a", "codecs/a", "spark/a"]
-    scheduler._latest["second"] = "tests/service/a"
-    assert next(scheduler._units_for("first")) == "spark/a"
+    assert list(units_for("second", queue, owners, latest))[:3] == ["tests/service/a", "codecs/a", "spark/a"]
+    latest["second"] = "tests/service/a"
+    assert next(units_for("first", queue, owners, latest)) == "spark/a"
 
 
 def test_a_file_has_one_worker(tmp_path: Path) -> None:
