@@ -171,6 +171,8 @@ class Matcher:
         self._ascii = isinstance(pattern.pattern, bytes) or bool(pattern.flags & re.ASCII)
         self._parsed = parser.parse(pattern.pattern, pattern.flags)
         self._text, self._groups = "", dict[int, str]()
+        #: Whether an item takes a character; the items live as long as what was parsed.
+        self._taken: dict[tuple[int, str], bool] = {}
         self.steps = 0
 
     def run(self, text: str, *, is_searched: bool) -> int:
@@ -192,6 +194,14 @@ class Matcher:
         self.steps += steps
         if self.steps > self._most:
             raise TooManySteps
+
+    def _takes(self, item: Any, char: str) -> bool:
+        """The same, remembered."""
+        key = id(item), char
+        found = self._taken.get(key)
+        if found is None:
+            found = self._taken[key] = self.accepts(item[0], item[1], char)
+        return found
 
     def accepts(self, op: Any, value: Any, char: str) -> bool:
         """Whether an item for single characters takes one."""
@@ -221,7 +231,7 @@ class Matcher:
         """Give the ends of a sequence's matches from its item `at` on, in CPython's order."""
         while at < len(items) and items[at][0] in SINGLE:
             self._count()
-            if pos >= len(self._text) or not self.accepts(items[at][0], items[at][1], self._text[pos]):
+            if pos >= len(self._text) or not self._takes(items[at], self._text[pos]):
                 return
             at, pos = at + 1, pos + 1
         if at == len(items):
@@ -297,13 +307,13 @@ class Matcher:
             if end - pos >= least:
                 yield end
             self._count()
-            if end >= len(self._text) or not self.accepts(item[0], item[1], self._text[end]):
+            if end >= len(self._text) or not self._takes(item, self._text[end]):
                 return
             end += 1
 
     def _many_characters(self, least: int, most: int, item: Any, pos: int) -> Iterator[int]:
         end = pos
-        while end < len(self._text) and end - pos < most and self.accepts(item[0], item[1], self._text[end]):
+        while end < len(self._text) and end - pos < most and self._takes(item, self._text[end]):
             end += 1
         self._count(end - pos + 1)
         for shorter in range(end, pos + least - 1, -1):
@@ -447,18 +457,20 @@ _MOST_STEPS = 400_000
 
 def superlinear(expression: Expression) -> str | None:
     """Return a text on which an expression's steps grow faster than the text; None if there is none."""
+    matcher = Matcher(expression.pattern, _MOST_STEPS)
     for text in Texts(expression.pattern).growing():
-        if all(_grows(expression, text, sizes) for sizes in _SIZES):
+        if all(_grows(matcher, text, sizes, is_searched=expression.is_searched) for sizes in _SIZES):
             return "{!r} + {!r} * n + {!r}".format(*text)
     return None
 
 
-def _grows(expression: Expression, text: tuple[str, str, str], sizes: tuple[int, int, int]) -> bool:
+def _grows(
+    matcher: Matcher, text: tuple[str, str, str], sizes: tuple[int, int, int], *, is_searched: bool
+) -> bool:
     before, part, after = text
-    matcher = Matcher(expression.pattern, _MOST_STEPS)
     try:
         small, middle, large = (
-            matcher.run(before + part * size + after, is_searched=expression.is_searched) for size in sizes
+            matcher.run(before + part * size + after, is_searched=is_searched) for size in sizes
         )
     except TooManySteps:
         return True
