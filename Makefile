@@ -4,7 +4,7 @@ VENV := .venv
 UV := .cache/uv/bin/uv
 RUN := $(VENV)/bin
 
-.PHONY: help setup demo test quick bytes losses image-test check core pythons audit fuzz fuzz-conversions fuzz-templates bench bench-spark bench-peers chaos chaos-spark faults clean
+.PHONY: help setup demo test quick bytes routes losses image-test check core pythons audit fuzz fuzz-conversions fuzz-templates bench bench-spark bench-peers chaos chaos-spark faults clean
 
 help:  ## show this list
 	@sed -En 's/^([a-z-]+):.*  ## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
@@ -81,6 +81,12 @@ DIGESTS ?= $(RECORDS)/output-digests.json
 bytes: setup  ## compare relay's output with its digests, on every route; RECORDS=folder for other records, WRITE=1 writes digests
 	PYTHONPATH=tests $(RUN)/python -m output_digests $(if $(WRITE),--write) $(RECORDS) $(DIGESTS)
 
+# Tests of many routes, dialects and modes, which try some pairs of them unless RELAY_ALL_ROUTES is set.
+OF_ROUTES := $(addprefix tests/,test_nothing_lost.py test_output_digests.py test_limits.py templates/test_routes.py \
+  codecs/test_values_in_errors.py codecs/test_poisoned_caches.py service/test_dead_letters_of_ddl.py)
+routes: setup  ## run the tests that try some of many routes on all of them; `make chaos` begins with it
+	RELAY_ALL_ROUTES=1 $(RUN)/pytest -q -n $(WORKERS) --dist worksteal $(OF_ROUTES)
+
 losses: setup  ## check on every route that each difference between input and output is a counted loss
 	RELAY_ALL_ROUTES=1 $(RUN)/pytest -q -n $(WORKERS) --dist worksteal tests/test_nothing_lost.py
 
@@ -104,7 +110,7 @@ bench-peers: setup  ## measure relay against Flink, Kafka Connect and hand-writt
 	PYTHONPATH=tests $(RUN)/python -m benchmarks.peers $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 SEEDS ?= 20
-chaos: setup  ## measure throughput, run a soak test, and inject faults; SEEDS=3 is short, ONLY=network selects a fault
+chaos: setup $(if $(ONLY),,routes)  ## try all routes, measure throughput, run a soak test, and inject faults; SEEDS=3 is short, ONLY=network selects a fault
 	cd tests && ../$(RUN)/python -m chaos --seeds $(SEEDS) --only "$(ONLY)"
 
 faults: setup  ## measure how soon monitoring shows faults of a real Kafka; writes docs/failures.md; ONLY=hung,refused selects faults

@@ -17,7 +17,7 @@ import base64
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -318,13 +318,25 @@ def _listed(counts: Mapping[Loss, int] | Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if count)
 
 
-def digests_of(job: Job) -> dict[str, str]:
-    """The digests and counts of one job by route and set of options."""
+def every_route(set_name: str, target: str) -> bool:
+    """Choose every target and set of options."""
+    return True
+
+
+def name_of(job: Job, set_name: str, target: str) -> str:
+    """The name of a digest."""
+    return f"{job.name}: {job.source} -> {target}, {set_name}"
+
+
+def digests_of(job: Job, is_chosen: Callable[[str, str], bool] = every_route) -> dict[str, str]:
+    """The digests and counts of one job by route and set of options, of those that are chosen."""
     remember_schemas(job.path.parent)
     records, source_options, found = list(_records(job)), _source_options(job), {}
     decoded = DecodedOnce()
     for set_name, (partitions, by_target) in OPTION_SETS.items():
         for target, options in by_target.items():
+            if not is_chosen(set_name, target):
+                continue
             translator = Translator(job.source, target, source_options, options, partitions=partitions)
             decoded.share(translator)
             digest, resolver = hashlib.sha256(), Resolver()
@@ -336,7 +348,7 @@ def digests_of(job: Job) -> dict[str, str]:
                 except RelayError as error:
                     digest.update(error.code.encode())
             counts = f"{_listed(translator.events)}; {_listed(translator.losses)}"
-            found[f"{job.name}: {job.source} -> {target}, {set_name}"] = f"{digest.hexdigest()[:20]} {counts}"
+            found[name_of(job, set_name, target)] = f"{digest.hexdigest()[:20]} {counts}"
     return found
 
 

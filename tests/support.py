@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import functools
 import json
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from toy_protocol.registry import remember
 
@@ -17,6 +18,8 @@ from relay.model.lookups import RegisteredSchema
 
 TICDC, CANAL, OPEN = "ticdc-canal-json", "canal-json", "ticdc-open-protocol"
 DATA = Path(__file__).parent / "data"
+#: Whether tests of many routes try all of them, not some that have every source, target and option among them.
+ALL_ROUTES: Final = os.environ.get("RELAY_ALL_ROUTES") == "1"
 #: All captured files, for `captured`, and how those of a protocol begin.
 CAPTURED = sorted(path.relative_to(DATA).as_posix().removesuffix(".jsonl") for path in DATA.rglob("*.jsonl"))
 _PRODUCERS = {

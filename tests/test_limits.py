@@ -22,7 +22,7 @@ from cost_support import FACTOR, assert_cheap, assert_linear, cost_of, held_by, 
 from open_support import cell, framed
 from open_support import ddl as open_ddl
 from open_support import row as open_row
-from support import CANAL, CAPTURED, OPEN, TICDC, captured, protocol_of, reading_options, record
+from support import ALL_ROUTES, CANAL, CAPTURED, OPEN, TICDC, captured, protocol_of, reading_options, record
 from toy_protocol import facts
 
 from relay import (
@@ -303,10 +303,12 @@ def test_rows_do_not_repeat_headers_without_end() -> None:
 
 @pytest.mark.parametrize("target", PROTOCOLS)
 def test_a_statement_about_many_tables(target: str) -> None:
+    """Each target has one of three texts: `…_is_written_in_linear_time` has all kinds of statements for each."""
     source = TICDC if target != TICDC else CANAL
     sql = "DROP TABLE " + ",".join(["a"] * 80_000)
     names = "DROP TABLE " + ",".join(f"a{at}" for at in range(30_000))
-    for text in (sql, names, sql.replace("TABLE", "VIEW")):
+    texts = (sql, names, sql.replace("TABLE", "VIEW"))
+    for text in texts if ALL_ROUTES else texts[PROTOCOLS.index(target) % 3 :][:1]:
         given = statement(source, text)
 
         def drop(given: ConsumerRecord = given) -> None:

@@ -7,7 +7,6 @@ A part of the routes is tried here; `make losses` tries all of them.
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterator
 from typing import Final
@@ -16,19 +15,18 @@ import msgspec
 import pytest
 from losses_support import EXCUSES, Case, Excuse, silent_losses, uncounted
 from output_digests import OPTION_SETS
-from support import CAPTURED
+from support import ALL_ROUTES, CAPTURED
 
 from relay import CodecError, ConsumerRecord, Translator
 from relay.codecs import BUILT_IN
 from relay.model.events import Source
 
-ALL: Final = os.environ.get("RELAY_ALL_ROUTES") == "1"
 FILES: Final = [
     file for file in CAPTURED if file.startswith(("ticdc/", "mysql/")) and not file.endswith(".schemas")
 ]
 TARGETS: Final = [name for name, codec in BUILT_IN.items() if codec.is_readable]
 #: Of how many routes one is tried, by the set of options.
-SHARES: Final = {"default": 5, "full": 12, "reduced": 12}
+SHARES: Final = {"default": 8, "full": 18, "reduced": 18}
 
 
 def case_of(file: str, target: str, options: str) -> Case:
@@ -38,7 +36,7 @@ def case_of(file: str, target: str, options: str) -> Case:
 
 def cases(target: str, options: str) -> Iterator[Case]:
     """The cases of a target with a set of options that are tried."""
-    share = 1 if ALL else SHARES[options]
+    share = 1 if ALL_ROUTES else SHARES[options]
     for file in FILES:
         if zlib.crc32(f"{file} {target} {options}".encode()) % share == 0:
             yield case_of(file, target, options)
