@@ -7,6 +7,7 @@ stopped together.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import fcntl
 import os
@@ -18,6 +19,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -65,6 +67,14 @@ node.id={node_id}
 log.dirs={home}/data
 controller.quorum.voters={voters}
 listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
+"""
+
+# What StorageTool writes for a node, beside the file of the bootstrap records.
+META_PROPERTIES = """\
+version=1
+cluster.id={cluster}
+node.id={node_id}
+directory.id={directory}
 """
 
 Progress = Callable[[str], None]
@@ -194,6 +204,7 @@ class Node:
         self, home: Path, jars: Path, node_id: int, ports: dict[int, Ports], options: NodeOptions
     ) -> None:
         self.port = ports[node_id].broker
+        self._id, self._bootstrap = node_id, jars.with_name(f"{jars.name}.bootstrap.checkpoint")
         self.log = home / "broker.log"
         self.properties = home / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
@@ -224,6 +235,24 @@ class Node:
         self._format(options.format_args)
 
     def _format(self, arguments: Sequence[str]) -> None:
+        """Format the storage. The bootstrap records, which are the same for every node without arguments, are
+        kept beside the jars: to have them written takes a JVM, and a second of the processor.
+        """
+        data = self.properties.parent / "data"
+        if not arguments and self._bootstrap.exists():
+            data.mkdir()
+            shutil.copyfile(self._bootstrap, data / "bootstrap.checkpoint")
+            directory = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+            meta = META_PROPERTIES.format(cluster=CLUSTER_ID, node_id=self._id, directory=directory)
+            (data / "meta.properties").write_text(meta)
+            return
+        self._run_storage_tool(arguments)
+        if not arguments:
+            part = self._bootstrap.with_suffix(f".{os.getpid()}")
+            shutil.copyfile(data / "bootstrap.checkpoint", part)
+            part.rename(self._bootstrap)
+
+    def _run_storage_tool(self, arguments: Sequence[str]) -> None:
         command = [
             *self._java,
             "kafka.tools.StorageTool",
@@ -262,6 +291,11 @@ class Node:
                     f"Kafka did not start within {seconds:.0f} s: {self.log.read_text()[-2000:]}"
                 )
             time.sleep(0.05)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker's process was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
 
     def terminate(self) -> None:
         """Ask the broker to stop; `Cluster.stop` waits for it."""
