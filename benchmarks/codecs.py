@@ -60,7 +60,7 @@ class Effort(NamedTuple):
 
 
 FULL: Final = Effort(rounds=15, sample_seconds=0.03, warm=40, made_columns=16_000)
-QUICK: Final = Effort(rounds=3, sample_seconds=0.005, warm=40, made_columns=1_600)
+QUICK: Final = Effort(rounds=3, sample_seconds=0.005, warm=20, made_columns=1_600)
 
 
 class Timing(msgspec.Struct, frozen=True):
