@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from broker_support import broker_options
 
 from chaos.broker import broker_at
 from chaos.segments import read_partition
@@ -31,7 +32,7 @@ async def send(producer: AIOKafkaProducer, topic: str, *values: bytes) -> None:
 
 
 async def test_the_fate_of_every_record_is_known(home: Path) -> None:
-    with Cluster(home / "kafka") as cluster:
+    with Cluster(home / "kafka", options=broker_options()) as cluster:
         servers = cluster.bootstrap_servers
         async with (
             broker_at(servers) as broker,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import for_code
-from broker_support import broker_options
 from secured_support import TOPIC, Secured
 from service.topics_support import (
     dead_letters,
@@ -139,21 +137,20 @@ async def test_logs_of_relay_that_lose_records_or_their_order_are_refused(
 
 
 async def test_the_same_name_in_two_clusters_is_two_topics(
-    tmp_path: Path, kafka: Any, make_config: Any, kafka_at: Any
+    own_cluster: Cluster, kafka: Any, make_config: Any, kafka_at: Any
 ) -> None:
-    source = await kafka.topic(4)
-    with Cluster(tmp_path / "kafka", options=broker_options()) as cluster:
-        config = make_config(
-            source,
-            "{topic}",
-            target_bootstrap_servers=cluster.bootstrap_servers,
-            target_partitions=2,
-            target_create_topics=True,
-        )
-        topics = await check_topics(config)
-        assert (topics.sources[source].partitions, topics.target_partitions[source]) == (4, 2)
-        async with kafka_at(cluster.bootstrap_servers) as other:
-            assert len(await other.partitions(source)) == 2
+    source, servers = await kafka.topic(4), own_cluster.bootstrap_servers
+    config = make_config(
+        source,
+        "{topic}",
+        target_bootstrap_servers=servers,
+        target_partitions=2,
+        target_create_topics=True,
+    )
+    topics = await check_topics(config)
+    assert (topics.sources[source].partitions, topics.target_partitions[source]) == (4, 2)
+    async with kafka_at(servers) as other:
+        assert len(await other.partitions(source)) == 2
 
 
 # ---------------------------------------------------------------- rights and brokers

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import datetime
 import gc
 import ssl
 import subprocess
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +21,7 @@ from typing import Any
 
 import pytest
 from aiokafka.conn import AIOKafkaConnection, CloseReason
+from broker_support import broker_options
 from secured_support import GROUP, TOPIC, Secured, pkcs8
 from servers_support import talking
 from service.resilience_support import MODES, Echo, committed, numbered
@@ -83,54 +86,50 @@ async def moving(own_cluster: Cluster) -> AsyncIterator[Moving]:
     await found.close()
 
 
-@pytest.mark.parametrize("mode", MODES)
 async def test_brokers_come_back_under_another_address(
-    moving: Moving, kafka_at: Any, make_config: Any, run_relay: Any, mode: str
+    moving: Moving, kafka: Any, kafka_at: Any, make_config: Any, run_relay: Any
 ) -> None:
-    """Source, target and schema history are at this broker."""
-    async with kafka_at(moving.address) as kafka:
-        source, target = await kafka.topic(2), await kafka.topic(2)
-        config = make_config(source, target, source_bootstrap_servers=moving.address, **MODES[mode])
-        relay = run_relay(config, Echo(target))
-        await kafka.produce(source, numbered(100))
-        await committed(kafka, relay, 100)
-    await moving.move()
-    async with kafka_at(moving.address) as kafka:
-        await kafka.produce(source, numbered(100, start=100))
-        began = time.monotonic()
-        await committed(kafka, relay, 200)
-        assert time.monotonic() - began < 60
-        assert await relay.stop() == 0
-        values = {int(each.value or b"") for each in await kafka.read(target, committed=True)}
-        assert values == set(range(200))
-
-
-@pytest.mark.parametrize("mode", MODES)
-async def test_brokers_of_the_target_alone_come_back_under_another_address(
-    moving: Moving, kafka: Any, kafka_at: Any, make_config: Any, run_relay: Any, mode: str
-) -> None:
-    """With exactly-once, the progress topic is there, too."""
+    """In both modes, with source, target and schema history at this broker, or the target alone: with exactly-once
+    the progress topic is there, too.
+    """
+    of_both, of_target = dict[str, Any](), dict[str, Any]()
     async with kafka_at(moving.address) as other:
-        source, target = await kafka.topic(2), await other.topic(2)
-        progress = {"delivery_progress_topic": f"progress-{target}"} if mode == "exactly-once" else {}
-        config = make_config(
-            source, target, target_bootstrap_servers=moving.address, **MODES[mode], **progress
-        )
-        relay = run_relay(config, Echo(target))
-        await kafka.produce(source, numbered(100))
-        await other.until(lambda: _has(other, target, 100))
+        for mode, settings in MODES.items():
+            source, target = await other.topic(2), await other.topic(2)
+            config = make_config(source, target, source_bootstrap_servers=moving.address, **settings)
+            of_both[mode] = run_relay(config, Echo(target))
+            await other.produce(source, numbered(100))
+            source, target = await kafka.topic(2), await other.topic(2)
+            progress = {"delivery_progress_topic": f"progress-{target}"} if mode == "exactly-once" else {}
+            config = make_config(
+                source, target, target_bootstrap_servers=moving.address, **settings, **progress
+            )
+            of_target[mode] = run_relay(config, Echo(target))
+            await kafka.produce(source, numbered(100))
+        for mode in MODES:
+            await committed(other, of_both[mode], 100)
+            await other.until(lambda mode=mode: _has(other, of_target[mode].config.target.topic, 100))
     await moving.move()
-    await kafka.produce(source, numbered(100, start=100))
+    for relay in of_target.values():
+        await kafka.produce(relay.config.source.topics[0], numbered(100, start=100))
     began = time.monotonic()
 
-    async def is_complete() -> bool:
+    async def is_complete(relay: Any) -> bool:
         assert relay.status.checks["source"].ok, relay.status.checks["source"]
-        return await _has(other, target, 200)
+        return await _has(other, relay.config.target.topic, 200)
 
     async with kafka_at(moving.address) as other:
-        await other.until(is_complete)
+        for relay in of_both.values():
+            await other.produce(relay.config.source.topics[0], numbered(100, start=100))
+        for mode in MODES:
+            await other.until(lambda mode=mode: is_complete(of_target[mode]))
+            await committed(other, of_both[mode], 200)
         assert time.monotonic() - began < 60
-        assert await relay.stop() == 0
+        for relay in (*of_target.values(), *of_both.values()):
+            assert await relay.stop() == 0
+        for relay in of_both.values():
+            found = await other.read(relay.config.target.topic, committed=True)
+            assert {int(each.value or b"") for each in found} == set(range(200))
 
 
 async def _has(kafka: Any, topic: str, count: int) -> bool:
@@ -148,15 +147,28 @@ def break_connections() -> None:
             each.close(reason=CloseReason.CONNECTION_BROKEN)
 
 
+#: The name of the relay that tries to connect: its tasks have it from the one that starts them.
+_TRYING = contextvars.ContextVar("_TRYING", default="")
+
+
+def started_as(name: str, run_relay: Any, *given: Any) -> Any:
+    """Start a relay whose attempts to connect have a name."""
+    token = _TRYING.set(name)
+    try:
+        return run_relay(*given)
+    finally:
+        _TRYING.reset(token)
+
+
 @pytest.fixture
-def attempts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """When relays have tried to connect."""
-    times: list[float] = []
+def attempts(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
+    """When relays have tried to connect, by their names."""
+    times: dict[str, list[float]] = defaultdict(list)
     connect = AIOKafkaConnection.connect
 
     async def counted(self: Any) -> Any:
         if self._client_id == "relay":
-            times.append(time.monotonic())
+            times[_TRYING.get()].append(time.monotonic())
         return await connect(self)
 
     monkeypatch.setattr(AIOKafkaConnection, "connect", counted)
@@ -179,14 +191,12 @@ def issue(secured: Secured, folder: Path, seconds: float) -> None:
     (folder / "client.pem").write_bytes(pkcs8(leaf))
 
 
-@pytest.mark.parametrize("mode", ["at-least-once"])
 async def test_a_renewed_certificate_is_read_when_the_old_one_is_refused(
     secured: Secured,
     kafka_at: Any,
     run_relay: Any,
     tmp_path: Path,
-    attempts: list[float],
-    mode: str,
+    attempts: dict[str, list[float]],
 ) -> None:
     issue(secured, tmp_path, 12)
     expires = time.monotonic() + 12
@@ -203,13 +213,12 @@ async def test_a_renewed_certificate_is_read_when_the_old_one_is_refused(
         await asyncio.sleep(max(0.0, expires + 1 - time.monotonic()))
         break_connections()
         await kafka.produce(source, numbered(10, partitions=1, start=10))
-        attempts.clear()
         await kafka.until(lambda: says(relay, "refuses relay's certificate"))
         began = time.monotonic()
-        count = len(attempts)
+        attempts.clear()
         await asyncio.sleep(4)
         # Source and target, each with connections to one broker and to its bootstrap servers.
-        assert len(attempts) - count < 8 * (time.monotonic() - began)
+        assert len(attempts[""]) < 8 * (time.monotonic() - began)
         issue(secured, tmp_path, 3600)
         await committed(kafka, relay, 20)
         assert await relay.stop() == 0
@@ -245,7 +254,13 @@ async def says(relay: Any, text: str) -> bool:
 
 
 async def set_password(secured: Secured, user: str, password: str) -> None:
-    command = [str(java_binary()), "-cp", f"{kafka_jars()}/*", "kafka.admin.ConfigCommand"]
+    command = [
+        str(java_binary()),
+        *broker_options().java,
+        "-cp",
+        f"{kafka_jars()}/*",
+        "kafka.admin.ConfigCommand",
+    ]
     command += ["--bootstrap-server", secured.address("PLAINTEXT"), "--alter", "--entity-type", "users"]
     command += ["--entity-name", user, "--add-config", f"SCRAM-SHA-512=[password={password}]"]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
@@ -280,32 +295,37 @@ async def test_a_history_that_is_gone_is_asked_for_now_and_then(
     assert await relay.stop() == 0
 
 
-@pytest.mark.parametrize("mode", MODES)
 async def test_an_outage_floods_neither_brokers_nor_the_log(
-    own_cluster: Cluster, kafka_at: Any, make_config: Any, run_relay: Any, attempts: list[float], mode: str
+    own_cluster: Cluster, kafka_at: Any, make_config: Any, run_relay: Any, attempts: dict[str, list[float]]
 ) -> None:
-    """Neither of attempts to connect nor of log lines."""
-    async with kafka_at(own_cluster.bootstrap_servers) as kafka:
-        source, target = await kafka.topic(2), await kafka.topic(2)
-        servers = own_cluster.bootstrap_servers
-        config = make_config(source, target, source_bootstrap_servers=servers, **MODES[mode])
-        relay = run_relay(config, Echo(target))
-        await kafka.produce(source, numbered(100))
-        await committed(kafka, relay, 100)
+    """Neither of attempts to connect nor of log lines, in both modes."""
+    relays, servers = dict[str, Any](), own_cluster.bootstrap_servers
+    async with kafka_at(servers) as kafka:
+        for mode, settings in MODES.items():
+            source, target = await kafka.topic(2), await kafka.topic(2)
+            config = make_config(source, target, source_bootstrap_servers=servers, **settings)
+            relays[mode] = started_as(mode, run_relay, config, Echo(target))
+            await kafka.produce(source, numbered(100))
+        for relay in relays.values():
+            await committed(kafka, relay, 100)
     await asyncio.to_thread(own_cluster.nodes[0].kill)
     attempts.clear()
-    began, lines = time.monotonic(), len(relay.log.named("kafka.client"))
+    began = time.monotonic()
+    lines = {mode: len(relay.log.named("kafka.client")) for mode, relay in relays.items()}
     await asyncio.sleep(15)
     seconds = time.monotonic() - began
     # Of the clients of source, target and history, and of looks at the reasons.
-    assert len(attempts) < 10 * seconds
-    said = relay.log.named("kafka.client")[lines:]
-    assert len(said) <= 15, [each["message"] for each in said]
+    assert {mode: len(times) < 10 * seconds for mode, times in attempts.items()} == dict.fromkeys(MODES, True)
+    for mode, relay in relays.items():
+        said = relay.log.named("kafka.client")[lines[mode] :]
+        assert len(said) <= 15, [each["message"] for each in said]
     await asyncio.to_thread(own_cluster.nodes[0].restart)
-    async with kafka_at(own_cluster.bootstrap_servers) as kafka:
-        await kafka.produce(source, numbered(100, start=100))
-        await committed(kafka, relay, 200)
-        assert await relay.stop() == 0
+    async with kafka_at(servers) as kafka:
+        for relay in relays.values():
+            await kafka.produce(relay.config.source.topics[0], numbered(100, start=100))
+        for relay in relays.values():
+            await committed(kafka, relay, 200)
+            assert await relay.stop() == 0
 
 
 async def test_a_bootstrap_server_that_is_silent_keeps_no_relay_from_starting(
