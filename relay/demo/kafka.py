@@ -292,11 +292,6 @@ class Node:
                 )
             time.sleep(0.05)
 
-    @property
-    def is_running(self) -> bool:
-        """Whether the broker's process was started and has not ended."""
-        return self._process is not None and self._process.poll() is None
-
     def terminate(self) -> None:
         """Ask the broker to stop; `Cluster.stop` waits for it."""
         if self._process is not None:
