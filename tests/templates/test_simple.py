@@ -95,6 +95,14 @@ def test_rows_of_one_shape(engine: type[Engine]) -> None:
         assert not both.fits(odd), odd
 
 
+def test_transactions_differ_by_their_start_ts(engine: type[Engine]) -> None:
+    both = Pair(engine)
+    assert both.learns(row(FIRST, startTs=COMMIT_TS - 9))
+    assert both.fits(row(FIRST, startTs=COMMIT_TS - 5))
+    assert not both.fits(row(FIRST, startTs=0))
+    assert not both.fits(row(FIRST, startTs=-1))
+
+
 def test_updates_and_deletes(engine: type[Engine]) -> None:
     both = Pair(engine, DEBEZIUM)
     assert both.learns(row(FIRST, FIRST | {"v": "b"}, "UPDATE"))

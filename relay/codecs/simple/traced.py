@@ -34,6 +34,7 @@ from relay.templates.tracing import NotTemplatable, Trace
 _MEMBERS: Final[Declaration] = {
     "commit_ts": VariableMember(("commitTs",), NUMBER),
     "build_ts": VariableMember(("buildTs",), NUMBER),
+    "start_ts": VariableMember(("startTs",), NUMBER),
 }
 _CHECKSUM: Final[Declaration] = {
     name: VariableMember(("checksum", name), NUMBER) for name in ("current", "previous")
