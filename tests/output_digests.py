@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from decoded_once import DecodedOnce
-from support import remember_schemas
+from support import WRITABLE, remember_schemas
 
 from relay import CodecError, ConsumerRecord, ProducerRecord, RelayError, Resolver, Translator
 from relay.codecs import BUILT_IN
 from relay.codecs.losses import Loss
 
-#: Those that can be read.
-READABLE = [name for name, codec in BUILT_IN.items() if codec.is_readable]
+#: Those that are tried on files of any protocol.
+READABLE = [name for name, codec in BUILT_IN.items() if codec.is_readable and codec.is_writable]
 #: Sources whose times need no zone.
 WITHOUT_TIMEZONE = {"ticdc-debezium", "ticdc-debezium-avro", "maxwell-json"}
 SIMPLE = {
@@ -42,7 +42,7 @@ SIMPLE = {
 }
 #: The targets' options by name of the set, and how many partitions the target has (None: the source's).
 OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
-    "default": (None, {name: {} for name in BUILT_IN}),
+    "default": (None, {name: {} for name in WRITABLE}),
     "full": (
         None,
         {

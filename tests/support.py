@@ -12,6 +12,7 @@ from typing import Any, Final
 from toy_protocol.registry import remember
 
 from relay import ConsumerRecord, DecodeError, ProducerRecord, Translator
+from relay.codecs import BUILT_IN
 from relay.core.detection import FormatHints
 from relay.model.events import Event
 from relay.model.lookups import RegisteredSchema
@@ -20,6 +21,8 @@ TICDC, CANAL, OPEN = "ticdc-canal-json", "canal-json", "ticdc-open-protocol"
 DATA = Path(__file__).parent / "data"
 #: Whether tests of many routes try all of them, not some that have every source, target and option among them.
 ALL_ROUTES: Final = os.environ.get("RELAY_ALL_ROUTES") == "1"
+#: relay's own protocols that can be written.
+WRITABLE = frozenset(name for name, codec in BUILT_IN.items() if codec.is_writable)
 #: All captured files, for `captured`, and how those of a protocol begin.
 CAPTURED = sorted(path.relative_to(DATA).as_posix().removesuffix(".jsonl") for path in DATA.rglob("*.jsonl"))
 _PRODUCERS = {

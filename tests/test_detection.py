@@ -82,7 +82,7 @@ def test_a_wrong_protocol_names_the_right_one(path: str) -> None:
     for wrong in READABLE:
         if wrong == right:
             continue
-        translator = Translator(wrong, wrong)
+        translator = Translator.reader(wrong)
         for each in sample:
             error = error_of(translator, each)
             if error is None:

@@ -24,7 +24,7 @@ from relay.model.events import Source
 FILES: Final = [
     file for file in CAPTURED if file.startswith(("ticdc/", "mysql/")) and not file.endswith(".schemas")
 ]
-TARGETS: Final = [name for name, codec in BUILT_IN.items() if codec.is_readable]
+TARGETS: Final = [name for name, codec in BUILT_IN.items() if codec.is_readable and codec.is_writable]
 #: Of how many routes one is tried, by the set of options.
 SHARES: Final = {"default": 8, "full": 18, "reduced": 18}
 

@@ -27,7 +27,10 @@ FILE = DATA / f"{DML}.jsonl"
 TARGETS = [
     name
     for name, codec in PROTOCOLS.items()
-    if codec.is_readable and not codec.uses_registry and name not in {"toy-lines", "made-up"}
+    if codec.is_readable
+    and codec.is_writable
+    and not codec.uses_registry
+    and name not in {"toy-lines", "made-up"}
 ]
 
 

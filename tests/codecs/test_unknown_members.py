@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from golden.messages import rows_of
 from support import CAPTURED, captured, protocol_of, reading_options
 from unknown_support import FIXED, Member, is_unknown, with_unknown_members
 
@@ -39,6 +40,8 @@ def streams(protocol: str) -> Iterator[tuple[str, Wire, list[ConsumerRecord]]]:
     codec = PROTOCOLS[protocol]
     if codec.encoder is not None:
         yield "", Wire(codec, {}), messages(Wire(codec, {}))
+    elif examples := rows_of(protocol):
+        yield "", Wire(codec, {}), list(examples)
     for file in CAPTURED:
         folder = file.rpartition("/")[0]
         if protocol_of(file) == protocol:

@@ -57,7 +57,11 @@ def _encodes(codec: Codec, given: dict[str, str]) -> Capabilities:
 
 
 def settings(codec: Codec) -> list[Setting]:
-    """The default options of a target, then each option that makes it carry more."""
+    """The default options of a target, then each option that makes it carry more; what a source without an encoder
+    carries.
+    """
+    if not codec.is_writable:
+        return [Setting("", codec.decodes)]
     options = [(name, value) for name, value, _ in added_by_options(codec)]
     return [
         Setting("", _encodes(codec, {})),

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from golden.messages import rows_of
 from support import CAPTURED, DATA, captured, protocol_of
 from toy_protocol.registry import schema_by_id
 
@@ -100,10 +101,12 @@ def with_storage(protocol: str, options: OptionTexts) -> OptionTexts:
 
 
 def chosen_sample(protocol: str, chance: random.Random) -> Sample:
-    """Any sample of a protocol: a captured one mostly, if there are some."""
+    """Any sample of a protocol: a captured one mostly, if there are some; an example of one that is only read."""
     files = [file for file in CAPTURED if protocol_of(file) == protocol and not file.endswith(".schemas")]
     if files and chance.random() < 0.75:
         return captured_sample(chance.choice(files))
+    if not PROTOCOLS[protocol].is_writable:
+        return Sample(f"golden {protocol}", protocol, {}, rows_of(protocol))
     while True:
         found = made_sample(chance.choice(_MADE_FROM), protocol, chance.randrange(40))
         if found.records:

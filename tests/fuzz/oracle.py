@@ -105,7 +105,7 @@ class Bench:
         self.objects = dict(setting.objects)
         self.used = self._translator(setting.target_options, engine)
         self.strict = self._translator({**setting.target_options, "strict": "true"})
-        self.viewer = Translator(setting.source, setting.source, setting.source_options)
+        self.viewer = Translator.reader(setting.source, setting.source_options)
         #: Reads what is written, where the target can be read: else what the source says, which is compared
         #: with nothing.
         self._has_reader = PROTOCOLS[setting.target].is_readable
@@ -127,7 +127,7 @@ class Bench:
     def _new_reader(self) -> Translator:
         setting = self.setting
         if not self._has_reader:
-            return Translator(setting.source, setting.source, setting.source_options)
+            return Translator.reader(setting.source, setting.source_options)
         options = reading_options(setting.target, dict(setting.target_options))
         return Translator(setting.target, setting.target, options)
 

@@ -497,7 +497,8 @@ def sample_routes(only: Callable[[str, str], bool]) -> list[tuple[str, str]]:
     What other packages read of damaged records is theirs.
     """
     sources = [name for name, codec in BUILT_IN.items() if codec.is_readable]
-    return [(source, target) for source in sources for target in PROTOCOLS if only(source, target)]
+    targets = [name for name, codec in PROTOCOLS.items() if codec.is_writable]
+    return [(source, target) for source in sources for target in targets if only(source, target)]
 
 
 __all__ = ["OvertimeError", "Run", "Sample", "Session", "reduced", "reproduce", "sample_routes", "watch"]

@@ -56,7 +56,7 @@ def is_carried(events: Sequence[Event]) -> bool:
 
 def _columns(sample: Sample) -> list[set[str] | None]:
     if sample.name not in _COLUMNS:
-        reader = Translator(sample.protocol, sample.protocol, sample.options)
+        reader = Translator.reader(sample.protocol, sample.options)
         _COLUMNS[sample.name] = [_columns_of(reader, record, sample) for record in sample.records]
     return _COLUMNS[sample.name]
 

@@ -5,7 +5,10 @@ The events of a message of Open Protocol are `"frames": [[key, value], …]` in 
 
 from __future__ import annotations
 
+import functools
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -118,3 +121,14 @@ def event_lines(translator: Translator, record: ConsumerRecord, *, rows: bool = 
         if isinstance(event, RowChange) and event.transaction is not None:
             found["transaction"] = msgspec.structs.asdict(event.transaction)
         yield to_json({key: each for key, each in found.items() if each not in (None, [])}, exact).decode()
+
+
+@functools.cache
+def rows_of(protocol: str) -> tuple[ConsumerRecord, ...]:
+    """Return the messages of a protocol's cases `rows`: the examples of one that relay does not write."""
+    found: list[ConsumerRecord] = []
+    for file in sorted(Path(__file__).parent.glob("*/rows/options.toml")):
+        if tomllib.loads(file.read_text(encoding="utf-8"))["from"] == protocol:
+            text = (file.parent / "source.jsonl").read_text(encoding="utf-8")
+            found += [line.record for line in parse_lines(text)]
+    return tuple(found)

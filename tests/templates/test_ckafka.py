@@ -20,7 +20,7 @@ pytestmark = pytest.mark.parametrize("engine", ENGINES)
 COLUMNS = "id INT PRIMARY KEY, name VARCHAR(20), price DECIMAL(9,2), kind ENUM('a','b'), at DATETIME"
 CELLS = {"price": "1.50", "id": "1", "at": "2026-01-02 03:04:05", "name": "x", "kind": "a"}
 OLD = CELLS | {"name": "y"}
-TARGETS = sorted(name for name, codec in BUILT_IN.items() if not codec.uses_registry)
+TARGETS = sorted(name for name, codec in BUILT_IN.items() if codec.is_writable and not codec.uses_registry)
 #: Targets whose encoders know traced values.
 WITH_TEMPLATES = (
     "canal-json", "ckafka-json", "debezium-json", "flat-json", "maxwell-json", "ticdc-canal-json",

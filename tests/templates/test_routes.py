@@ -25,7 +25,7 @@ from relay.model.lookups import Need
 FOLDERS = sorted(
     {file.rpartition("/")[0] for file in CAPTURED if BUILT_IN[protocol_of(file)].templates.marker}
 )
-TARGETS = [name for name, codec in BUILT_IN.items() if not codec.uses_registry]
+TARGETS = [name for name, codec in BUILT_IN.items() if codec.is_writable and not codec.uses_registry]
 ROUNDS = 3
 
 
