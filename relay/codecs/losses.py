@@ -50,6 +50,7 @@ class Loss(enum.StrEnum):
     UNKNOWN_FIELDS = "unknown-fields"
     PHYSICAL_PARTITION = "physical-partition"
     SCHEMA_ID = "schema-id"
+    TRAIL_POSITION = "trail-position"
     SNAPSHOT = "snapshot"
     SCHEMA_INFERRED = "schema-inferred"
     VALUE_INFERRED = "value-inferred"
@@ -304,8 +305,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     cluster id. `snapshot`: whether a row comes from a snapshot or from the log. `query`: the statement that
     changed the row. `physical_partition`: the table id of a partitioned table's partition. `column_charset`,
     `column_collation`: of the columns after a statement, besides its text; `column_enum_charset`: of those
-    that are ENUM or SET. `schema_id`: Maxwell's number of a schema. `binlog_row`: a row's number in its event
-    of the binlog. `transaction_order`: a row's number in its transaction.
+    that are ENUM or SET. `schema_id`: Maxwell's number of a schema. `trail_position`: the position in
+    GoldenGate's trail. `binlog_row`: a row's number in its event of the binlog. `transaction_order`: a row's
+    number in its transaction.
     """
 
     before: Before
@@ -338,6 +340,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     query: bool = False
     physical_partition: bool = False
     schema_id: bool = False
+    trail_position: bool = False
     transaction: bool = False
     transaction_order: bool = False
     transaction_total: bool = False
@@ -424,6 +427,7 @@ SOURCE_LOSSES: Final[Mapping[str, Loss | None]] = {
     "binlog_row": Loss.BINLOG_ROW,
     "physical_partition": Loss.PHYSICAL_PARTITION,
     "schema_id": Loss.SCHEMA_ID,
+    "trail_position": Loss.TRAIL_POSITION,
 }
 TRANSACTION_LOSSES: Final[Mapping[str, Loss | None]] = {
     "id": Loss.TRANSACTION,
@@ -474,6 +478,7 @@ def source_losses(carries: Capabilities, source_name: str | None = None) -> Coun
             and source.unknown_fields is None
             and source.physical_partition is None
             and source.schema_id is None
+            and source.trail_position is None
             and (
                 keeps_log
                 or (
@@ -512,6 +517,7 @@ def _absent(source: Source, transaction: Transaction | None) -> tuple[bool, ...]
         source.unknown_fields is None,
         source.physical_partition is None,
         source.schema_id is None,
+        source.trail_position is None,
         transaction is None,
         transaction is None or transaction.order is None,
         transaction is None or transaction.table_order is None,

@@ -44,6 +44,7 @@ FIELD_TEXTS: Final[Mapping[str, str]] = {
     "row_key": "the row key of TiKV",
     "physical_partition": "the table id of a partition (`ptn`)",
     "schema_id": "Maxwell's schema number (`schema_id`)",
+    "trail_position": "the position in GoldenGate's trail (`pos`)",
     "server_id": "the id of the MySQL server",
     "thread_id": "the id of the MySQL thread",
     "query": "the statement that changed the row",

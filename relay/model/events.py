@@ -281,6 +281,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     binlog_row: Index of the row in its binlog event, from 0.
     physical_partition: TiDB's id of the table partition with the row.
     schema_id: Number of the schema with which Maxwell read the row.
+    trail_position: Position in GoldenGate's trail: its file and the offset there, as text.
     """
 
     connector: str
@@ -301,6 +302,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     binlog_row: int | None = None
     physical_partition: int | None = None
     schema_id: int | None = None
+    trail_position: str | None = None
 
     def at(self, record: ConsumerRecord) -> Position:
         """Return the position of an event from this record."""
