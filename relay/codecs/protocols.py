@@ -32,6 +32,7 @@ _MODULES: Final = {
     "ticdc-avro": "ticdc_avro.protocol",
     "ticdc-debezium-avro": "debezium.ticdc.avro",
     "maxwell-json": "maxwell.protocol",
+    "ogg-json": "ogg.protocol",
     "flat-json": "flat.protocol",
 }
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from chart.generate import PROTOCOLS, README, documented, protocols, with_table
 from chart.rendering import CHART, ROOT, Rendered, chart, schema_nodes, templates_of
+from support import WRITABLE
 
 from relay.cli.formats import options_of
 from relay.codecs import BUILT_IN
@@ -309,7 +310,7 @@ def routes_with_options() -> list[tuple[str, str, bool]]:
     readable = [name for name, codec in BUILT_IN.items() if codec.is_readable]
     return [
         (source, target, extension)
-        for source, target, extension in itertools.product(readable, BUILT_IN, (False, True))
+        for source, target, extension in itertools.product(readable, sorted(WRITABLE), (False, True))
         if not extension or "enable-tidb-extension" in {each.name for each in options_of(BUILT_IN[target])}
     ]
 

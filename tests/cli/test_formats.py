@@ -53,6 +53,7 @@ def test_json(relay: Run) -> None:
     assert options["strict"]["type"] == "true, false or kinds"
     assert options["strict"]["default"] == "false"
     assert [name for name, entry in found.items() if not entry["readable"]] == ["flat-json"]
+    assert [name for name, entry in found.items() if not entry["writable"]] == ["ogg-json"]
     one = json.loads(relay("formats", "--from", "made-up", "--json").stdout)["protocols"]
     assert one[0]["carries"]["before"] == "full"
 

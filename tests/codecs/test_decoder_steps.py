@@ -18,6 +18,8 @@ from relay.codecs.canal.canal_json.decoder import interpret as interpret_canal
 from relay.codecs.canal.ticdc.decoder import interpret as interpret_ticdc
 from relay.codecs.maxwell.decoder import interpret as interpret_maxwell
 from relay.codecs.maxwell.messages import check_row
+from relay.codecs.ogg.decoder import interpret as interpret_ogg
+from relay.codecs.ogg.messages import check as check_ogg
 from relay.codecs.open_protocol.decoder import check, interpret
 from relay.codecs.simple.decoder import SimpleDecoder
 
@@ -29,6 +31,8 @@ STEPS: list[Function] = [
     SimpleDecoder.interpret,
     check_row,
     interpret_maxwell,
+    check_ogg,
+    interpret_ogg,
     interpret_canal,
     interpret_ticdc,
 ]

@@ -142,6 +142,22 @@ def maxwell_rows() -> Iterator[ConsumerRecord]:
                 yield ConsumerRecord("maxwell", 0, 5, 0, text, json.dumps(body).encode())
 
 
+def ogg_rows() -> Iterator[ConsumerRecord]:
+    old_rows: list[Any] = [None, {"id": 1, "n": 4}, {"n": "4"}, {"a": "x", "a_isMissing": True, "id": 1}]
+    for cells in (
+        ROW,
+        ROW | {"n": "no number"},
+        {"a": "x"},
+        ROW | {"id": [1]},
+        ROW | {"n": 0.5},
+        ROW | {"a": None},
+    ):
+        for keys in (["id"], ["n", "id"], ["gone"], [], None, 5):
+            for old in old_rows:
+                body = {"table": "d.t", "op_type": "U", "primary_keys": keys, "before": old, "after": cells}
+                yield ConsumerRecord("ogg", 0, 5, 0, None, json.dumps(body).encode())
+
+
 def packet_rows() -> Iterator[ConsumerRecord]:
     for mysql_type, text in (
         ("int", "1"),
@@ -206,6 +222,7 @@ ROWS = {
     SIMPLE: list(simple_rows()),
     SIMPLE_AVRO: list(simple_avro_rows()),
     "maxwell-json": list(maxwell_rows()),
+    "ogg-json": list(ogg_rows()),
     "canal-protobuf": list(packet_rows()),
     NATIVE: list(native_rows()),
     DEBEZIUM: list(debezium_rows()),

@@ -25,7 +25,7 @@ class LocalTimes:
     """Counts local times that do not exist in the zone, or are ambiguous."""
 
     def __init__(self, zone: tzinfo) -> None:
-        self._zone = zone
+        self.zone = zone
         self._one_offset_days: dict[str, bool] = {}
 
     def count(self, cells: Iterable[Any], losses: list[Loss]) -> None:
@@ -39,8 +39,8 @@ class LocalTimes:
             if has_one_offset is None:
                 if len(one_offset_days) >= _MOST_DAYS:
                     one_offset_days.clear()
-                has_one_offset = one_offset_days[day] = has_constant_offset(self._zone, day)
-            if not has_one_offset and (found := count_instants(self._zone, cell.replace("T", " ", 1))) != 1:
+                has_one_offset = one_offset_days[day] = has_constant_offset(self.zone, day)
+            if not has_one_offset and (found := count_instants(self.zone, cell.replace("T", " ", 1))) != 1:
                 losses.append(Loss.REPEATED_HOUR if found else Loss.ZERO_DATE)
 
 

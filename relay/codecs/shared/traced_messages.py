@@ -18,6 +18,7 @@ Thus the template does what the decoder does, whatever the decoder does. All fun
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import tzinfo
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -51,6 +52,7 @@ from relay.templates.tracing import (
     TracedSeconds,
     TracedText,
 )
+from relay.text.durations import local_datetime_micros
 
 # ---------------------------------------------------------------- members
 
@@ -100,6 +102,21 @@ NUMBER_AS_TEXT: Final = MemberForm(INTEGER, _digits)
 TEXT: Final = MemberForm(STRING, _text)
 #: Seconds, with a fraction or without, that are decoded to nanoseconds.
 SECONDS: Final = MemberForm(Take(("integer", "number")), _seconds)
+
+
+def local_time(zone: tzinfo) -> MemberForm:
+    """Return the form of a local date and time as text, decoded to nanoseconds since 1970. Raises
+    NotTemplatable for a zone without a fixed offset from UTC.
+    """
+    offset = zone.utcoffset(None)
+    if offset is None:
+        raise NotTemplatable
+
+    def value(trace: Trace, slot: int, token: bytes) -> TracedNumber:
+        micros = local_datetime_micros(msgspec.json.decode(token, type=str), zone)
+        return TracedNumber.of_datetime(trace, slot, int(offset.total_seconds()), micros) * 1_000
+
+    return MemberForm(STRING, value)
 
 
 class VariableMember(NamedTuple):

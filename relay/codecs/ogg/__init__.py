@@ -1,0 +1,1 @@
+"""Oracle GoldenGate's JSON. Its internals are for this package only."""
