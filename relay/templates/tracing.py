@@ -476,7 +476,7 @@ class TracedDigits(Traced):
 class TracedSeconds(Traced):
     """A time in nanoseconds from a slot of seconds with a fraction, or its quotient by a number.
 
-    A time that has no 64 bits in nanoseconds does not fit.
+    Matches only times whose nanoseconds fit in a signed 64-bit integer.
     """
 
     __slots__ = ("_divisor", "_slot")

@@ -46,7 +46,7 @@ from relay.model.records import ConsumerRecord
 from relay.mysql.ddl.drops import rename_keywords
 from relay.mysql.ddl.parts import keywords_of_drops, renames_alone
 from relay.mysql.types import quoted_table
-from relay.templates.tracing import Trace
+from relay.templates.tracing import NotTemplatable, Trace
 
 _OPS: Final = {
     "insert": Op.INSERT, "update": Op.UPDATE, "delete": Op.DELETE, "bootstrap-insert": Op.READ,
@@ -93,7 +93,9 @@ class MaxwellDecoder:
     ) -> TracedMessage:
         """Return the row's message with traced values; see `TracingDecoder`."""
         row = traced_row(self._rows, record, change, trace, self._limits)
-        [decoded] = parse(row.value.text, self._limits, [])
+        decoded, *others = parse(row.value.text, self._limits, [])
+        if others:
+            raise NotTemplatable
         message = traced_message(decoded, row, trace)
         in_key = None if record.key is None else unknown_in_key(record.key)
 

@@ -1,7 +1,6 @@
 """The variable parts of Maxwell's messages of one row, for templates.
 
-The name of the log's file before a position is the same in all messages of a shape. The Kafka key may have
-any values.
+The binlog file name is constant in a template, the offset varies. Values in the Kafka key are ignored.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def traced_row(
 
 def traced_message(message: MaxwellMessage, row: TracedRow, trace: Trace) -> MaxwellMessage:
     """Return a decoded message with traced members. Raises NotTemplatable."""
-    # A statement differs for nearly every row, and so do many members that Maxwell does not define.
+    # `query` and unknown members differ in nearly every message, so a template would rarely match.
     if message.query is not None or message.unknown is not None:
         raise NotTemplatable
     members = {name: getattr(message, name) for name in MaxwellMessage.__struct_fields__}
@@ -129,7 +128,7 @@ def _cells(layout: Layout, kinds: list[Kind | None]) -> tuple[list[CellTokens], 
     else:
         old = [_known_cell(layout, at, column) for at, column in enumerate(columns)]
         new = list(old)
-        # The loss of TIME is counted once per row.
+        # `Loss.TIME_RANGE` is counted once per row that has any TIME, so a template must know whether it has.
         found = [at for at in layout.times if kinds[at] == "string"]
         for at in layout.times if not found else found[:1]:
             new[at] = new[at]._replace(kinds=("string",) if found else ("null",))
@@ -162,8 +161,9 @@ def _known_cell(layout: Layout, at: int, column: Column) -> CellTokens:
 
 
 def _inferred_cells(column: Column, kind: Kind | None) -> tuple[CellTokens, CellTokens]:
-    """Return the tokens, in the new row and in the old one, of a column with an inferred type: all that lead
-    to the same type.
+    """Return the tokens of a column with an inferred type, in the new row and in the old one.
+
+    Only tokens from which the same type would be inferred match.
     """
     base = column.type.base
     if base == "varchar" and kind in ("string", "null"):

@@ -31,7 +31,7 @@ VARIABLE_MEMBERS: Final[Declaration] = {"ts": VariableMember(("ts",), NUMBER)}
 #: Offsets of the JSON of a message's only key, and of its value.
 KEY_START: Final = len(VERSION) + LENGTH_BYTES
 VALUE_START: Final = LENGTH_BYTES
-#: Start of a value that is certainly uncompressed.
+#: Uncompressed values start with these bytes.
 _PLAIN: Final = b'{"'
 #: The kinds of a column's tokens besides null, and the default conversion that reads them. A base64 text is
 #: always converted.
@@ -61,7 +61,11 @@ def traced_row(
 
 
 def _cells(reader: TypedReader, zone: tzinfo) -> Iterator[CellTokens]:
-    """Yield the tokens of the columns. Raises NotTemplatable for local times, some of which are counted."""
+    """Yield the tokens of the columns.
+
+    Raises NotTemplatable for TIMESTAMP in a zone other than UTC: repeated and missing hours are counted per
+    value.
+    """
     for at, read in zip(reader.indexes, reader.reads, strict=True):
         column = reader.schema.columns[at]
         if zone is not UTC and is_local_time(column):

@@ -1,4 +1,4 @@
-"""Traced messages: a captured message of one row, split by a declaration of its variable parts.
+"""Derive templates from a decoder: replace the variable values of a captured one-row message by traced ones.
 
 A decoder reads a message in three steps. `decode` makes a struct of its bytes, `check` refuses invalid
 numbers, and `interpret` returns its events. The template of the message comes from the same steps:
@@ -12,7 +12,9 @@ numbers, and `interpret` returns its events. The template of the message comes f
    `TracedRow.images` in place of the function that reads rows).
 4. `TracedRow.message` makes the `TracedMessage` of the events.
 
-Thus the template does what the decoder does, whatever the decoder does. All functions raise NotTemplatable.
+A change in `check` or `interpret` therefore changes the template as well, or prevents it. The declarations
+(token forms and cell tokens) are a second description of `decode` and of the row reader: keep the two in
+step. All functions raise NotTemplatable.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ from relay.text.durations import local_datetime_micros
 
 
 class MemberForm(NamedTuple):
-    """The tokens of a member that differs between messages, and its decoded value as a traced one.
+    """How a variable member is matched and traced.
 
     value: Makes the traced value from the trace, the slot, and the token's text in the captured message.
     """
@@ -157,8 +159,8 @@ class TracedPart:
         return None if token is None else token.kind
 
     def vary(self, declared: Declaration) -> None:
-        """Let these members differ. A member that is missing, null or an empty text here is the same in all
-        messages, and so is a text without the digits of its form.
+        """Let these members differ. A member that is missing, null or empty in the captured message stays
+        constant. So does a text that does not end in a colon and digits, if its form is LAST_DIGITS.
         """
         for path, form in declared.values():
             token = self.root.at(path)
@@ -271,13 +273,10 @@ class TracedEvent:
 
     def message(self, events: Sequence[Event]) -> TracedMessage:
         """Return the traced message of the row's events: its change, and the end of its transaction."""
-        change, *others = events
-        end = others[0] if others else None
-        if len(others) > 1 or not isinstance(change, RowChange):
+        change, end = events[0] if events else None, events[1] if len(events) > 1 else None
+        if len(events) > 2 or self.value.ops is None or not isinstance(change, RowChange):
             raise NotTemplatable
-        if end is not None and not isinstance(end, TransactionMark):
-            raise NotTemplatable
-        if self.value.ops is None:
+        if not isinstance(end, TransactionMark | None):
             raise NotTemplatable
         return TracedMessage(self.key.ops, self.value.ops, change, self._after, end)
 
@@ -327,8 +326,8 @@ class TracedRow(TracedEvent):
 
         names: The columns as the message names them, in the reader's order.
         cells_of: Returns the tokens of an image's cells in that order.
-        is_old_partial: Any old row of an UPDATE may lack cells, which it then shares with the new row. By
-            default only an old row may that lacks some in this message.
+        is_old_partial: Old rows of UPDATEs may omit unchanged columns. By default only if the captured
+            one does.
         """
         self._names = names
         old, new = self._parts
@@ -358,7 +357,7 @@ class TracedRow(TracedEvent):
         return set(members)
 
     def _vary_some(self, part: str, under: str, cells: Sequence[CellTokens], limits: Limits) -> None:
-        """Let an image have any of the cells, each written like in the image `under` it."""
+        """Let an image contain any subset of the columns; each is written as in the image `under` it."""
         # A fuller old row has less than twice the members of this message, at two bytes each.
         if len(self.value.text) > limits.values:
             raise NotTemplatable
@@ -389,7 +388,9 @@ class TracedRow(TracedEvent):
         return self.images()
 
     def images(self) -> tuple[TableSchema, TypedRows]:
-        """Return the definition and the images, with traced cells, of a row that names its definition."""
+        """Return the definition and the images, with traced cells, for formats whose rows name their schema
+        version, so that no DDL condition is needed.
+        """
         reads = [[cell.read for cell in image.cells] for image in (self._old, self._new) if image is not None]
         if reads[0] != reads[-1]:
             raise NotTemplatable

@@ -1,7 +1,7 @@
 """The variable parts of Simple's JSON messages of one row, for templates.
 
-A row names its definition by version and table id, which the message repeats unchanged. Whatever its commit
-ts, this identifies the definition, so rows need not follow a certain DDL.
+A row names its schema by version and table id. Both are constants of the template, so it needs no DDL
+condition.
 """
 
 from __future__ import annotations
