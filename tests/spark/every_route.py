@@ -43,7 +43,7 @@ from spark_backfill.terms import KEEP_PARTITION, Bounds, Terms
 from spark_backfill.translation import Translate
 
 TARGETS: Sequence[tuple[str, dict[str, str]]] = (
-    *((name, {}) for name in BUILT_IN),
+    *((name, {}) for name, codec in BUILT_IN.items() if codec.is_writable),
     ("ticdc-canal-json", {"enable-tidb-extension": "true"}),
     ("canal-json", {"profile": "flink", "key": "primary-key", "tombstones": "true"}),
 )
