@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, cast
 
 import msgspec
 
@@ -364,6 +364,12 @@ class TracedNumber(Traced):
         """
         return TracedNumber(trace, slot, micros, (("datetime", offset_seconds),))
 
+    def digits(self) -> TracedDigits:
+        """Return the decimal text of the number. Raises NotTemplatable after arithmetic."""
+        if self._steps or self._plus:
+            raise NotTemplatable
+        return TracedDigits(self.trace, self._slot, self._value)
+
     def as_clock(self, offset_seconds: int, seconds: int) -> TracedNumber:
         """Convert a wall-clock time, `offset_seconds` ahead of UTC, to seconds since 1970.
 
@@ -471,6 +477,12 @@ class TracedDigits(Traced):
     def __hash__(self) -> NoReturn:  # type: ignore[override]  # other cells have none
         """Refuse, as other traced values do."""
         raise NotTemplatable
+
+
+def decimal_digits(number: int) -> str:
+    """Return the decimal text of an integer, which may be traced."""
+    traced: Any = number
+    return cast("str", traced.digits()) if isinstance(traced, TracedNumber) else str(number)
 
 
 class TracedSeconds(Traced):

@@ -4,6 +4,7 @@ slow path, or there are none.
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -12,14 +13,16 @@ import msgspec
 import pytest
 from engine_support import ENGINE
 from support import captured, reading_options
+from support import record as as_record
 from templates_support import Both, outcome
 
 from relay import ConsumerRecord, Malformed, Resolver, RowChange, Translator
-from relay.model.events import Op, Source
+from relay.model.events import Op, Source, Transaction
 
 Function = Callable[..., Any]
 #: Nanoseconds, of which all targets show a difference.
 FIVE_SECONDS = 5_000_000_000
+SECONDS = 1_700_000_000
 
 
 class Family(NamedTuple):
@@ -82,15 +85,6 @@ FAMILIES = [
 TARGETS = ["debezium-json", "ticdc-open-protocol", "maxwell-json"]
 
 
-def original(path: str) -> Function:
-    """The function at a path of a module, and perhaps a class."""
-    parts = path.split(".")
-    at = parts.index("decoder") + 1
-    owner: Any = __import__(".".join(parts[:at]), fromlist=["*"])
-    function: Function = attrgetter(".".join(parts[at:]))(owner)
-    return function
-
-
 def later(source: Source) -> Source:
     return msgspec.structs.replace(source, event_time_ns=source.event_time_ns + FIVE_SECONDS)
 
@@ -127,7 +121,7 @@ def outputs(family: Family, target: str) -> tuple[list[object], int]:
 
 def patched(family: Family, change: Callable[[Source], Source], seen: set[bool]) -> Function:
     """The family's function that returns sources, with a change; `seen`: whether sources had traced times."""
-    origin = original(family.origin)
+    origin = pkgutil.resolve_name(family.origin)
 
     def other(*args: Any, **more: Any) -> Any:
         found = origin(*args, **more)
@@ -158,11 +152,58 @@ def test_another_source_changes_templates(
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=attrgetter("protocol"))
-def test_what_no_template_can_do_takes_the_slow_path(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_untraceable_change_uses_slow_path(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     before, used_before = outputs(family, "debezium-json")
     assert used_before
     monkeypatch.setattr(family.origin, patched(family, by_text, set()))
     assert outputs(family, "debezium-json") == (before, 0)
+
+
+def maxwell_rows() -> list[ConsumerRecord]:
+    """Inserts with consecutive transactions, log positions and times."""
+    return [
+        as_record(
+            b'{"database":"d","table":"t","type":"insert","ts":%d,"xid":%d,"xoffset":0,"position":"b.1:%d",'
+            b'"push_ts":%d.%03d,"primary_key":[%d],"primary_key_columns":["id"],"data":{"id":%d}}'
+            % (SECONDS, 100 + at, 500 + at, SECONDS + 1, at, at, at),
+            offset=at,
+        )
+        for at in range(40)
+    ]
+
+
+def odd_ids_get_a_prefix(transaction: Transaction | None, message: Any) -> Transaction | None:
+    if transaction is None or not message.xid % 2:
+        return transaction
+    return msgspec.structs.replace(transaction, id=f"x{transaction.id}")
+
+
+@pytest.mark.parametrize(
+    ("path", "change"),
+    [
+        ("messages.pushed_at_ns", lambda found, _: None if found // 1_000_000 % 2 else found),
+        ("messages.pushed_at_ns", lambda found, _: found // 1_000_000_000 * 1_000_000_000),
+        ("decoder.transaction_of", odd_ids_get_a_prefix),
+        ("decoder.transaction_of", lambda found, message: found if message.xid < 120 else None),
+        ("decoder.source_of", lambda found, message: found if message.xid < 120 else later(found)),
+    ],
+    ids=["odd-milliseconds", "whole-seconds", "odd-ids", "late-ids", "later-sources"],
+)
+@pytest.mark.parametrize("target", ["maxwell-json", "debezium-json"])
+def test_facts_of_maxwell_that_depend_on_values_change_templates(
+    path: str, change: Callable[[Any, Any], Any], target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = maxwell_rows()
+    original = pkgutil.resolve_name(f"relay.codecs.maxwell.{path}")
+    before = Both("maxwell-json", None, target, ENGINE)
+    assert sum([before.fits(each) for each in given]) > 30
+    monkeypatch.setattr(
+        f"relay.codecs.maxwell.{path}",
+        lambda message, *args, **more: change(original(message, *args, **more), message),
+    )
+    both = Both("maxwell-json", None, target, ENGINE)
+    for each in given:
+        both.fits(each)  # the same with templates and without
 
 
 class Rows(NamedTuple):
@@ -177,7 +218,7 @@ class Rows(NamedTuple):
 
 def rows(family: Family, monkeypatch: pytest.MonkeyPatch) -> Rows:
     """The captured records of a family."""
-    origin, numbers = original(family.origin), list[int]()
+    origin, numbers = pkgutil.resolve_name(family.origin), list[int]()
     reader = Translator(family.protocol, "debezium-json", reading_options(family.file), engine=None)
 
     def noting(*args: Any, **more: Any) -> Any:
@@ -216,8 +257,8 @@ def learned(family: Family, records: list[ConsumerRecord]) -> Both:
 @pytest.mark.parametrize(
     "family", [family for family in FAMILIES if family.check], ids=attrgetter("protocol")
 )
-def test_what_a_check_refuses_fits_no_template(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
-    check, given = original(family.check), rows(family, monkeypatch)
+def test_refused_message_matches_no_template(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    check, given = pkgutil.resolve_name(family.check), rows(family, monkeypatch)
     number = family.number.rpartition(".")[2]
 
     def stricter(*args: Any) -> None:

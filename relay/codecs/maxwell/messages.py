@@ -27,6 +27,7 @@ from relay.model.errors import Malformed, UnsupportedMessage
 from relay.model.events import TSO_LOGICAL_BITS, Snapshot, Source, Transaction
 from relay.model.limits import Limits, exceeded
 from relay.model.records import TIME_END_MS, ConsumerRecord
+from relay.templates.tracing import decimal_digits
 
 CONNECTOR: Final = "maxwell"
 SECOND_NS: Final = 1_000_000_000
@@ -41,8 +42,9 @@ DATABASES: Final = frozenset({"database-create", "database-alter", "database-dro
 
 
 class MaxwellMessage(unknown_members.OpenMessage, kw_only=True, gc=False):
-    """A message. Members are in the order in which Maxwell writes them. The methods decode those whose JSON
-    form is not that of the fact.
+    """A message. Members are in the order in which Maxwell writes them.
+
+    The methods belong to decoding: they convert text to numbers, whatever these mean.
     """
 
     database: str | None = None
@@ -67,26 +69,22 @@ class MaxwellMessage(unknown_members.OpenMessage, kw_only=True, gc=False):
     charset: str | None = None
     sql: str | None = None
 
-    def pushed_at_ns(self) -> int | None:
-        """Return the time when Maxwell sent the message: `push_ts`, in seconds; None if it has none."""
+    def pushed_ns(self) -> int | None:
+        """Return `push_ts`, which is in seconds, as nanoseconds; None if it is no such number."""
         pushed = self.push_ts
-        if pushed is not None and pushed.is_finite() and 0 <= pushed < TIME_END_MS // 1_000:
-            return int(pushed * SECOND_NS)
-        return None
+        if pushed is None or not pushed.is_finite() or pushed < 0 or pushed.adjusted() > _MOST_DIGITS:
+            return None
+        return int(pushed * SECOND_NS)
 
-    def binlog_position(self) -> tuple[str | None, int | None]:
-        """Return the parts of `position`, `file:offset`; (None, None) for any other text."""
+    def file_and_offset(self) -> tuple[str, int] | None:
+        """Return the parts of `position`, `file:offset`; None for any other text."""
         file, colon, digits = (self.position or "").rpartition(":")
-        if not (colon and file and digits.isascii() and digits.isdigit() and len(digits) < 20):
-            return None, None
-        offset = int(digits)
-        return (file, offset) if offset < POSITION_LIMIT else (None, None)
-
-    def transaction_id(self) -> str | None:
-        """Return `xid` as text; None if there is none."""
-        return None if self.xid is None else str(self.xid)
+        is_position = colon and file and digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
+        return (file, int(digits)) if is_position else None
 
 
+#: Numbers of more digits are neither times in seconds nor log positions.
+_MOST_DIGITS: Final = 19
 _PARSER: Final = unknown_members.MessageParser(MaxwellMessage)
 _decode: Final = _PARSER.decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -186,6 +184,7 @@ def camel_case(name: str) -> str:
 
 #: A time of DDL above this is a commit ts of TiDB, which TiCDC's dialect has there.
 _MOST_MS: Final = 10**14
+_PUSHED_END_NS: Final = TIME_END_MS // 1_000 * SECOND_NS
 
 
 def check_row(message: MaxwellMessage) -> None:
@@ -196,9 +195,15 @@ def check_row(message: MaxwellMessage) -> None:
         raise Malformed(NAME, "ts", "not a time in seconds")
 
 
+def pushed_at_ns(message: MaxwellMessage) -> int | None:
+    """Return the time when Maxwell sent a message; None if it has none."""
+    pushed = message.pushed_ns()
+    return pushed if pushed is not None and 0 <= pushed < _PUSHED_END_NS else None
+
+
 def row_time_ns(message: MaxwellMessage, record: ConsumerRecord, losses: list[Loss]) -> int:
     """Return a row's change time: `ts`, in seconds, or else (counted) the next best."""
-    return event_time_ns((message.ts or 0) * SECOND_NS, message.pushed_at_ns(), record, losses)
+    return event_time_ns((message.ts or 0) * SECOND_NS, pushed_at_ns(message), record, losses)
 
 
 def ddl_time_ns(message: MaxwellMessage, record: ConsumerRecord, losses: list[Loss]) -> int:
@@ -210,12 +215,15 @@ def ddl_time_ns(message: MaxwellMessage, record: ConsumerRecord, losses: list[Lo
         ts >>= TSO_LOGICAL_BITS
     if not -TIME_END_MS <= ts < TIME_END_MS:
         raise Malformed(NAME, "ts", "not a time in milliseconds")
-    return event_time_ns(ts * 1_000_000, message.pushed_at_ns(), record, losses)
+    return event_time_ns(ts * 1_000_000, pushed_at_ns(message), record, losses)
 
 
 def source_of(message: MaxwellMessage, event_time_ns: int, *, is_read: bool = False) -> Source:
     """Return the canonical source."""
-    file, position = message.binlog_position()
+    file = position = None
+    found = message.file_and_offset()
+    if found is not None and found[1] < POSITION_LIMIT:
+        file, position = found
     return Source(
         CONNECTOR,
         event_time_ns,
@@ -233,18 +241,16 @@ def source_of(message: MaxwellMessage, event_time_ns: int, *, is_read: bool = Fa
 
 def emitted_at_ns(message: MaxwellMessage, record: ConsumerRecord, event_time_ns: int) -> int:
     """Return the time when Maxwell made the message: `push_ts`, else the record's timestamp."""
-    pushed_at_ns = message.pushed_at_ns()
-    return (
-        pushed_at_ns if pushed_at_ns is not None else record.time_ms(event_time_ns // 1_000_000) * 1_000_000
-    )
+    pushed = pushed_at_ns(message)
+    return pushed if pushed is not None else record.time_ms(event_time_ns // 1_000_000) * 1_000_000
 
 
 def transaction_of(message: MaxwellMessage) -> Transaction | None:
     """Return a row's transaction and its order there, None if the message has none."""
-    identifier, order = message.transaction_id(), message.xoffset
-    if identifier is None:
+    xid, order = message.xid, message.xoffset
+    if xid is None:
         return None
-    return Transaction(identifier, None if order is None or order < 0 else order + 1)
+    return Transaction(decimal_digits(xid), None if order is None or order < 0 else order + 1)
 
 
 _decode_hash = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -10,12 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.maxwell.messages import POSITION_LIMIT, MaxwellMessage
+from relay.codecs.maxwell.messages import MaxwellMessage
 from relay.codecs.maxwell.rows import Layout, MaxwellRowDecoder
 from relay.codecs.shared.traced import conversion
 from relay.codecs.shared.traced_messages import (
     NUMBER,
-    NUMBER_AS_TEXT,
     SECONDS,
     TEXT,
     CellTokens,
@@ -36,10 +35,10 @@ from relay.templates.tracing import NotTemplatable, Trace, TracedNumber
 
 
 def _position(trace: Trace, slot: int, token: bytes) -> tuple[str, TracedNumber]:
-    """Return the decoded form of a position. Raises NotTemplatable if its number is out of range."""
+    """Return the decoded form of a position, whose digits have no sign."""
     file, _, digits = token.rpartition(b":")
     offset = TracedNumber(trace, slot, int(digits[:-1]))
-    if not (offset >= 0 and offset < POSITION_LIMIT):
+    if not offset >= 0:
         raise NotTemplatable
     return msgspec.json.decode(file + b'"', type=str), offset
 
@@ -47,7 +46,7 @@ def _position(trace: Trace, slot: int, token: bytes) -> tuple[str, TracedNumber]
 #: The variable members of a message.
 _MEMBERS: Final[Declaration] = {
     "ts": VariableMember(("ts",), NUMBER),
-    "xid": VariableMember(("xid",), NUMBER_AS_TEXT),
+    "xid": VariableMember(("xid",), NUMBER),
     "xoffset": VariableMember(("xoffset",), NUMBER),
     "position": VariableMember(("position",), MemberForm(LAST_DIGITS, _position)),
     "gtid": VariableMember(("gtid",), TEXT),
@@ -70,16 +69,12 @@ class _TracedMaxwellMessage(MaxwellMessage, kw_only=True):
 
     position: Any = None
     push_ts: Any = None
-    xid: Any = None
 
-    def binlog_position(self) -> tuple[str | None, int | None]:
+    def file_and_offset(self) -> tuple[str, int] | None:
         return self.position  # type: ignore[no-any-return]  # traced
 
-    def pushed_at_ns(self) -> int | None:
+    def pushed_ns(self) -> int | None:
         return self.push_ts  # type: ignore[no-any-return]  # traced
-
-    def transaction_id(self) -> str | None:
-        return self.xid  # type: ignore[no-any-return]  # traced
 
 
 def traced_row(
@@ -107,11 +102,7 @@ def traced_message(message: MaxwellMessage, row: TracedRow, trace: Trace) -> Max
     if message.query is not None or message.unknown is not None:
         raise NotTemplatable
     members = {name: getattr(message, name) for name in MaxwellMessage.__struct_fields__}
-    members |= {
-        "position": message.binlog_position(),
-        "push_ts": message.pushed_at_ns(),
-        "xid": message.transaction_id(),
-    }
+    members |= {"position": message.file_and_offset(), "push_ts": message.pushed_ns()}
     members |= dict.fromkeys(("primary_key", "data", "old"), trace.refused())
     return _TracedMaxwellMessage(**(members | row.value.traced_members(_MEMBERS, trace)))
 

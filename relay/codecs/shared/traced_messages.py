@@ -49,7 +49,6 @@ from relay.templates.tracing import (
     NotTemplatable,
     Trace,
     TracedCell,
-    TracedDigits,
     TracedNumber,
     TracedSeconds,
     TracedText,
@@ -85,10 +84,6 @@ def bounded(least: int, end: int) -> MemberForm:
     return MemberForm(INTEGER, value)
 
 
-def _digits(trace: Trace, slot: int, token: bytes) -> TracedDigits:
-    return TracedDigits(trace, slot, int(token))
-
-
 def _text(trace: Trace, slot: int, _token: bytes) -> TracedText:
     return TracedText(trace, slot)
 
@@ -98,8 +93,6 @@ def _seconds(trace: Trace, slot: int, _token: bytes) -> TracedSeconds:
 
 
 NUMBER: Final = MemberForm(INTEGER, _number)
-#: An integer that is decoded to its decimal text.
-NUMBER_AS_TEXT: Final = MemberForm(INTEGER, _digits)
 #: A text that is not empty.
 TEXT: Final = MemberForm(STRING, _text)
 #: Seconds, with a fraction or without, that are decoded to nanoseconds.
