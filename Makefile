@@ -81,14 +81,14 @@ DIGESTS ?= $(RECORDS)/output-digests.json
 bytes: setup  ## compare relay's output with its digests, on every route; RECORDS=folder for other records, WRITE=1 writes digests
 	PYTHONPATH=tests $(RUN)/python -m output_digests $(if $(WRITE),--write) $(RECORDS) $(DIGESTS)
 
-# Tests of many routes, dialects and modes, which try some pairs of them unless RELAY_ALL_ROUTES is set.
+# Tests of many routes, dialects and modes, which try some pairs of them unless PYTEST_ALL_ROUTES is set.
 OF_ROUTES := $(addprefix tests/,test_nothing_lost.py test_output_digests.py test_limits.py templates/test_routes.py \
   codecs/test_values_in_errors.py codecs/test_poisoned_caches.py service/test_dead_letters_of_ddl.py)
 routes: setup  ## run the tests that try some of many routes on all of them; `make chaos` begins with it
-	RELAY_ALL_ROUTES=1 $(RUN)/pytest -q -n $(WORKERS) --dist worksteal $(OF_ROUTES)
+	PYTEST_ALL_ROUTES=1 $(RUN)/pytest -q -n $(WORKERS) --dist worksteal $(OF_ROUTES)
 
 losses: setup  ## check on every route that each difference between input and output is a counted loss
-	RELAY_ALL_ROUTES=1 $(RUN)/pytest -q -n $(WORKERS) --dist worksteal tests/test_nothing_lost.py
+	PYTEST_ALL_ROUTES=1 $(RUN)/pytest -q -n $(WORKERS) --dist worksteal tests/test_nothing_lost.py
 
 SECONDS ?= 60
 fuzz-conversions: setup  ## compare the native kernel's conversions with those in Python; COUNT=1000000 values of each

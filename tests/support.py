@@ -20,7 +20,7 @@ from relay.model.lookups import RegisteredSchema
 TICDC, CANAL, OPEN = "ticdc-canal-json", "canal-json", "ticdc-open-protocol"
 DATA = Path(__file__).parent / "data"
 #: Whether tests of many routes try all of them, not some that have every source, target and option among them.
-ALL_ROUTES: Final = os.environ.get("RELAY_ALL_ROUTES") == "1"
+ALL_ROUTES: Final = os.environ.get("PYTEST_ALL_ROUTES") == "1"
 #: relay's own protocols that can be written.
 WRITABLE = frozenset(name for name, codec in BUILT_IN.items() if codec.is_writable)
 #: All captured files, for `captured`, and how those of a protocol begin.
