@@ -52,7 +52,8 @@ class OfRelay(CodecContract):
         without = {"date", "datetime"}
         if options.get("zero-dates") == "null" or name in DEBEZIUM | {"maxwell-json"}:
             without |= {"timestamp"}
-        adjusts = options.get("field.name.adjustment.mode", "none") != "none"
+        strategies = [options.get(key) for key in ("field.name.adjustment.mode", "output_naming_strategy")]
+        adjusts = any(each not in {None, "none"} for each in strategies)
         return Differences(
             without_zero_dates=frozenset(without),
             has_names=not adjusts and not self.codec.uses_registry,  # Avro has no other names
