@@ -54,7 +54,7 @@ _ERROR_HEADERS = frozenset(
 #: garbage can be of any length.
 _MAX_TEXT_BYTES = 2_000
 _CUT = "…".encode()
-#: Maximum characters of a text before it is encoded. Leaves room for the two `…` of a shortened ASCII text.
+#: Maximum characters of a shortened text before it is encoded: with its two `…`, an ASCII text still fits.
 _MAX_TEXT = _MAX_TEXT_BYTES - 10
 _MAX_TABLES_BYTES = 4_000
 

@@ -38,6 +38,15 @@ FIELDS = [
     for name, type_ in [("id", "int64"), ("a", "string"), ("n", "int64")]
 ]
 ROW = {"id": 1, "a": "x", "n": 5}
+#: That row, and rows whose cells do not fit it.
+ODD_CELLS: list[dict[str, Any]] = [
+    ROW,
+    ROW | {"n": "no number"},
+    {"a": "x"},
+    ROW | {"id": [1]},
+    ROW | {"n": 0.5},
+    ROW | {"a": None},
+]
 
 
 def debezium_rows() -> Iterator[ConsumerRecord]:
@@ -105,14 +114,7 @@ def native_rows() -> Iterator[ConsumerRecord]:
         None,
         5,
     ]
-    for cells in (
-        ROW,
-        ROW | {"n": "no number"},
-        {"a": "x"},
-        ROW | {"id": [1]},
-        ROW | {"n": 0.5},
-        ROW | {"a": None},
-    ):
+    for cells in ODD_CELLS:
         for key in keys:
             yield native_record(native_row(after=cells), key)
             for fields in (
@@ -126,15 +128,7 @@ def native_rows() -> Iterator[ConsumerRecord]:
 
 
 def maxwell_rows() -> Iterator[ConsumerRecord]:
-    for cells in (
-        ROW,
-        ROW | {"n": "no number"},
-        {"a": "x"},
-        ROW | {"id": [1]},
-        ROW | {"n": 0.5},
-        ROW | {"a": None},
-        {},
-    ):
+    for cells in (*ODD_CELLS, {}):
         for key in ({"database": "d", "table": "t", "pk.id": 1}, ["d", "t", [{"n": 5}]], 5, None):
             for old in ({}, {"n": 4}, {"n": [4]}, {"gone": 1}, None):
                 body = {"database": "d", "table": "t", "type": "update", "ts": 1, "data": cells, "old": old}
@@ -144,14 +138,7 @@ def maxwell_rows() -> Iterator[ConsumerRecord]:
 
 def ogg_rows() -> Iterator[ConsumerRecord]:
     old_rows: list[Any] = [None, {"id": 1, "n": 4}, {"n": "4"}, {"a": "x", "a_isMissing": True, "id": 1}]
-    for cells in (
-        ROW,
-        ROW | {"n": "no number"},
-        {"a": "x"},
-        ROW | {"id": [1]},
-        ROW | {"n": 0.5},
-        ROW | {"a": None},
-    ):
+    for cells in ODD_CELLS:
         for keys in (["id"], ["n", "id"], ["gone"], [], None, 5):
             for old in old_rows:
                 body = {"table": "d.t", "op_type": "U", "primary_keys": keys, "before": old, "after": cells}

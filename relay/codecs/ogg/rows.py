@@ -75,11 +75,12 @@ class OggRowDecoder:
         # The key that the message names, unless the row lacks part of it.
         key = tuple(keys) if keys is not None and set(keys) <= set(names) else None
         # A definition that lacks columns of the row is outdated.
-        if known is not None and {column.name for column in known.columns} >= set(names):
+        in_known = {} if known is None else table.columns_of(known).index_of
+        if known is not None and in_known.keys() >= set(names):
             schema = known
             if known.primary_key is None:
                 schema = msgspec.structs.replace(known, primary_key=key)
-            names = tuple([column.name for column in known.columns if column.name in set(names)])
+            names = tuple(sorted(names, key=in_known.__getitem__))
         else:
             cells = {name: [image[name] for image in images if name in image] for name in names}
             columns = tuple([Column(name, inferred_type(cells[name])) for name in names])

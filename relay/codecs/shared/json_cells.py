@@ -89,11 +89,8 @@ def cell_tokens(reader: TypedReader, at: int, kind: Kind | None) -> CellTokens:
     column_type, is_known = reader.schema.columns[reader.indexes[at]].type, not reader.is_inferred
     base = column_type.base
     null: Kinds = ("null",) if is_known else ()
-    if (
-        base == "varchar"
-        or (is_known and base not in INTEGERS | {"decimal"})
-        or (is_known and kind == "string")
-    ):
+    is_known_text = is_known and (kind == "string" or base not in INTEGERS | {"decimal"})
+    if base == "varchar" or is_known_text:
         if kind not in ("string", "null"):
             raise NotTemplatable
         return CellTokens(("string", "null"), conversion(reader.reads[at]))
