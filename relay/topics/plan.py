@@ -308,8 +308,9 @@ def warnings(
     name = wanted.label
     if found.settings is None:
         yield (
-            f"not authorized to read the settings of topic {name}; max.message.bytes is assumed to "
-            f"be {DEFAULT_LIMIT_BYTES} and cleanup.policy to be suitable: grant DESCRIBE_CONFIGS on it"
+            f"the settings of topic {name} are unknown: relay is not authorized to read them, or the broker "
+            f"does not report them; max.message.bytes is assumed to be {DEFAULT_LIMIT_BYTES} and "
+            "cleanup.policy to be suitable: grant DESCRIBE_CONFIGS on it"
         )
         return
     if wanted.role is Role.DEAD_LETTERS:

@@ -7,17 +7,13 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer
-from aiokafka.client import AIOKafkaClient
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import GroupIdNotFound
-from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import ConsumerRecord as KafkaRecord
 from secured_support import clusters_of
 from service.resilience_support import MODES, Echo, committed, has_logged, logged_commit, numbered
 
 from relay.demo.kafka import Cluster
 from relay.io.kafka.fetched import relay_records
-from relay.io.kafka.requests import StableOffsetsRequest
 from relay.service.check.findings import CheckState
 from relay.service.check.route import preflight
 
@@ -73,33 +69,6 @@ async def test_a_group_with_members_of_another_application_is_refused(
         f"source.group_id: group {config.source.group_id!r} has members of another application"
         in failed["message"]
     )
-
-
-@pytest.mark.parametrize("mode", MODES)
-async def test_group_id_not_found_means_no_committed_offsets(
-    kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch, mode: str
-) -> None:
-    """Kafka says that there is no offset; other brokers answer with an error until the first commit."""
-    send, replaced = AIOKafkaClient.send, 0
-
-    async def answered(self: Any, node: int, request: Any, **more: Any) -> Any:
-        nonlocal replaced
-        answer = await send(self, node, request, **more)
-        if isinstance(request, OffsetFetchRequest | StableOffsetsRequest) and not any(
-            each[1] >= 0 for _, partitions, *_ in answer.topics for each in partitions
-        ):
-            replaced += 1
-            answer.error_code, answer.topics = GroupIdNotFound.errno, []
-        return answer
-
-    monkeypatch.setattr(AIOKafkaClient, "send", answered)
-    source, target = await kafka.topic(2), await kafka.topic(2)
-    relay = run_relay(make_config(source, target, **MODES[mode]), Echo(target))
-    await kafka.produce(source, numbered(20))
-    await kafka.until(lambda: has_logged(relay, "partitions.opened"))
-    await committed(kafka, relay, 20)
-    assert await relay.stop() == 0
-    assert replaced >= (2 if mode == "exactly-once" else 1)
 
 
 def test_records_of_message_format_0_have_no_time() -> None:

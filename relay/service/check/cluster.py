@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiokafka.admin.config_resource import ConfigResourceType
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
 from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
@@ -38,6 +38,10 @@ _NO_SUCH_PRODUCER = {0, 47, 48, 49, 90, 105}
 
 class BrokerUnresponsive(Exception):
     """A reachable broker does not answer a request; the text has the reason."""
+
+
+class RequestUnsupported(BrokerUnresponsive):
+    """A broker does not have this request; some brokers other than Kafka lack a few."""
 
 
 class TopicDescription(NamedTuple):
@@ -143,8 +147,9 @@ class ClusterInspection:
         await asyncio.gather(*(close(connection) for connection in self._connections.values()))
 
     async def topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
-        """Describe topics without creating any; settings are None without permission to read them. Raises
-        NoAnswer.
+        """Describe topics without creating any. Raises BrokerUnresponsive.
+
+        Settings are None without permission to read them, or if the broker does not report them.
         """
         wanted = sorted(set(names))
         answer = await self._ask(TopicsRequest(wanted))
@@ -164,7 +169,10 @@ class ClusterInspection:
         if not names:
             return {}
         asked = [(ConfigResourceType.TOPIC, name, list(SETTINGS)) for name in names]
-        answer = await self._ask(DescribeConfigsRequest(asked))
+        try:
+            answer = await self._ask(DescribeConfigsRequest(asked))
+        except RequestUnsupported:
+            return {}
         return {
             name: {entry[0]: entry[1] for entry in entries if entry[1] is not None}
             for code, _, _, name, entries, *_ in answer.resources
@@ -286,14 +294,15 @@ class ClusterInspection:
             return str(reason)
 
     async def _ask(self, request: Any, address: Address | None = None) -> Any:
-        """Send a request to a broker, by default the first one reached. Raises NoAnswer."""
+        """Send a request to a broker, by default the first one reached. Raises BrokerUnresponsive."""
         asked = address or self.first
         if asked not in self._connections and asked is not None and (await self._try(asked))[0]:
             raise BrokerUnresponsive(f"its coordinator, {asked}, cannot be reached")
         try:
             return await self._connections[asked].send(request)
-        except NotImplementedError as error:  # raised by aiokafka if no version is known to both
-            raise BrokerUnresponsive(
+        # Raised by aiokafka if the broker lacks the request, or if no version is known to both.
+        except (IncompatibleBrokerVersion, NotImplementedError) as error:
+            raise RequestUnsupported(
                 f"the broker at {asked} does not support this request: {error}"
             ) from error
         except (OSError, KafkaError, TimeoutError) as error:
