@@ -86,11 +86,11 @@ def broken(made: Bench, record: ConsumerRecord = ROW) -> tuple[str, str]:
     return caught.value.check, caught.value.kind
 
 
-def test_good_records_pass_every_check() -> None:
-    for target in WRITABLE:
-        made = bench(0, target)
-        for record in SAMPLE.records:
-            made.step(record)
+@pytest.mark.parametrize("target", WRITABLE)
+def test_good_records_pass_every_check(target: str) -> None:
+    made = bench(0, target)
+    for record in SAMPLE.records:
+        made.step(record)
 
 
 @pytest.mark.parametrize(
@@ -680,10 +680,16 @@ def test_every_protocol_is_a_source_and_a_target() -> None:
     routes = sample_routes(lambda _source, _target: True)
     assert {source for source, _ in routes} == {name for name in BUILT_IN if PROTOCOLS[name].is_readable}
     assert {target for _, target in routes} == set(WRITABLE)
+
+
+@pytest.mark.parametrize("protocol", [name for name in BUILT_IN if PROTOCOLS[name].is_readable])
+def test_each_route_has_a_session(protocol: str) -> None:
+    routes = sample_routes(lambda _source, _target: True)
     for number, (source, target) in enumerate(routes):
-        each = Session(1, number, routes)
-        assert (each.setting.source, each.setting.target) == (source, target)
-        assert each.sample.records
+        if source == protocol:
+            each = Session(1, number, routes)
+            assert (each.setting.source, each.setting.target) == (source, target)
+            assert each.sample.records
 
 
 def test_a_session_does_the_same_every_time() -> None:
@@ -732,23 +738,32 @@ def test_places_in_json_are_those_of_the_text() -> None:
             parse_tree(other)
 
 
-def test_values_of_rows_are_known_in_every_wire_of_json() -> None:
-    readable = {name for name, codec in PROTOCOLS.items() if codec.is_readable and not codec.uses_registry}
-    for protocol in sorted(readable - {"canal-protobuf", "ticdc-simple-avro"}):
-        samples = [chosen_sample(protocol, random.Random(at)) for at in range(5)]
-        records = [record for sample in samples for record in sample.records]
-        texts = [value[value.find(b"{") :] for each in records if (value := each.value or b"")]
-        found = [parsed for text in texts if (parsed := document(text)) is not None]
-        assert any(parsed.values for parsed in found), protocol
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        name
+        for name, codec in PROTOCOLS.items()
+        if codec.is_readable
+        and not codec.uses_registry
+        and name not in {"canal-protobuf", "ticdc-simple-avro"}
+    ],
+)
+def test_values_of_rows_are_known_in_every_wire_of_json(protocol: str) -> None:
+    samples = [chosen_sample(protocol, random.Random(at)) for at in range(5)]
+    records = [record for sample in samples for record in sample.records]
+    texts = [value[value.find(b"{") :] for each in records if (value := each.value or b"")]
+    found = [parsed for text in texts if (parsed := document(text)) is not None]
+    assert any(parsed.values for parsed in found)
 
 
-def test_sets_of_options_are_those_of_the_codec() -> None:
-    for protocol, codec in ((name, PROTOCOLS[name]) for name in WRITABLE):
-        sets = [session.target_options(protocol, random.Random(at))[1] for at in range(500)]
-        assert len({tuple(options.items()) for options in sets}) >= len(option_sets(codec))
-        seen = {pair for options in sets for pair in options.items()}
-        possible = {pair for options in option_sets(codec) for pair in options.items()}
-        assert seen >= possible | {("profile", name) for name in codec.profiles}
+@pytest.mark.parametrize("protocol", WRITABLE)
+def test_sets_of_options_are_those_of_the_codec(protocol: str) -> None:
+    codec = PROTOCOLS[protocol]
+    sets = [session.target_options(protocol, random.Random(at))[1] for at in range(500)]
+    assert len({tuple(options.items()) for options in sets}) >= len(option_sets(codec))
+    seen = {pair for options in sets for pair in options.items()}
+    possible = {pair for options in option_sets(codec) for pair in options.items()}
+    assert seen >= possible | {("profile", name) for name in codec.profiles}
 
 
 def test_sessions_differ_in_topics_and_in_how_rows_are_spread() -> None:
