@@ -24,7 +24,7 @@ from relay.model.table_globs import TableGlob
 from relay.mysql.dumps import within_statement
 from relay.mysql.numbers import WHOLE_NUMBER
 from relay.routing.topic_names import TopicTemplate
-from relay.service.check.subjects import subject_pattern
+from relay.service.check.registries import subject_pattern
 from spark_backfill.spark_errors import MEANINGS
 
 parser: Any = importlib.import_module("re._parser")
@@ -46,7 +46,7 @@ _SEARCHED: dict[str, list[re.Pattern[Any]]] = {
 _ANCHORED: dict[str, list[re.Pattern[Any]]] = {
     "relay.mysql.dumps._stepping_over": [within_statement(b";"), within_statement(b"$$")],
     "relay.mysql.numbers.decimal_converter": [re.compile(WHOLE_NUMBER + r"(?:\.[0-9]{1,30})?")],
-    "relay.service.check.subjects.subject_patterns": [re.compile(subject_pattern("a-relaydatabase-value"))],
+    "relay.service.check.registries.subject_patterns": [re.compile(subject_pattern("a-relaydatabase-value"))],
     "relay.model.table_globs.parse": [_GLOB.database, _GLOB.table],
     "relay.routing.topic_names.pattern": [
         TopicTemplate.parse("{topic}-{database}.{table}").pattern(["a", "b.c"])

@@ -11,8 +11,7 @@ import msgspec
 from relay.codecs.losses import Loss
 from relay.io.kafka.ports import Partition
 from relay.model.events import TableId
-from relay.service.observe.about import About, Endpoint
-from relay.service.observe.series import Series
+from relay.service.observe.about import About, Endpoint, Series
 from relay.service.observe.status import ProcessReport, Status
 from relay.service.observe.together import TogetherStatus
 from relay.service.processes.channel import packed, receive_first

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from relay.cli.commands import app
 from relay.codecs import PROTOCOLS
 from relay.codecs.given_options import parse_options
-from relay.config.config_lint import config_advice
+from relay.config.checks import config_advice
 from relay.core.config_lint import advice
 from relay.io.logs import Log
 from relay.routing import TopicRule

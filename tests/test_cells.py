@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from relay import ABSENT, Column, ColumnType, Op, RowChange, Rows, Source, TableId, TableSchema
-from relay.testing.cells import check_cells
+from relay.testing.wires import check_cells
 
 CELLS = [
     ("varchar", {"a": 1}, False),

@@ -9,7 +9,7 @@ import pytest
 from config_support import EXAMPLE, MINIMAL, load, problems, without_variables
 
 from relay.config import load_config
-from relay.config.variables import OTHERS
+from relay.config.overrides import OTHERS
 from relay.model.errors import ConfigError
 
 

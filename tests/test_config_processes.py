@@ -8,7 +8,7 @@ import pytest
 from config_support import MINIMAL, load, problems, without_variables
 
 from relay.config import Config, load_config
-from relay.config.config_lint import config_advice
+from relay.config.checks import config_advice
 
 TWO = f"{MINIMAL}\n[delivery]\nprocesses = 2\n"
 

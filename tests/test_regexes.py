@@ -8,7 +8,7 @@ import pytest
 from regex_support import CHARACTERS, Expression, Matcher, expressions, superlinear
 
 #: Expressions that may, by module, with the reason.
-_BOUNDED = {"relay.service.observe.pages.": "relay's own pages, which are in the package"}
+_BOUNDED = {"relay.service.observe.server.": "relay's own pages, which are in the package"}
 
 
 #: The expressions are tried in so many parts, of which `make quick` takes three.

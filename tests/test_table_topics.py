@@ -14,8 +14,7 @@ from relay import ConfigError, ConsumerRecord, Loss, ProducerRecord, Translator
 from relay.model.errors import UnusableTopicName
 from relay.routing import TopicRule
 from relay.routing.partitioning import ByKey, Partitioning, murmur2
-from relay.routing.router import Router, TopicsInUse
-from relay.routing.watermarks import WatermarkGate
+from relay.routing.router import Router, TopicsInUse, WatermarkGate
 
 BY_TABLE = "{topic}.{database}.{table}"
 _TICDC = {"enable-tidb-extension": "true"}

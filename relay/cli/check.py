@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from relay.catalog import Catalog
@@ -15,17 +15,17 @@ from relay.cli.requests.route import CheckRequest
 from relay.codecs import codec_named
 from relay.codecs.codec import own_ddl
 from relay.config import Config
+from relay.config.checks import config_advice
 from relay.config.choices import DeliveryMode, PartitionBy
-from relay.config.config_lint import config_advice
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.keys import RouteConfig, Target, TopicRuleConfig
 from relay.config.loading import examine
+from relay.config.registries import resolver_of
 from relay.config.wiring import load_schema_dumps
 from relay.core.summaries import MOST_NAMES
 from relay.io.kafka.clients import Clusters
-from relay.model.errors import ConfigError, ServiceError
-from relay.service.check.files import file_problems
-from relay.service.check.findings import CheckState
+from relay.model.errors import ConfigError, Problem, ServiceError
+from relay.service.check import CheckState
 from relay.service.check.registries import registry_findings
 from relay.service.check.route import preflight, rows_do_not_wait
 from relay.text.redaction import plural, printable, shown_option
@@ -190,3 +190,17 @@ def _options(options: dict[str, str]) -> str:
         return ""
     shown = {name: shown_option(name, value) for name, value in options.items()}
     return " (" + ", ".join(f"{name}={value}" for name, value in sorted(shown.items())) + ")"
+
+
+def file_problems(config: Config) -> Iterator[Problem]:
+    """Find files that are missing, unreadable, or of the wrong content."""
+    reads: tuple[Callable[[], object], ...] = (
+        lambda: Clusters.from_settings(source_cluster(config), target_cluster(config)),
+        lambda: resolver_of(config),
+        lambda: load_schema_dumps(config, Catalog()),
+    )
+    for read in reads:
+        try:
+            read()
+        except ConfigError as error:
+            yield from error.problems

@@ -82,7 +82,7 @@ def _schemas(address: str | None) -> FindSchema | None:
     """Return a function that looks up schemas in a registry; None without a registry."""
     if address is None:
         return None
-    from relay.cli.registries import registry_of
+    from relay.cli.schemas import registry_of
 
     registry = registry_of(address, "source", USUAL.registry)
 

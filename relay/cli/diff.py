@@ -24,10 +24,9 @@ from relay.cli.inspect import exact, line_printer
 from relay.cli.option_names import SIDES, USUAL, Spelling
 from relay.cli.parsing import key_values, limits_of
 from relay.cli.record_files import RecordReader
-from relay.cli.registries import resolver_with
 from relay.cli.requests.files import DiffRequest
 from relay.cli.requests.options import AUTO
-from relay.cli.schema_dumps import apply_schema_dumps
+from relay.cli.schemas import apply_schema_dumps, resolver_with
 from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.given_options import parse_options, reading_options
 from relay.codecs.losses import Loss

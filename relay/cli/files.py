@@ -1,4 +1,4 @@
-"""Opens the input and output files of the commands, or stdin and stdout.
+"""Open the input and output files of the commands, or stdin and stdout, and trace lines to their files.
 
 `relay --help` loads this module, too, so it imports nothing slow.
 """
@@ -10,6 +10,7 @@ import io
 import os
 import stat
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import typer
 
-from relay.cli.origins import Origins
 from relay.io.files import open_regular
 from relay.model.errors import ConfigError, Problem
 
@@ -35,6 +35,41 @@ class LineFormat(enum.StrEnum):
     RECORDS = "records"
     VALUES = "values"
     KCAT = "kcat"
+
+
+class RecordOrigin(NamedTuple):
+    """The file and the line where a record begins. `is_value`: it was a value alone, without a position."""
+
+    name: str
+    line: int
+    is_value: bool = False
+
+
+class Origins:
+    """The origins of the lines of a stream into which inputs were copied.
+
+    Only the beginnings of runs of neighboring lines are kept.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._first_lines: list[int] = [1]
+        self._runs: list[RecordOrigin] = [RecordOrigin(name, 1)]
+
+    def begin(self, line: int, origin: RecordOrigin) -> None:
+        """Note the origin of a line, counted from 1; the lines after it follow there, too. In order."""
+        if self.at(line) == origin:
+            return
+        if self._first_lines[-1] == line:
+            self._runs[-1] = origin
+            return
+        self._first_lines.append(line)
+        self._runs.append(origin)
+
+    def at(self, line: int) -> RecordOrigin:
+        """Return the origin of a line."""
+        run = max(bisect_right(self._first_lines, line) - 1, 0)
+        first = self._runs[run]
+        return first._replace(line=first.line + line - self._first_lines[run])
 
 
 class Input(NamedTuple):

@@ -21,8 +21,7 @@ from typing import IO, BinaryIO, Final, NamedTuple, cast
 
 import orjson
 
-from relay.cli.files import STANDARD, Input, LineFormat, open_input
-from relay.cli.origins import Origins, RecordOrigin
+from relay.cli.files import STANDARD, Input, LineFormat, Origins, RecordOrigin, open_input
 from relay.cli.record_files import RecordReader, text_of
 from relay.cli.requests.options import SourceTopic
 from relay.io.record_lines import format_record

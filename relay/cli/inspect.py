@@ -21,10 +21,9 @@ from relay.cli.option_names import USUAL
 from relay.cli.parsing import key_values, limits_of
 from relay.cli.progress import NoProgress, progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader
-from relay.cli.registries import resolver_with
 from relay.cli.requests.files import InspectRequest
 from relay.cli.requests.options import AUTO
-from relay.cli.schema_dumps import apply_schema_dumps
+from relay.cli.schemas import apply_schema_dumps, resolver_with
 from relay.core.detection import FormatHints
 from relay.core.selection import kind_of
 from relay.core.translator import Translator

@@ -14,8 +14,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from relay.cli.files import Input, LineFormat
-from relay.cli.origins import Origins, RecordOrigin
+from relay.cli.files import Input, LineFormat, Origins, RecordOrigin
 from relay.io.record_lines import DECODE_ERRORS, format_record, parse_record
 from relay.model.errors import Malformed, ServiceError
 from relay.model.records import ConsumerRecord, Header, ProducerRecord

@@ -22,8 +22,7 @@ from relay.config import Config, load_config
 from relay.config.addresses import parse_server, split_servers
 from relay.config.kafka import producer_settings, source_cluster, target_cluster
 from relay.io.kafka.clients import Brokers
-from relay.io.kafka.parts import Part, read_part
-from relay.io.kafka.reading import quiet_client
+from relay.io.kafka.reading import Part, quiet_client, read_part
 from relay.io.kafka.settings import ClusterSettings, Compression, ProducerSettings, Security
 from relay.model.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
 from relay.model.records import ConsumerRecord

@@ -18,10 +18,9 @@ from relay.cli.parsing import key_values, limits_of
 from relay.cli.progress import progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
-from relay.cli.registries import resolver_with
 from relay.cli.requests.files import TranslateRequest
 from relay.cli.requests.options import AUTO
-from relay.cli.schema_dumps import apply_schema_dumps
+from relay.cli.schemas import apply_schema_dumps, resolver_with
 from relay.core import summaries
 from relay.core.batching import Joiner
 from relay.core.config_lint import advice

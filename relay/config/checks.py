@@ -8,12 +8,14 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from relay.codecs import codec_named
 from relay.config.addresses import is_host, parse_server, same_brokers, split_servers
 from relay.config.choices import DeliveryMode, Wait
 from relay.config.config import Config, partitioning
 from relay.config.keys import RouteConfig, SecurityConfig
 from relay.config.registries import config_registry_problems
 from relay.config.wiring import translator_of
+from relay.core.config_lint import advice
 from relay.core.selection import chosen_tables, left_out_kinds
 from relay.core.translator import Translator
 from relay.io.storage import storage_problems
@@ -306,3 +308,37 @@ def _waiting_problems(config: Config) -> Iterator[Problem]:
             f"{longest:g} s"
         )
         yield Problem("delivery.stall_timeout_seconds", message, f"set it to more than {longest:g}")
+
+
+def config_advice(config: Config) -> list[Problem]:
+    """Return the advice about a configuration; see `relay.core.config_lint`."""
+    route, target = config.route, config.target
+    found = advice(
+        route.to,
+        route.to_options,
+        topic=target.topic,
+        sources=config.source.topics,
+        rules=config.topic_rules,
+        include_tables=route.include_tables,
+        exclude_tables=route.exclude_tables,
+        include_events=route.include_events,
+        exclude_events=route.exclude_events,
+    )
+    return [*(problem._replace(path=_key(problem.path)) for problem in found), *_unread_ddl(config)]
+
+
+def _unread_ddl(config: Config) -> Iterator[Problem]:
+    """Yield a problem if processes never learn of DDL that others read."""
+    source = codec_named(config.route.from_, "from")
+    if config.delivery.processes == 1 or config.history_topic:
+        return
+    if source.decodes.ddl and not source.ddl_everywhere:
+        message = (
+            f"the DDL of {config.route.from_} is in one partition only, and without a history_topic only "
+            "the process that reads it knows it: the others translate rows with inferred types"
+        )
+        yield Problem("delivery.processes", message, "set history_topic in [schema]")
+
+
+def _key(path: str) -> str:
+    return path if path.startswith("target.") else route_path(path)

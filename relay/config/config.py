@@ -19,7 +19,6 @@ from relay.codecs.losses import Keys
 from relay.codecs.row_keys import keys_of
 from relay.config.addresses import same_brokers
 from relay.config.choices import DeliveryMode, PartitionBy, Wait
-from relay.config.flags import FlagSource
 from relay.config.keys import (
     Backfill,
     Delivery,
@@ -32,7 +31,7 @@ from relay.config.keys import (
     SourceConfig,
     Target,
 )
-from relay.config.variables import BETWEEN, PREFIX, ignored_variables
+from relay.config.overrides import BETWEEN, PREFIX, FlagSource, ignored_variables
 from relay.core.dead_letters import route_name
 from relay.core.error_policies import Policy
 from relay.routing import TopicRule, partitions_by_name, templates_of

@@ -11,7 +11,7 @@ from relay.codecs import codec_named
 from relay.config.config import Config
 from relay.config.keys import SchemaRegistryConfig as Table
 from relay.config.keys import TargetSchemaRegistry
-from relay.config.variables import BETWEEN, PREFIX
+from relay.config.overrides import BETWEEN, PREFIX
 from relay.io.registry import RETRIES, RegistrySettings, SchemaRegistry, registry_problems
 from relay.io.resolver import Registry, Resolver
 from relay.model.errors import ConfigError, Problem

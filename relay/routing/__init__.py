@@ -14,9 +14,8 @@ statement, in partition 0, or a copy in every partition. Of a source's copies on
 counts; the others are written only if every partition keeps its own.
 """
 
-from relay.routing.router import Destinations, Group, RoutedEvents, Router, TopicsInUse
+from relay.routing.router import Destinations, Group, RoutedEvents, Router, TopicsInUse, WatermarkGate
 from relay.routing.rules import TopicRule, partitions_by_name, routing_problems, templates_of
-from relay.routing.watermarks import WatermarkGate
 
 __all__ = [
     "Destinations",

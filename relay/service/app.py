@@ -29,8 +29,7 @@ from relay.io.kafka.sink import KafkaSink, TransactionalSink
 from relay.io.kafka.source import KafkaSource, ShardSource
 from relay.io.logs import Log, client_logs, frames_of
 from relay.model.errors import BrokerUnavailable, MemoryExhausted, RelayError
-from relay.service.announcement import announce
-from relay.service.check.earlier_output import earlier_output
+from relay.service.check.messages import earlier_output
 from relay.service.check.reasons import Reasons, with_reasons
 from relay.service.dry_run import DRY_RUN, DrySink, DrySource, dry_config, without_missing_history
 from relay.service.loop.async_resolver import AsyncResolver, Translates
@@ -42,7 +41,7 @@ from relay.service.loop.settings import DEFAULT_SETTINGS, LoopSettings
 from relay.service.loop.stopping import Stop, stopped_by_signals
 from relay.service.loop.translation_stage import TranslationStage
 from relay.service.loop.windows import Joins
-from relay.service.observe.about import About
+from relay.service.observe.about import About, announce
 from relay.service.observe.http import serving
 from relay.service.observe.recovery_log import logging_recovery
 from relay.service.observe.report import summary

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest.register_assert_rewrite("relay.testing.contract", "relay.testing.wires", "relay.testing.cells")
+pytest.register_assert_rewrite("relay.testing.contract", "relay.testing.wires")
 
 from relay.testing.contract import CodecContract  # noqa: E402 - asserts of the import above are rewritten
 from relay.testing.wires import Differences  # noqa: E402 - as above

@@ -349,7 +349,7 @@ class CodecContract:
         return [event for event in Resolver().inspect(reader, record) if isinstance(event, RowChange)]
 
     def test_samples_are_read(self) -> None:
-        """With values of their columns' types (`relay.testing.cells`)."""
+        """With values of their columns' types (`relay.testing.wires`)."""
         self._require(reads=True)
         wire = self.wire({})
         for record in self.samples:

@@ -1,4 +1,4 @@
-"""A codec with its options, for writing and reading in tests, and events of every kind."""
+"""A codec with its options, for writing and reading in tests; events of every kind; types of decoded cells."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from relay.codecs.losses import Loss
 from relay.io.resolver import Resolver
 from relay.model.errors import DecodeError
 from relay.model.events import (
+    ABSENT,
     Bootstrap,
+    Cell,
+    Column,
     Event,
     Heartbeat,
     Op,
@@ -31,7 +34,7 @@ from relay.model.events import (
 )
 from relay.model.lookups import LookupCache, Need
 from relay.model.records import ConsumerRecord
-from relay.testing.cells import check_cells
+from relay.mysql.types import BINARIES, INTEGER_BITS
 from relay.testing.option_sets import OptionTexts
 from relay.testing.strategies import creation
 
@@ -211,3 +214,37 @@ def messages(wire: Wire, *, with_ddl: bool = True) -> list[ConsumerRecord]:
     """Return a message of every kind that the wire has."""
     events = [*([CREATED] if with_ddl else []), *CHANGES, *OTHERS]
     return [record for event in events for record in wire.write(event)[0]]
+
+
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    **dict.fromkeys((*INTEGER_BITS, "year", "bit"), (int,)),
+    **dict.fromkeys(("float", "double"), (float,)),
+    **dict.fromkeys(("enum", "set"), (int, str)),
+    **dict.fromkeys(BINARIES, (bytes,)),
+    "decimal": (Decimal,),
+}
+
+
+def check_cells(event: Event) -> None:
+    """Read the images of a row, and raise AssertionError for a cell of another type than its column's.
+
+    An integer, YEAR or BIT is an int, FLOAT and DOUBLE a float, DECIMAL a Decimal, binary values bytes, ENUM
+    and SET a number or, without known members, text; everything else is text.
+    """
+    if not isinstance(event, RowChange):
+        return
+    for image in (event.before, event.after):
+        if image is None:
+            continue
+        columns = event.schema.columns
+        assert type(image) is tuple
+        assert len(image) == len(columns), "a row has a cell for each column, ABSENT where it has none"
+        for column, cell in zip(columns, image, strict=True):
+            assert is_canonical(column, cell), f"{column.name} {column.type.base}: {type(cell).__name__}"
+
+
+def is_canonical(column: Column, cell: Cell) -> bool:
+    """Return whether a cell is None, ABSENT, or a value of its column's type."""
+    if cell is None or cell is ABSENT:
+        return True
+    return type(cell) in _TYPES.get(column.type.base, (str,))

@@ -19,7 +19,7 @@ from typer.testing import Result
 
 from relay.cli.topics import TopicAddress, none_found
 from relay.io.kafka.clients import Brokers
-from relay.io.kafka.parts import Part, read_part
+from relay.io.kafka.reading import Part, read_part
 from relay.io.kafka.settings import ClusterSettings, Security
 from relay.io.record_lines import parse_record
 from relay.model.errors import BrokerUnavailable

@@ -14,8 +14,8 @@ import pytest
 from support import DATA
 from typer.testing import Result
 
+from relay.cli.files import Origins
 from relay.cli.inputs import bounded_lines, documents_of, open_inputs
-from relay.cli.origins import Origins
 from relay.cli.record_files import RecordReader
 from relay.model.errors import ConfigError, Malformed, ServiceError
 from relay.model.records import ConsumerRecord

@@ -9,7 +9,7 @@ import shutil
 from types import TracebackType
 from typing import Any, Self
 
-from relay.service.observe.pages import Page
+from relay.service.observe.server import Page
 
 NODE = shutil.which("node")
 #: Enough of a browser for the script to be read; `verdict` itself needs none of it.

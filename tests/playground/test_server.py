@@ -27,7 +27,7 @@ from relay.cli.playground.catalog import catalog, examples
 from relay.cli.playground.server import MOST_BYTES, PlaygroundServer, address
 from relay.cli.playground.translation import TranslationRequest, answer
 from relay.model.errors import AddressUnavailable
-from relay.service.observe.pages import Page
+from relay.service.observe.server import Page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 PAGE = Page("relay.cli.playground", "playground.html").body.decode()

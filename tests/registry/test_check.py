@@ -9,7 +9,7 @@ import pytest
 from fake_registry import FakeRegistry, serving
 
 from relay.config import Config
-from relay.service.check.findings import CheckState
+from relay.service.check import CheckState
 from relay.service.check.registries import registry_findings
 
 TEXT = '{"type":"record","name":"R","fields":[]}'

@@ -24,7 +24,7 @@ from relay.io.kafka.settings import DEFAULT_TIMEOUTS, Timeouts
 from relay.io.kafka.sink import KafkaSink, TransactionalSink
 from relay.model.records import SOURCE_HEADER
 from relay.service.loop.async_resolver import learn
-from relay.service.loop.ddl_follower import DdlFollower
+from relay.service.loop.ddl_order import DdlFollower
 from relay.service.loop.history import source_records
 
 pytestmark = pytest.mark.kafka
@@ -374,7 +374,7 @@ def followers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         found.append(client)
         await started(seconds, client, *given)
 
-    monkeypatch.setattr("relay.service.loop.ddl_follower.started", noting)
+    monkeypatch.setattr("relay.service.loop.ddl_order.started", noting)
     return found
 
 
@@ -596,7 +596,7 @@ async def test_a_start_that_failed_is_tried_again(follower: Any, monkeypatch: py
         raise TimeoutError("no answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("relay.service.loop.ddl_follower.started", in_vain)
+        patch.setattr("relay.service.loop.ddl_order.started", in_vain)
         for _ in range(2):
             with pytest.raises(PollFailed, match="cannot read ahead in partition 0"):
                 await ahead.begin({Partition(topic, 0): 0})
@@ -660,7 +660,7 @@ async def test_a_schema_may_take_longer_than_the_brokers(
         await asyncio.sleep(waits.pop() if waits else 0)
         return await learn(*arguments)
 
-    monkeypatch.setattr("relay.service.loop.ddl_follower.learn", slowly)
+    monkeypatch.setattr("relay.service.loop.ddl_order.learn", slowly)
     await ahead.wait_for(first_row(records))
     assert ahead.ahead
     assert not waits

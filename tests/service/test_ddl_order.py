@@ -244,7 +244,7 @@ async def test_what_another_instance_reads_is_read_besides(monkeypatch: pytest.M
     async def noting(_: Any, positions: Mapping[Partition, int]) -> None:
         begun.append(positions)
 
-    monkeypatch.setattr("relay.service.loop.ddl_follower.DdlFollower.begin", noting)
+    monkeypatch.setattr("relay.service.loop.ddl_order.DdlFollower.begin", noting)
     schemas = Schemas(CONNECTOR, Copy(), None, plain_status())  # type: ignore[arg-type]  # it logs nothing here
     source = LiveSource(dict.fromkeys((DDL, *ROWS), ()), random.Random(1))
     source.committed = {DDL: 7}

@@ -9,7 +9,7 @@ import pytest
 from aiokafka.errors import UnknownError, for_code
 
 from relay.demo.kafka import DemoExtraMissing, kafka_jars
-from relay.io.kafka.error_words import text_of
+from relay.io.kafka.broker_errors import text_of
 
 #: Prints Kafka's own list.
 _LIST = """

@@ -10,7 +10,7 @@ from aiokafka import errors
 from aiokafka.structs import TopicPartition
 
 from relay.io.kafka.aiokafka_compat import unreachable
-from relay.io.kafka.error_words import text_of
+from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.oauth import NoToken
 
 

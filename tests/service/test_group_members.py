@@ -14,7 +14,7 @@ from service.resilience_support import MODES, Echo, committed, has_logged, logge
 
 from relay.demo.kafka import Cluster
 from relay.io.kafka.fetched import relay_records
-from relay.service.check.findings import CheckState
+from relay.service.check import CheckState
 from relay.service.check.route import preflight
 
 pytestmark = pytest.mark.kafka

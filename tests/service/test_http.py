@@ -37,8 +37,7 @@ from relay.core.counts import OTHER_TABLES
 from relay.model.errors import AddressUnavailable
 from relay.model.events import TableId
 from relay.service.observe.http import PATHS, HttpServer
-from relay.service.observe.pages import Page, content_security_policy
-from relay.service.observe.server import MAX_CONNECTIONS
+from relay.service.observe.server import MAX_CONNECTIONS, Page, content_security_policy
 from relay.service.observe.status import Status
 
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"

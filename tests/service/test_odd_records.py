@@ -26,7 +26,7 @@ from relay.io.kafka.sink import KafkaSink
 from relay.io.kafka.source import KafkaSource
 from relay.io.kafka.whole_topic import WholeTopic
 from relay.model.records import ConsumerRecord, ProducerRecord
-from relay.service.check.findings import CheckState
+from relay.service.check import CheckState
 from relay.service.check.route import preflight
 
 pytestmark = pytest.mark.kafka

@@ -19,7 +19,7 @@ from relay.io.kafka.requests import (
     StableOffsetsRequest,
     TransactionsRequest,
 )
-from relay.service.check.findings import CheckState
+from relay.service.check import CheckState
 from relay.service.check.route import preflight
 
 pytestmark = pytest.mark.kafka

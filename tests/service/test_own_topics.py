@@ -21,7 +21,7 @@ from service.topics_support import (
 )
 
 from relay.demo.kafka import Cluster
-from relay.io.kafka.error_words import text_of
+from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.requests import Operation
 from relay.io.kafka.sizes import DEFAULT_LIMIT_BYTES
 from relay.model.errors import BrokerUnavailable

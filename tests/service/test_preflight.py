@@ -17,8 +17,7 @@ from servers_support import talking
 from relay.config import Config
 from relay.demo.kafka import free_ports
 from relay.io.kafka.requests import Operation
-from relay.service.check import connectivity
-from relay.service.check.findings import CheckState, Finding
+from relay.service.check import CheckState, Finding, connectivity
 from relay.service.check.route import preflight
 
 pytestmark = pytest.mark.kafka

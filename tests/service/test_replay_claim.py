@@ -14,8 +14,8 @@ from config_support import MINIMAL, load
 
 from relay.config import Config
 from relay.core.dead_letters import ReplayClaim, read_claim, replay_claim
-from relay.io.kafka.parts import Part
 from relay.io.kafka.ports import Undelivered
+from relay.io.kafka.reading import Part
 from relay.model.errors import DeliveryFailed, ReplayUnderWay
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.commands import replay_claim as module

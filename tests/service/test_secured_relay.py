@@ -17,7 +17,7 @@ from relay.io.kafka.ports import Undelivered
 from relay.io.kafka.requests import Operation
 from relay.model.errors import BrokerUnavailable
 from relay.service import app
-from relay.service.check.findings import CheckState
+from relay.service.check import CheckState
 from relay.service.check.reasons import with_reasons
 from relay.service.check.route import preflight
 

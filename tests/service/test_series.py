@@ -11,9 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.given_options import parse_options
 from relay.codecs.losses import INFORMATIONAL, Loss, expected_losses
-from relay.service.observe.about import About
+from relay.service.observe.about import About, Series
 from relay.service.observe.metrics import exposition, registry_of
-from relay.service.observe.series import Series
 from relay.service.observe.status import Status
 
 RECOVERED = {

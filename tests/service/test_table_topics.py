@@ -23,7 +23,7 @@ from relay.config.wiring import translator_of
 from relay.core.batching import Joiner
 from relay.io.kafka.admin import ClusterTopics, TopicAdmin
 from relay.io.kafka.clients import Clusters
-from relay.service.check.findings import CheckState
+from relay.service.check import CheckState
 from relay.service.check.route import preflight
 from relay.service.observe.report import summary
 from relay.topics.startup import check_topics

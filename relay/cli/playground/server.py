@@ -21,8 +21,7 @@ from relay.cli.playground.catalog import catalog
 from relay.cli.playground.translation import TranslationRequest, answer, encoded
 from relay.cli.requests.route import PlaygroundRequest
 from relay.io.record_lines import DECODE_ERRORS
-from relay.service.observe.pages import Page
-from relay.service.observe.server import HEADER_BYTES, SettingNames, WebServer, json_answer
+from relay.service.observe.server import HEADER_BYTES, Page, SettingNames, WebServer, json_answer
 
 #: Maximum bytes of a request to translate.
 MOST_BYTES: Final = 1 << 20

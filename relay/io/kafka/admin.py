@@ -33,8 +33,8 @@ from aiokafka.errors import (
 from aiokafka.protocol.metadata import MetadataRequest
 
 from relay.io.kafka.aiokafka_compat import REQUEST_SECONDS, started, unreachable
+from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.clients import Brokers
-from relay.io.kafka.error_words import text_of
 
 POLL_SECONDS = 0.1
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from aiokafka.errors import NoError, for_code
 
+from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
-from relay.io.kafka.error_words import text_of
 from relay.io.kafka.reconnecting import keep_connected, retrieve
 from relay.model.errors import BrokerUnavailable
 

@@ -46,8 +46,7 @@ from aiokafka.protocol.transaction import (
     TxnOffsetCommitRequest,
 )
 
-from relay.io.kafka.error_codes import UnstableOffsetCommit
-from relay.io.kafka.error_words import text_of
+from relay.io.kafka.broker_errors import UnstableOffsetCommit, text_of
 from relay.io.kafka.ports import Fault, FaultKind, Partition
 
 

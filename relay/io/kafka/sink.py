@@ -28,9 +28,9 @@ from aiokafka.errors import (
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from relay.io.kafka.aiokafka_compat import started, within
+from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
-from relay.io.kafka.error_words import text_of
 from relay.io.kafka.fencing import ProducerIdAndEpoch, ProducerIdentity, is_fenced
 from relay.io.kafka.hanging_transactions import has_open_transaction, open_partitions, pending_offsets
 from relay.io.kafka.ports import Batch, Partition, Undelivered

@@ -29,13 +29,12 @@ from aiokafka.errors import (
 )
 
 from relay.io.kafka.aiokafka_compat import started, stopped, unreachable
+from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
-from relay.io.kafka.error_words import text_of
-from relay.io.kafka.fetched import relay_records
+from relay.io.kafka.fencing import StaticMember
+from relay.io.kafka.fetched import relay_records, take_any_name
 from relay.io.kafka.hanging_transactions import written_ends
-from relay.io.kafka.header_names import take_any_name
-from relay.io.kafka.membership import StaticMember
 from relay.io.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, StartPosition
 from relay.io.kafka.positions import committed_offsets, start_offsets
 from relay.io.kafka.settings import ConsumerSettings, Start

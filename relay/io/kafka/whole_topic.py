@@ -10,9 +10,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from relay.io.kafka.aiokafka_compat import started, stopped, unreachable
+from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
-from relay.io.kafka.error_words import text_of
 from relay.io.kafka.fetched import relay_records
 from relay.io.kafka.hanging_transactions import written_end
 from relay.model.errors import BrokerUnavailable, TopicUnusable

@@ -15,8 +15,8 @@ from aiokafka.protocol.transaction import EndTxnRequest, InitProducerIdRequest
 
 from relay.config.addresses import Address, parse_server, split_servers
 from relay.io.kafka.admin import SETTINGS, TopicInfo
+from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.clients import Brokers
-from relay.io.kafka.error_words import text_of
 from relay.io.kafka.requests import UNKNOWN_OPERATIONS, GroupsRequest, TopicsRequest
 from relay.io.kafka.settings import Mechanism
 from relay.service.check.connectivity import Unreachable, close, connect

@@ -19,8 +19,8 @@ from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
 
 from relay.config.addresses import Address
+from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.clients import Brokers
-from relay.io.kafka.error_words import text_of
 from relay.io.kafka.oauth import NoToken
 from relay.io.kafka.requests import TopicsRequest
 

@@ -17,8 +17,8 @@ from relay.io.kafka.progress import ProgressTopic
 from relay.io.kafka.reading import bounds, consuming
 from relay.io.kafka.requests import Operation, allows
 from relay.model.errors import ServiceError
+from relay.service.check import CheckState, Finding, unreported
 from relay.service.check.cluster import ClusterInspection, Group
-from relay.service.check.findings import CheckState, Finding, unreported
 from relay.text.redaction import first_of, printable
 
 #: The client id of every client of relay.

@@ -1,4 +1,8 @@
-"""Inspect the newest messages of the source topics for `relay check --connect`, without joining a group."""
+"""Inspect the newest messages of source and target topics, without joining a group.
+
+`relay check --connect` looks at those of the source topics. A first start looks for earlier output in the
+target.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,12 @@ from typing import Final
 from relay.config import Config
 from relay.config.wiring import translator_of
 from relay.core.detection import FormatHints, detect
-from relay.io.kafka.clients import Brokers
-from relay.io.kafka.parts import Part, read_part
+from relay.io.kafka.clients import Brokers, Clusters
+from relay.io.kafka.reading import Part, read_part
 from relay.model.errors import Malformed, RelayError, ServiceError, UnsupportedMessage
 from relay.model.lookups import Need
-from relay.model.records import ConsumerRecord
-from relay.service.check.findings import CheckState, Finding
+from relay.model.records import SOURCE_HEADER, ConsumerRecord
+from relay.service.check import CheckState, Finding
 
 #: Number of records inspected per topic, and the time limit for reading them.
 _RECORDS: Final = 20
@@ -76,3 +80,26 @@ def _refused(
             yield error, message
         except (Need, RelayError):
             continue
+
+
+_EARLIER_OUTPUT_SECONDS: Final = 10.0
+
+
+async def earlier_output(config: Config, clusters: Clusters) -> str:
+    """Return evidence, as text, that a target topic has records of a source topic: its newest record.
+
+    Returns "" if none was found or if the check was not possible. Topics of tables are not checked.
+    """
+    try:
+        async with asyncio.timeout(_EARLIER_OUTPUT_SECONDS):
+            for topic in config.fixed_topics:
+                newest: list[ConsumerRecord] = []
+                await read_part(clusters.target, topic, Part(last=1), newest.append)
+                for record in newest:
+                    mark = dict(record.headers).get(SOURCE_HEADER) or b""
+                    source = mark.decode(errors="replace").rsplit("/", 3)[0]
+                    if source in config.source.topics:
+                        return f"topic {topic} has records of source topic {source}"
+    except (ServiceError, TimeoutError):
+        pass
+    return ""

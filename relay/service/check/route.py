@@ -21,8 +21,8 @@ from relay.io.kafka.admin import TopicAdmin, TopicInfo
 from relay.io.kafka.clients import Brokers, Clusters
 from relay.io.kafka.requests import UNKNOWN_OPERATIONS, Operation, allows
 from relay.model.errors import BrokerUnavailable
+from relay.service.check import CheckState, Finding, unreported
 from relay.service.check.cluster import BrokerUnresponsive, ClusterInspection, TopicDescription
-from relay.service.check.findings import CheckState, Finding, unreported
 from relay.service.check.groups import group_findings
 from relay.service.check.messages import message_findings
 from relay.text.redaction import plural

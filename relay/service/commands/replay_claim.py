@@ -21,8 +21,8 @@ from relay.config import Config
 from relay.config.kafka import producer_settings, target_cluster
 from relay.core.dead_letters import read_claim, replay_claim
 from relay.io.kafka.clients import Brokers
-from relay.io.kafka.parts import Part, read_part
 from relay.io.kafka.ports import Undelivered, start_sink
+from relay.io.kafka.reading import Part, read_part
 from relay.io.kafka.sink import KafkaSink
 from relay.model.errors import DeliveryFailed, ReplayUnderWay
 from relay.model.records import ConsumerRecord

@@ -29,8 +29,7 @@ from relay.model.errors import CodecError, TopicUnusable
 from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, Header, ProducerRecord, size_of
 from relay.service.loop.async_resolver import Translates, learn
-from relay.service.loop.ddl_follower import DdlFollower
-from relay.service.loop.ddl_order import DdlOrder, DdlPartitions
+from relay.service.loop.ddl_order import DdlFollower, DdlOrder, DdlPartitions
 from relay.service.observe.status import Status
 
 _SHARED: Final = (

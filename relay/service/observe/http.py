@@ -16,8 +16,7 @@ from relay.config.keys import Http
 from relay.io.logs import Log
 from relay.service.observe import report
 from relay.service.observe.metrics import exposition, registry_of
-from relay.service.observe.pages import Page
-from relay.service.observe.server import SettingNames, WebServer, json_answer
+from relay.service.observe.server import Page, SettingNames, WebServer, json_answer
 from relay.service.observe.status import RUNNING, Status
 
 #: All paths, with a short description of each; also the answer to any other path.

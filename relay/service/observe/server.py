@@ -1,6 +1,6 @@
 """An HTTP server of a few pages and JSON documents, for people and programs on a trusted network.
 
-It answers only requests for names that nobody else can own (`hosts`), and no page of another site can read an
+It answers only requests for names that nobody else can own (`Hosts`), and no page of another site can read an
 answer. It limits open connections, and closes slow, large and too frequent requests. It has no access log and
 no authentication. Subclasses define the content.
 """
@@ -8,10 +8,15 @@ no authentication. Subclasses define the content.
 from __future__ import annotations
 
 import asyncio
+import base64
 import errno
+import hashlib
+import ipaddress
 import logging
+import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from types import TracebackType
 from typing import Any, ClassVar, Final, NamedTuple, Self, cast
 
@@ -20,7 +25,6 @@ from aiohttp import web
 
 from relay.io.logs import Log, frames_of
 from relay.model.errors import AddressUnavailable
-from relay.service.observe.hosts import Hosts
 from relay.text.redaction import to_json
 
 #: Connections at a time; each costs a file descriptor that the process itself may need.
@@ -238,3 +242,80 @@ def _silent() -> logging.Logger:
     logger = logging.Logger("relay.http")  # outside the tree of loggers on purpose
     logger.addHandler(logging.NullHandler())
     return logger
+
+
+#: Suffixes of names that nobody can register: of this machine (RFC 6761), of services and pods in Kubernetes.
+_NOBODYS: Final = (".localhost", ".svc", ".cluster.local")
+_PORT: Final = re.compile(r":\d{0,5}$")
+ANY: Final = "*"
+
+
+class Hosts:
+    """The accepted values of a `Host` header.
+
+    A page of another site can make a browser send a request to an address in its visitor's network, if the
+    site's own name resolves to that address (DNS rebinding), and read the answer. The browser then sends the
+    site's name as `Host`. So a name that anybody could own is refused unless it is configured.
+
+    Addresses, as probes and Prometheus send them; names without a dot, which no public zone has; names with a
+    suffix in `_NOBODYS`; and `names`, of which `*` accepts every name.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = {_plain(name) for name in names}
+
+    def allows(self, header: str) -> bool:
+        """Return whether a request with this `Host` is accepted."""
+        name = _plain(_PORT.sub("", header))
+        return (
+            ANY in self._names
+            or name in self._names
+            or "." not in name
+            or name.endswith(_NOBODYS)
+            or _is_address(name)
+        )
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().removesuffix(".").removeprefix("[").removesuffix("]")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+#: The style of all pages; a page refers to it as a file beside it, and is served with the style inlined.
+_STYLE: Final = b'<link rel="stylesheet" href="style.css">'
+_INLINE: Final = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
+
+
+class Page:
+    """A page of a package, with the style of all pages: a single document that calls only its own server."""
+
+    def __init__(self, package: str, name: str) -> None:
+        style = files("relay.service.observe").joinpath("style.css").read_bytes()
+        page = files(package).joinpath(name).read_bytes()
+        self.body = page.replace(_STYLE, b"<style>\n%b</style>" % style)
+        self._headers = {
+            "Content-Security-Policy": content_security_policy(self.body),
+            "X-Frame-Options": "DENY",
+        }
+
+    async def answer(self, _: web.Request) -> web.Response:
+        """Serve it."""
+        return web.Response(body=self.body, content_type="text/html", charset="utf-8", headers=self._headers)
+
+
+def content_security_policy(page: bytes) -> str:
+    """Return a policy that lets the page run its own script and style and call its own server, no more."""
+    allowed = {"script": "", "style": ""}
+    for kind, text in _INLINE.findall(page):
+        allowed[kind.decode()] += f" 'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'"
+    return (
+        f"default-src 'none'; script-src{allowed['script']}; style-src{allowed['style']}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )

@@ -19,9 +19,8 @@ from typing import Final, Self
 from relay.config import Config
 from relay.io.logs import Log, frames_of
 from relay.model.errors import RelayError, ServiceError
-from relay.service.announcement import announce
 from relay.service.loop.stopping import STOP_SIGNALS, stopped_by_signals
-from relay.service.observe.about import About
+from relay.service.observe.about import About, announce
 from relay.service.observe.http import serving
 from relay.service.observe.report import summary
 from relay.service.observe.status import ProcessReport
