@@ -22,7 +22,7 @@ from relay.core.translator import Translator
 from relay.io.kafka.admin import TopicAdmin
 from relay.io.kafka.clients import Clusters
 from relay.io.kafka.fencing import ProducerIdentity
-from relay.io.kafka.ports import Partition
+from relay.io.kafka.ports import Partition, RecordSource, Sink
 from relay.io.kafka.process_tuning import tune
 from relay.io.kafka.progress import ProgressTopic
 from relay.io.kafka.sink import KafkaSink, TransactionalSink
@@ -79,7 +79,7 @@ def run_member(config: Config, log: Log, beside: Beside) -> int:
 
     async def run(stop: asyncio.Event, config: Config, log: Log, status: Status) -> int:
         async with beside(stop, status):
-            return await relay_until(stop, config, log, None, status)
+            return await run_until(stop, config, log, status=status, announces=False)
 
     return asyncio.run(_run_until_signal(config, log, run))
 
@@ -105,28 +105,16 @@ async def run_until(  # noqa: PLR0913 - a run and its observers
     status: Status | None = None,
     *,
     dry_run: bool = False,
+    announces: bool = True,
     settings: LoopSettings = DEFAULT_SETTINGS,
 ) -> int:
     """Run the relay until `stop` is set, log its progress, and return the exit status.
 
-    `settings`: those of the loop that `config` does not have.
+    `announces`: log the configuration first. `settings`: those of the loop that `config` does not have.
     """
-    announce(config, log)
+    if announces:
+        announce(config, log)
     status = status or Status(About.of(config))
-    return await relay_until(stop, config, log, translator, status, dry_run=dry_run, settings=settings)
-
-
-async def relay_until(  # noqa: PLR0913 - a run and its observers
-    stop: asyncio.Event,
-    config: Config,
-    log: Log,
-    translator: Translates | None,
-    status: Status,
-    *,
-    dry_run: bool = False,
-    settings: LoopSettings = DEFAULT_SETTINGS,
-) -> int:
-    """Run the relay like `run_until`, without an announcement."""
     if dry_run:
         config = dry_config(config)
         status.is_dry_run, status.about = True, msgspec.structs.replace(status.about, mode="dry run")
@@ -184,9 +172,9 @@ async def serve(  # noqa: PLR0913 - a run and its observers
         topics.tell(log)
         for warning in topics.warnings:
             status.warn(warning)
-        assemble = _assembled_dry if dry_run else _assembled
         settings = _configured(settings, config)
-        async with assemble(config, clusters, topics, log, status, translator, settings) as relay:
+        parts = config, clusters, topics, log, status, translator
+        async with _assembled(*parts, dry_run=dry_run, settings=settings) as relay:
             stopping = asyncio.create_task(_pass_on(stop, relay, log))
             try:
                 await relay.run()
@@ -217,32 +205,61 @@ async def _pass_on(stop: asyncio.Event, relay: Relay, log: Log) -> None:
     relay.request_stop()
 
 
-def _clients(
-    config: Config, clusters: Clusters
-) -> tuple[Callable[..., KafkaSource], Callable[..., KafkaSink], ProgressTopic | None]:
-    """Return factories of the delivery mode's source and sink, and its progress topic, if any."""
+#: Factories of the source and the sink of a delivery mode, and its progress topic, if any.
+Connects = tuple[Callable[[], RecordSource], Callable[[], Sink], ProgressTopic | None]
+
+
+def _clients(config: Config, clusters: Clusters, written: WrittenTopics, log: Log) -> Connects:
+    """Return the clients of a run."""
     consumer = kafka.consumer_settings(config)
-    if config.delivery.mode is not DeliveryMode.EXACTLY_ONCE:
-        return partial(KafkaSource, consumer), partial(KafkaSink, kafka.producer_settings(config)), None
-    sink = partial(TransactionalSink, kafka.transactional_settings(config), identity=ProducerIdentity())
-    progress = None
-    if not config.is_one_cluster:
-        topic = config.delivery.progress_topic
-        progress = ProgressTopic(clusters.target, topic, config.source.group_id)
-    return partial(ShardSource, consumer), sink, progress
+    source: Callable[..., KafkaSource] = partial(KafkaSource, consumer)
+    sink: Callable[..., KafkaSink] = partial(KafkaSink, kafka.producer_settings(config))
+    progress = _progress_topic(config, clusters)
+    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE:
+        source = partial(ShardSource, consumer)
+        settings = kafka.transactional_settings(config)
+        sink = partial(TransactionalSink, settings, identity=ProducerIdentity())
+    return (
+        lambda: source(progress.read if progress else None, log, clusters.source),
+        lambda: sink(written.limits, clusters.target, written.compacted),
+        progress,
+    )
+
+
+def _dry_clients(config: Config, clusters: Clusters, topics: Topics, log: Log) -> Connects:
+    """Return the clients of a dry run."""
+    progress, reached = _progress_topic(config, clusters), dict[Partition, int]()
+    read = progress.read if progress and config.delivery.progress_topic in topics.target_partitions else None
+    consumer = kafka.consumer_settings(config)
+    return (
+        lambda: DrySource(reached, consumer, read, log, clusters.source),
+        lambda: DrySink(topics.limits, topics.compacted),
+        progress,
+    )
+
+
+def _progress_topic(config: Config, clusters: Clusters) -> ProgressTopic | None:
+    """Return the topic for source offsets, which exactly-once needs between two clusters."""
+    if config.delivery.mode is not DeliveryMode.EXACTLY_ONCE or config.is_one_cluster:
+        return None
+    return ProgressTopic(clusters.target, config.delivery.progress_topic, config.source.group_id)
 
 
 @contextlib.asynccontextmanager
-async def _assembled(  # noqa: PLR0913, PLR0917 - the parts of a relay
+async def _assembled(  # noqa: PLR0913 - the parts of a relay
     config: Config,
     clusters: Clusters,
     topics: Topics,
     log: Log,
     status: Status,
     translator: Translates,
+    *,
+    dry_run: bool,
     settings: LoopSettings,
 ) -> AsyncIterator[Relay]:
     """Assemble the loop for a route whose topics are known."""
+    if dry_run:
+        config = without_missing_history(config, topics)
     status.translator = translator
     if config.http.status_table_limit:
         translator.count_tables(config.http.status_table_limit)
@@ -250,89 +267,42 @@ async def _assembled(  # noqa: PLR0913, PLR0917 - the parts of a relay
     schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
     route = translator_of(config).route
     targets = None
-    if config.has_table_topics:
+    if config.has_table_topics and not dry_run:
         targets = TableTopics(
             config, topics, clusters.target, log, translator.partitions_of, warn=status.warn
         )
     written = WrittenTopics(topics.limits, topics.compacted) if targets is None else targets.written
+    writes = not dry_run and "to" in route.storages
     stage = TranslationStage(
         translator,
-        AsyncResolver(log, resolver, writes="to" in route.storages, retry_seconds=settings.retry_seconds),
+        AsyncResolver(log, resolver, writes=writes, retry_seconds=settings.retry_seconds),
         log,
         status,
         errors=error_policies_of(config, topics.target_partitions.get(config.dead_letter_topic, 1)),
-        history_topic=config.history_topic,
+        history_topic="" if dry_run else config.history_topic,
         ahead=schemas.ahead,
         joins=None if route.joining is None else Joins(route.joining, written.limits),
         targets=targets,
         budget=ErrorBudget(config.errors, config.route.from_, translator, status),
         hints=FormatHints(translator.known_schema if isinstance(translator, Translator) else None),
-        refresh=partial(_refresh, TopicAdmin(clusters.target), written),
+        refresh=None if dry_run else partial(_refresh, TopicAdmin(clusters.target), written),
     )
-    source, sink, progress = _clients(config, clusters)
+    check_again: Callable[[], Awaitable[object]]
+    if dry_run:
+        source, sink, progress = _dry_clients(config, clusters, topics, log)
+        check_again = partial(check_topics, config, clusters, creates=Creates.NONE)
+    else:
+        source, sink, progress = _clients(config, clusters, written, log)
+        check_again = partial(_check_again, config, clusters, written, targets)
     try:
         yield Relay(
-            lambda: source(progress.read if progress else None, log, clusters.source),
-            lambda: sink(written.limits, clusters.target, written.compacted),
+            source,
+            sink,
             stage,
             log,
             status,
             schemas,
-            check_topics=partial(_check_again, config, clusters, written, targets),
-            find_reason=Reasons(clusters).find,
-            find_earlier_output=partial(earlier_output, config, clusters),
-            settings=settings,
-        )
-    finally:
-        if progress:
-            await progress.stop()
-
-
-@contextlib.asynccontextmanager
-async def _assembled_dry(  # noqa: PLR0913, PLR0917 - the parts of a relay
-    config: Config,
-    clusters: Clusters,
-    topics: Topics,
-    log: Log,
-    status: Status,
-    translator: Translates,
-    settings: LoopSettings,
-) -> AsyncIterator[Relay]:
-    """Assemble the loop of a dry run."""
-    config = without_missing_history(config, topics)
-    status.translator = translator
-    if config.http.status_table_limit:
-        translator.count_tables(config.http.status_table_limit)
-    schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
-    joining = translator_of(config).route.joining
-    stage = TranslationStage(
-        translator,
-        AsyncResolver(
-            log, resolver_of(config, retries=0), writes=False, retry_seconds=settings.retry_seconds
-        ),
-        log,
-        status,
-        errors=error_policies_of(config, topics.target_partitions.get(config.dead_letter_topic, 1)),
-        history_topic="",
-        ahead=schemas.ahead,
-        joins=None if joining is None else Joins(joining, topics.limits),
-        budget=ErrorBudget(config.errors, config.route.from_, translator, status),
-        hints=FormatHints(translator.known_schema if isinstance(translator, Translator) else None),
-    )
-    progress, reached = None, dict[Partition, int]()
-    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE and not config.is_one_cluster:
-        progress = ProgressTopic(clusters.target, config.delivery.progress_topic, config.source.group_id)
-    consumer = kafka.consumer_settings(config)
-    read = progress.read if progress and config.delivery.progress_topic in topics.target_partitions else None
-    try:
-        yield Relay(
-            lambda: DrySource(reached, consumer, read, log, clusters.source),
-            lambda: DrySink(topics.limits, topics.compacted),
-            stage,
-            log,
-            status,
-            schemas,
-            check_topics=partial(check_topics, config, clusters, creates=Creates.NONE),
+            check_topics=check_again,
             find_reason=Reasons(clusters).find,
             find_earlier_output=partial(earlier_output, config, clusters),
             settings=settings,
