@@ -37,11 +37,13 @@ COMPILED_AT = "relay.codecs.shared.compiled.AT_USE"
 #: Whether only some cases of each test are tried (`make quick`), and of how many cases that is all.
 QUICK = os.environ.get("PYTEST_QUICK") == "1"
 QUICK_CASES = 3
+#: How many examples Hypothesis generates for a test.
+EXAMPLES = 25 if QUICK else 100
 #: What Python has compiled, where the environment forbids to keep it beside the sources.
 BYTECODE = Path(__file__).parent.parent / ".cache" / "pycache"
 
 # A busy machine is no failure; pytest's own time-out bounds every test.
-settings.register_profile("relay", deadline=None)
+settings.register_profile("relay", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("relay")
 
 

@@ -169,7 +169,9 @@ class Matcher:
     def __init__(self, pattern: re.Pattern[Any], most: int) -> None:
         self._flags, self._most = pattern.flags, most
         self._ascii = isinstance(pattern.pattern, bytes) or bool(pattern.flags & re.ASCII)
-        self._parsed = parser.parse(pattern.pattern, pattern.flags)
+        self._items = list(parser.parse(pattern.pattern, pattern.flags))
+        #: The item that a match begins with, if it takes a character.
+        self._first = self._items[0] if self._items and self._items[0][0] in SINGLE else None
         self._text, self._groups = "", dict[int, str]()
         #: Whether an item takes a character; the items live as long as what was parsed.
         self._taken: dict[tuple[int, str], bool] = {}
@@ -187,8 +189,11 @@ class Matcher:
 
     def end(self, text: str, at: int) -> int | None:
         """Return where a match at a position ends; None if there is none."""
+        if self._first is not None and (at >= len(text) or not self._takes(self._first, text[at])):
+            self._count()
+            return None
         self._text, self._groups = text, dict[int, str]()
-        return next(self._sequence(list(self._parsed), 0, at), None)
+        return next(self._sequence(self._items, 0, at), None)
 
     def _count(self, steps: int = 1) -> None:
         self.steps += steps

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 from docs.generate import ROOT
@@ -59,9 +59,9 @@ _IS_CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]+").fullmatch
 _IS_CONSTANT_OF_OURS = re.compile(r"(relay|spark_backfill)(\.\w+)*\.[A-Z][A-Z0-9_]+").fullmatch
 
 
-def _private_names(tree: ast.Module) -> Iterator[tuple[str, str]]:
+def _private_names(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, str]]:
     """Each private name that is not of the object itself, with its source text."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute):
             if _IS_PRIVATE(node.attr) and ast.unparse(node.value) not in _OWNERS:
                 yield node.attr, ast.unparse(node)
@@ -77,15 +77,15 @@ def _is_setattr(node: ast.AST) -> TypeGuard[ast.Call]:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr"
 
 
-def _changed_constants(tree: ast.Module) -> Iterator[str]:
+def _changed_constants(nodes: Sequence[ast.AST]) -> Iterator[str]:
     """Each constant of the product that is replaced."""
     modules = {
         name.asname or name.name: node.module
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("relay", "spark_backfill"))
         for name in node.names
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant):
             if isinstance(node.value, str) and _IS_CONSTANT_OF_OURS(node.value):
                 yield node.value
@@ -101,10 +101,10 @@ def test_tests_use_no_private_names_and_change_no_constants() -> None:
         text, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT / "tests").as_posix()
         if not _MAY_HAVE_ONE(text):
             continue
-        tree = ast.parse(text)
-        private = list(_private_names(tree))
+        nodes = list(ast.walk(ast.parse(text)))
+        private = list(_private_names(nodes))
         of_others |= {word for word, _ in private if word in _OF_OTHERS}
         found |= {f"{name}: {source}" for word, source in private if word not in _OF_OTHERS}
-        found |= {f"{name}: {source}" for source in _changed_constants(tree)}
+        found |= {f"{name}: {source}" for source in _changed_constants(nodes)}
     assert found == _EXCEPTIONS.keys()
     assert of_others == _OF_OTHERS.keys(), "a name that is not needed any more"
