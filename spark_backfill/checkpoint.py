@@ -27,8 +27,8 @@ from pyspark.sql import functions as F
 from relay.codecs.given_options import RENAMED_OPTIONS
 from relay.codecs.losses import with_present_names
 from relay.config import Config
-from relay.config.choices import PartitionBy
 from relay.config.key_names import new_name
+from relay.config.keys import PartitionBy
 from relay.core.error_policies import Policy
 from relay.model.errors import ConfigError, Problem, ServiceError
 from relay.model.records import ConsumerRecord

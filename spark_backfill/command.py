@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from relay.catalog import Catalog
 from relay.catalog.definitions import undefined
 from relay.config import Config, load_config
-from relay.config.choices import InputFormat
+from relay.config.keys import InputFormat
 from relay.config.wiring import load_schema_dumps, translator_of
 from relay.core.selection import chosen_tables
 from relay.core.summaries import MOST_NAMES

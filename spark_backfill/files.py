@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 )
 
 from relay.config import Config, Start
-from relay.config.choices import FileFormat, InputFormat, OutputLayout
+from relay.config.keys import FileFormat, InputFormat, OutputLayout
 from relay.config.wiring import translator_of
 from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError, Problem

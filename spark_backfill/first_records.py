@@ -11,7 +11,7 @@ from typing import Final
 
 from relay.catalog import Catalog
 from relay.config import Config
-from relay.config.choices import OverBudget
+from relay.config.keys import OverBudget
 from relay.config.wiring import error_policies_of, translator_of
 from relay.core.counts import changes_in
 from relay.core.detection import FormatHints

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from relay.catalog import Catalog
 from relay.config import Config
-from relay.config.choices import InputFormat
+from relay.config.keys import InputFormat
 from relay.config.wiring import load_schema_dumps, translator_of
 from relay.model.errors import ConfigError, Problem
 from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from relay.codecs.codec import Joining
 from relay.config import Config
-from relay.config.choices import OutputLayout
+from relay.config.keys import OutputLayout
 from relay.config.wiring import translator_of
 from relay.core.batching import Joiner
 from relay.model.records import ConsumerRecord, ProducerRecord

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from relay.codecs.given_options import reading_options
 from relay.config import Config
-from relay.config.choices import OutputLayout
+from relay.config.keys import OutputLayout
 from relay.config.wiring import translator_of
 from relay.core.translator import Translator
 from relay.model.events import TableId

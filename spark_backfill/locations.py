@@ -9,8 +9,7 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from relay.config.choices import OutputLayout
-from relay.config.keys import Backfill
+from relay.config.keys import Backfill, OutputLayout
 from relay.model.errors import ConfigError, Problem
 from spark_backfill.files import HIDDEN, hadoop_path, paths_of, qualified
 from spark_backfill.layouts import FOLDERS

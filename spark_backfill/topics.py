@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from relay.config import Config, DeliveryMode, Start, kafka
-from relay.config.choices import End, Wait
+from relay.config.keys import End, Wait
 from relay.config.wiring import translator_of
 from relay.io.kafka.admin import TopicInfo
 from relay.io.kafka.positions import COMMIT_TS_MARGIN_MS

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from relay.config import Config
-from relay.config.choices import FileFormat, OutputLayout
+from relay.config.keys import FileFormat, OutputLayout
 from relay.config.wiring import error_policies_of, translator_of
 from relay.core.detection import FormatHints
 from relay.core.error_policies import Policy, Refused, tables_in

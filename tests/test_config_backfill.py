@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from config_support import MINIMAL, load, problems, without_variables
 
-from relay.config.choices import End
-from relay.config.keys import Backfill
+from relay.config.keys import Backfill, End
 
 
 @pytest.fixture(autouse=True)

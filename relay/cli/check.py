@@ -16,9 +16,8 @@ from relay.codecs import codec_named
 from relay.codecs.codec import own_ddl
 from relay.config import Config
 from relay.config.checks import config_advice
-from relay.config.choices import DeliveryMode, PartitionBy
 from relay.config.kafka import source_cluster, target_cluster
-from relay.config.keys import RouteConfig, Target, TopicRuleConfig
+from relay.config.keys import DeliveryMode, PartitionBy, RouteConfig, Target, TopicRuleConfig
 from relay.config.loading import examine
 from relay.config.registries import resolver_of
 from relay.config.wiring import load_schema_dumps

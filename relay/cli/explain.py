@@ -16,8 +16,8 @@ from relay.cli.inspect import event_object, exact, line_printer
 from relay.cli.requests.route import ExplainRequest
 from relay.codecs.losses import INFERRED, INFORMATIONAL, Loss
 from relay.config import Config
-from relay.config.choices import OverBudget
 from relay.config.kafka import source_cluster
+from relay.config.keys import OverBudget
 from relay.config.registries import resolver_of
 from relay.config.wiring import error_policies_of
 from relay.core.detection import FormatHints

@@ -1,7 +1,8 @@
 """Read and write record files, lines of `relay.io.record_lines`, as a stream.
 
 Input may also be plain message values, one a line, or the output of `kcat -J`; the first line decides
-(`LineFormat.AUTO`).
+(`LineFormat.AUTO`). Routes whose DDL is written to all partitions must know those of the input before the
+first record is translated (`with_partitions`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ import os
 import select
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO
+from contextlib import contextmanager
+from itertools import chain
+from tempfile import TemporaryFile, gettempdir
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
@@ -251,3 +255,67 @@ class RecordWriter:
             end = self._raw.seek(0, os.SEEK_END)  # a file opened for appending has other bytes before ours
             self._raw.seek(end - half)
             self._raw.truncate()
+
+
+class InputPartitions(NamedTuple):
+    """The lines of an input from its beginning, and its partitions: topic and number."""
+
+    lines: Iterable[bytes]
+    partitions: Iterable[tuple[str, int]]
+
+
+class _RecordPartition(msgspec.Struct, gc=False):
+    """The partition of a record; its other members are ignored."""
+
+    partition: int
+    topic: str | None = None
+
+
+_DECODER = msgspec.json.Decoder(_RecordPartition)
+
+
+@contextmanager
+def with_partitions(source: Input) -> Iterator[InputPartitions]:
+    """Read an input to its end to find its partitions, and yield its lines anew.
+
+    An input that cannot be read twice is copied to a temporary file meanwhile. Plain values are all of one
+    partition, and pass as they come. Raises ServiceError if there is no space for the file.
+    """
+    stream, begun, input_format = source.stream, list[bytes](), source.format
+    start = stream.tell() if stream.seekable() else None
+    if input_format is LineFormat.AUTO:
+        for line in stream:
+            begun.append(line)
+            if text := text_of(line, is_first=len(begun) == 1):
+                input_format = detect(text)
+                break
+    lines = chain(begun, stream)
+    if input_format not in {LineFormat.RECORDS, LineFormat.KCAT}:
+        yield InputPartitions(lines, [(DEFAULT_TOPIC, 0)])
+    elif start is not None:
+        partitions = _partitions(lines)
+        stream.seek(start)
+        yield InputPartitions(stream, partitions)
+    else:
+        with TemporaryFile() as kept:
+            try:
+                kept.writelines(lines)
+                kept.seek(0)
+            except OSError as error:
+                reason = f"{error.strerror or error}; input from a file needs no space there"
+                raise ServiceError(f"cannot keep {source.name} in {gettempdir()}: {reason}") from error
+            partitions = _partitions(kept)
+            kept.seek(0)
+            yield InputPartitions(kept, partitions)
+
+
+def _partitions(lines: Iterable[bytes]) -> list[tuple[str, int]]:
+    """Find the partitions that records name. A line that is not a record is refused by a later reader."""
+    found: dict[tuple[str, int], None] = {}
+    for number, line in enumerate(lines):
+        try:
+            where = _DECODER.decode(text_of(line, is_first=number == 0))
+        except DECODE_ERRORS:
+            continue
+        found[where.topic or DEFAULT_TOPIC, where.partition] = None
+    return list(found)

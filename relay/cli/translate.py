@@ -16,8 +16,7 @@ from relay.cli.inputs import open_files_or_topic
 from relay.cli.option_names import USUAL
 from relay.cli.parsing import key_values, limits_of
 from relay.cli.progress import progress_of, stdout_is_seen
-from relay.cli.record_files import RecordReader, RecordWriter
-from relay.cli.record_partitions import with_partitions
+from relay.cli.record_files import RecordReader, RecordWriter, with_partitions
 from relay.cli.requests.files import TranslateRequest
 from relay.cli.requests.options import AUTO
 from relay.cli.schemas import apply_schema_dumps, resolver_with

@@ -10,9 +10,8 @@ from pydantic import BaseModel
 
 from relay.codecs import codec_named
 from relay.config.addresses import is_host, parse_server, same_brokers, split_servers
-from relay.config.choices import DeliveryMode, Wait
 from relay.config.config import Config, partitioning
-from relay.config.keys import RouteConfig, SecurityConfig
+from relay.config.keys import DeliveryMode, RouteConfig, SecurityConfig, Wait
 from relay.config.registries import config_registry_problems
 from relay.config.wiring import translator_of
 from relay.core.config_lint import advice

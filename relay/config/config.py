@@ -18,18 +18,20 @@ from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Keys
 from relay.codecs.row_keys import keys_of
 from relay.config.addresses import same_brokers
-from relay.config.choices import DeliveryMode, PartitionBy, Wait
 from relay.config.keys import (
     Backfill,
     Delivery,
+    DeliveryMode,
     Errors,
     Http,
     LimitsConfig,
     Logging,
+    PartitionBy,
     RouteConfig,
     SchemaHistory,
     SourceConfig,
     Target,
+    Wait,
 )
 from relay.config.overrides import BETWEEN, PREFIX, FlagSource, ignored_variables
 from relay.core.dead_letters import route_name

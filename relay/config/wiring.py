@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from relay.catalog import Catalog
 from relay.catalog.definitions import apply_definition, as_of
-from relay.config.choices import Watermarks
 from relay.config.config import Config, partitioning
+from relay.config.keys import Watermarks
 from relay.core.error_policies import ErrorPolicies
 from relay.core.selection import Selection, chosen_tables, left_out_kinds
 from relay.core.translator import Translator

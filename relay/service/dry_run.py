@@ -15,7 +15,7 @@ from typing import Final
 from aiokafka import TopicPartition
 
 from relay.config import Config
-from relay.config.choices import Wait
+from relay.config.keys import Wait
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.ports import Partition

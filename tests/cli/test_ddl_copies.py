@@ -20,7 +20,7 @@ from typer.testing import Result
 
 from relay import ConsumerRecord
 from relay.cli.files import Input
-from relay.cli.record_partitions import with_partitions
+from relay.cli.record_files import with_partitions
 from relay.model.errors import ServiceError
 
 Run = Callable[..., Result]
@@ -94,7 +94,7 @@ def test_a_pipe_without_free_space_is_reported(monkeypatch: pytest.MonkeyPatch) 
         def writelines(self, lines: Iterable[Any]) -> None:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("relay.cli.record_partitions.TemporaryFile", Full)
+    monkeypatch.setattr("relay.cli.record_files.TemporaryFile", Full)
     read, write = os.pipe()
     with os.fdopen(read, "rb") as stream:
         with os.fdopen(write, "wb") as end:

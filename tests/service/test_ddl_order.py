@@ -15,7 +15,7 @@ from service.memory import PLAIN, A, B, Bench, Copy, MemorySource, plain_status,
 
 from relay.catalog import Catalog
 from relay.config import Config
-from relay.config.choices import Wait
+from relay.config.keys import Wait
 from relay.core.pipeline import State
 from relay.io.kafka.ports import Partition, PollFailed, StartPosition, Undelivered
 from relay.model.records import ConsumerRecord, ProducerRecord

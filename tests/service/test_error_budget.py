@@ -12,8 +12,7 @@ from status_support import Clock, Translated, make_status, running_status
 from support import CANAL, TICDC, record, row_message
 
 from relay import Translator
-from relay.config.choices import OverBudget
-from relay.config.keys import Errors
+from relay.config.keys import Errors, OverBudget
 from relay.core.error_policies import ErrorPolicies, Policy
 from relay.model.errors import Malformed, TooManyFailures
 from relay.model.records import RecordPosition

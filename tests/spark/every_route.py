@@ -29,7 +29,7 @@ from relay import ConsumerRecord, ProducerRecord
 from relay.catalog import Catalog
 from relay.codecs import BUILT_IN
 from relay.config import Config
-from relay.config.choices import FileFormat
+from relay.config.keys import FileFormat
 from relay.config.wiring import translator_of
 from relay.core.dead_letters import dead_letter
 from relay.io.record_lines import format_record, parse_record

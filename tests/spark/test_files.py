@@ -18,7 +18,7 @@ from support import CANAL, DATA, OPEN, TICDC, captured, captured_files, record, 
 
 from relay import ConsumerRecord
 from relay.config import Config
-from relay.config.choices import InputFormat
+from relay.config.keys import InputFormat
 from relay.config.wiring import translator_of
 from relay.io.record_lines import format_record
 from spark_backfill.counts import BackfillCounts

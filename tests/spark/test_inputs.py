@@ -21,7 +21,7 @@ from spark.test_files import relayed
 from support import captured, record, row_message
 
 from relay import ConsumerRecord, Translator
-from relay.config.choices import InputFormat
+from relay.config.keys import InputFormat
 from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError, Malformed
 from spark_backfill.counts import BackfillCounts, Parts

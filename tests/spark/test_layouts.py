@@ -18,7 +18,7 @@ from spark.test_files import relayed
 from support import OPEN, captured, record, row_message
 
 from relay import ConsumerRecord, ProducerRecord, Translator
-from relay.config.choices import FileFormat, OutputLayout
+from relay.config.keys import FileFormat, OutputLayout
 from relay.config.wiring import translator_of
 from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError

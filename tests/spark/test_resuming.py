@@ -17,7 +17,7 @@ from support import captured, record, row_message
 
 from relay import ConsumerRecord
 from relay.config import load_config
-from relay.config.choices import FileFormat, OutputLayout
+from relay.config.keys import FileFormat, OutputLayout
 from relay.config.wiring import translator_of
 from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError, RecordsGone

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from relay.codecs import codec_named
 from relay.config import Config, DeliveryMode
-from relay.config.choices import Wait
 from relay.config.kafka import transactional_settings
+from relay.config.keys import Wait
 from relay.io.kafka.admin import TopicAdmin, TopicInfo
 from relay.io.kafka.clients import Brokers, Clusters
 from relay.io.kafka.requests import UNKNOWN_OPERATIONS, Operation, allows

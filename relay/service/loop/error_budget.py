@@ -13,8 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from relay.config.choices import OverBudget
-from relay.config.keys import Errors
+from relay.config.keys import Errors, OverBudget
 from relay.core.counts import changes_in
 from relay.core.error_policies import nothing_relayed
 from relay.model.errors import RelayError, TooManyFailures
