@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from support import events, record, translated_records
+from support import captured, events, reading_options, record, translated_records
 
-from relay import RowChange, Translator
+from relay import ConsumerRecord, RowChange, Translator
 
 CKAFKA = "ckafka-json"
 MEMBERS = [
@@ -33,6 +33,16 @@ def ddl(sql: str, word: str = "CREATE", table: str = "t", **more: Any) -> dict[s
 
 def records(*messages: dict[str, Any] | str) -> Any:
     return [record(message, offset=at, timestamp_ms=1465532000123) for at, message in enumerate(messages)]
+
+
+def written(file: str) -> list[ConsumerRecord]:
+    """Captured records of TiCDC Canal-JSON as relay writes them for CKafka, of which none were captured."""
+    made = Translator("ticdc-canal-json", CKAFKA, reading_options(file))
+    messages = [out for each in captured(file) for out in made.translate(each)]
+    return [
+        ConsumerRecord(out.topic, out.partition, at, out.timestamp_ms, out.key, out.value)
+        for at, out in enumerate(messages)
+    ]
 
 
 def change(*messages: dict[str, Any] | str, options: dict[str, str] | None = None) -> RowChange:

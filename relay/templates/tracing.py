@@ -364,18 +364,18 @@ class TracedNumber(Traced):
         """
         return TracedNumber(trace, slot, micros, (("datetime", offset_seconds),))
 
+    @staticmethod
+    def of_clock(trace: Trace, slot: int, offset_seconds: int, seconds: int) -> TracedNumber:
+        """Return the number of seconds since 1970 for a slot with the digits of a wall-clock time; see
+        `of_datetime`.
+        """
+        return TracedNumber(trace, slot, seconds, (("clock", offset_seconds),))
+
     def digits(self) -> TracedDigits:
         """Return the decimal text of the number. Raises NotTemplatable after arithmetic."""
         if self._steps or self._plus:
             raise NotTemplatable
         return TracedDigits(self.trace, self._slot, self._value)
-
-    def as_clock(self, offset_seconds: int, seconds: int) -> TracedNumber:
-        """Convert a wall-clock time, `offset_seconds` ahead of UTC, to seconds since 1970.
-
-        `seconds`: the result for the present message.
-        """
-        return self._then("clock", offset_seconds, seconds)
 
     def clock_text(self, offset_seconds: int) -> TracedOp | None:
         """Return a value that prints seconds since 1970 as their original wall-clock time, in quotes; None if

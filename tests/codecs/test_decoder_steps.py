@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from relay.codecs.canal.canal_json.decoder import interpret as interpret_canal
+from relay.codecs.canal.ckafka.decoder import interpret as interpret_ckafka
+from relay.codecs.canal.ckafka.messages import check as check_ckafka
 from relay.codecs.canal.ticdc.decoder import interpret as interpret_ticdc
 from relay.codecs.maxwell.decoder import interpret as interpret_maxwell
 from relay.codecs.maxwell.messages import check_row
@@ -35,6 +37,8 @@ STEPS: list[Function] = [
     interpret_ogg,
     interpret_canal,
     interpret_ticdc,
+    check_ckafka,
+    interpret_ckafka,
 ]
 TYPE_TESTS = {"isinstance", "issubclass", "type", "callable"}
 

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from ckafka_support import CKAFKA, ddl, row
+from ckafka_support import CKAFKA, ddl, row, written
 from engine_support import ENGINES
-from support import CAPTURED, captured, reading_options
+from support import CAPTURED
 from templates_support import Both, Options, outcome
 
-from relay import ConsumerRecord, Translator
+from relay import ConsumerRecord
 from relay.codecs import BUILT_IN
 from relay.templates.engine import Engine
 
@@ -170,12 +170,7 @@ def test_captured_rows_become_the_same(engine: type[Engine]) -> None:
     files = [file for file in CAPTURED if file.startswith(("ticdc/canal-json/09", "ticdc/canal-json/01"))]
     assert len(files) == 2
     for file in files:
-        made = Translator("ticdc-canal-json", CKAFKA, reading_options(file))
-        written = [out for each in captured(file) for out in made.translate(each)]
-        records = [
-            ConsumerRecord(out.topic, out.partition, at, out.timestamp_ms, out.key, out.value)
-            for at, out in enumerate(written)
-        ]
+        records = written(file)
         for target in TARGETS:
             pair = Both(CKAFKA, target=target, engine=engine)
             for each in records * 3:

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from ckafka_support import CKAFKA, written
 from engine_support import ENGINE
 from support import captured, reading_options
 from support import record as as_record
@@ -32,6 +34,8 @@ class Family(NamedTuple):
     number: The message's time.
     second: One second in the unit of that time.
     check: Its last argument is a struct with the time; empty if the parser checks all that there is.
+    text: The time as messages have it.
+    records: The records of the file.
     """
 
     protocol: str
@@ -40,6 +44,13 @@ class Family(NamedTuple):
     number: str
     second: int
     check: str = ""
+    text: Callable[[int], str] = str
+    records: Callable[[str], list[ConsumerRecord]] = captured
+
+
+def wall_clock(time_ns: int) -> str:
+    """A time of CKafka, which is in UTC+8."""
+    return f"{datetime.fromtimestamp(time_ns // 10**9, timezone(timedelta(hours=8))):%Y%m%d%H%M%S}"
 
 
 FAMILIES = [
@@ -81,6 +92,16 @@ FAMILIES = [
         "es",
         1000,
     ),
+    Family(
+        CKAFKA,
+        "ticdc/canal-json/09_dml",
+        "relay.codecs.canal.ckafka.decoder.source_of",
+        "time_ns",
+        10**9,
+        "relay.codecs.canal.ckafka.decoder.check",
+        wall_clock,
+        written,
+    ),
 ]
 TARGETS = ["debezium-json", "ticdc-open-protocol", "maxwell-json"]
 
@@ -115,8 +136,9 @@ def by_text(source: Source) -> Source:
 def outputs(family: Family, target: str) -> tuple[list[object], int]:
     """All messages of a captured file, and the number of those that a template gave."""
     both = Both(family.protocol, reading_options(family.file), target, ENGINE)
-    used = sum([both.fits(record) for record in captured(family.file)])
-    return [both.plain.translate(record) for record in captured(family.file)], used
+    records = family.records(family.file)
+    used = sum([both.fits(record) for record in records])
+    return [both.plain.translate(record) for record in records], used
 
 
 def patched(family: Family, change: Callable[[Source], Source], seen: set[bool]) -> Function:
@@ -229,18 +251,18 @@ def rows(family: Family, monkeypatch: pytest.MonkeyPatch) -> Rows:
         changes = [each for each in Resolver().inspect(reader, record) if isinstance(each, RowChange)]
         return [change.op for change in changes] == [Op.INSERT]
 
-    records = captured(family.file)
+    records = family.records(family.file)
     row = [record for record in records if is_insert(record)][-1]
     with monkeypatch.context() as patch:
         patch.setattr(family.origin, noting)
         assert is_insert(row)
-    first, second = (shifted(row, numbers[-1], seconds * family.second) for seconds in (1, 2))
+    first, second = (shifted(family, row, numbers[-1], seconds * family.second) for seconds in (1, 2))
     return Rows([*records, *[first] * 3], second, numbers[-1] + family.second)
 
 
-def shifted(record: ConsumerRecord, number: int, by: int) -> ConsumerRecord:
+def shifted(family: Family, record: ConsumerRecord, number: int, by: int) -> ConsumerRecord:
     """A record with another time."""
-    old, new = str(number).encode(), str(number + by).encode()
+    old, new = family.text(number).encode(), family.text(number + by).encode()
     key, value = (part and part.replace(old, new) for part in (record.key, record.value))
     return msgspec.structs.replace(record, key=key, value=value)
 

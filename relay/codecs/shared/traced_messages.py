@@ -34,6 +34,7 @@ from relay.model.limits import Limits
 from relay.model.records import ConsumerRecord
 from relay.templates.ops import OFFSET, TIME_MS, Among, Conversion, Kind, Kinds, Members, SourceOp, Take
 from relay.templates.scanning import (
+    DIGITS,
     INTEGER,
     LAST_DIGITS,
     SCALAR,
@@ -53,7 +54,7 @@ from relay.templates.tracing import (
     TracedSeconds,
     TracedText,
 )
-from relay.text.durations import local_datetime_micros
+from relay.text.durations import clock_seconds, local_datetime_micros
 
 # ---------------------------------------------------------------- members
 
@@ -103,15 +104,32 @@ def local_time(zone: tzinfo) -> MemberForm:
     """Return the form of a local date and time as text, decoded to nanoseconds since 1970. Raises
     NotTemplatable for a zone without a fixed offset from UTC.
     """
-    offset = zone.utcoffset(None)
-    if offset is None:
-        raise NotTemplatable
+    offset = fixed_offset(zone)
 
     def value(trace: Trace, slot: int, token: bytes) -> TracedNumber:
         micros = local_datetime_micros(msgspec.json.decode(token, type=str), zone)
-        return TracedNumber.of_datetime(trace, slot, int(offset.total_seconds()), micros) * 1_000
+        return TracedNumber.of_datetime(trace, slot, offset, micros) * 1_000
 
     return MemberForm(STRING, value)
+
+
+def wall_clock(zone: tzinfo) -> MemberForm:
+    """Return the form of a local time of 14 digits as text (`20160610120000`), like `local_time`."""
+    offset = fixed_offset(zone)
+
+    def value(trace: Trace, slot: int, token: bytes) -> TracedNumber:
+        seconds = clock_seconds(token[1:-1].decode(), zone)
+        return TracedNumber.of_clock(trace, slot, offset, seconds) * 1_000_000_000
+
+    return MemberForm(DIGITS, value)
+
+
+def fixed_offset(zone: tzinfo) -> int:
+    """Return a zone's constant offset from UTC in seconds. Raises NotTemplatable if it has none."""
+    offset = zone.utcoffset(None)
+    if offset is None:
+        raise NotTemplatable
+    return int(offset.total_seconds())
 
 
 class VariableMember(NamedTuple):
@@ -173,7 +191,11 @@ class TracedPart:
         if given == LAST_DIGITS:
             start, colon, digits = text[1:-1].rpartition(b":")
             return token.kind == "string" and bool(start and colon) and digits.isdigit()
-        if not isinstance(given, Take) or token.kind not in given.kinds:
+        if given == DIGITS:
+            is_varying = text[1:-1].isdigit()
+        else:
+            is_varying = isinstance(given, Take) and token.kind in given.kinds
+        if not is_varying:
             raise NotTemplatable
         return True
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import tzinfo
 from typing import Final
+
+import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.canal.ckafka.messages import (
@@ -12,18 +13,22 @@ from relay.codecs.canal.ckafka.messages import (
     MOSTLY_NULL,
     NAME,
     SECOND_NS,
+    TOO_LATE,
     CKafkaRowMessage,
+    DecodedRow,
+    check,
     parse_message,
 )
 from relay.codecs.canal.ckafka.options import CkafkaOptions, text_style
-from relay.codecs.canal.ckafka.rows import CkafkaImages, CkafkaReaders
-from relay.codecs.canal.ckafka.traced import traced_row
+from relay.codecs.canal.ckafka.rows import CkafkaImages, CkafkaReaders, ReadRow
+from relay.codecs.canal.ckafka.traced import traced_message, traced_row
 from relay.codecs.canal.shared.messages import (
     DELETE,
+    INSERT,
+    READ,
     ROW_OPS,
     UPDATE,
     CanalMessage,
-    Cells,
     check_size,
     foreign_members,
     unchecked_bytes,
@@ -40,21 +45,15 @@ from relay.model.events import Event, Op, RowChange, Snapshot, Source
 from relay.model.limits import Limits, check_columns
 from relay.model.lookups import LookupCache
 from relay.model.records import TIME_END_MS, ConsumerRecord
-from relay.templates.tracing import Trace
+from relay.templates.tracing import NotTemplatable, Trace
 from relay.text.durations import clock_seconds
 
 #: Some versions of the document print a lower-case L for `I`.
 _OPS: Final = {"I": Op.INSERT, "l": Op.INSERT, "i": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE}
 
-_TIME_END_NS: Final = TIME_END_MS * MILLISECOND_NS
-
 #: `es` and `ts` below this are seconds: the document has both units. The limit is in 1973 if it means
 #: milliseconds, in 5138 if it means seconds.
 _LEAST_MILLISECONDS: Final = 100_000_000_000
-
-_TOO_LATE: Final = "a time beyond the year 4199"
-
-_NO_ROW: Final = "a row message without its row"
 
 
 def _check_size(message: CKafkaRowMessage | CanalMessage, limits: Limits) -> None:
@@ -79,19 +78,8 @@ def _milliseconds(path: str, time: int | None) -> int | None:
     if time is None or not 0 < time < _LEAST_MILLISECONDS:
         return time
     if time * 1000 >= TIME_END_MS:
-        raise Malformed(NAME, path, _TOO_LATE)
+        raise Malformed(NAME, path, TOO_LATE)
     return time * 1000
-
-
-def _read_time(text: str, zone: tzinfo) -> int:
-    """Return TIME (`yyyyMMddHHmmss`, the wall clock of the zone) in seconds since 1970. Raises Malformed."""
-    try:
-        seconds = clock_seconds(text, zone)
-    except ValueError as error:
-        raise Malformed(NAME, "TIME", str(error)) from None
-    if seconds * 1000 >= TIME_END_MS:
-        raise Malformed(NAME, "TIME", _TOO_LATE)
-    return seconds
 
 
 class CKafkaDecoder:
@@ -101,9 +89,9 @@ class CKafkaDecoder:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._zone = options.event_zone()
         self._rows = CkafkaReaders(NAME, text_style(options), options.value_style, answers.limits.cache_bytes)
-        # The last TIME, which the next row usually repeats, and its seconds since 1970.
+        # The last TIME, which the next row usually repeats, and its nanoseconds since 1970.
         self._time: str | None = None
-        self._seconds = 0
+        self._time_ns: int | None = None
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
@@ -116,7 +104,9 @@ class CKafkaDecoder:
         if len(record.value) > self._unchecked:
             _check_size(message, self._limits)
         if isinstance(message, CKafkaRowMessage):
-            return [self._row(message, record, catalog, losses)], catalog
+            row = self._decoded(message)
+            check(row)
+            return [interpret(row, record, catalog, losses, self._rows.row)], catalog
         unit_ns = _to_milliseconds(message)
         source = _canal_source(message, record, unit_ns, losses)
         op = ROW_OPS.get(message.type)
@@ -127,46 +117,47 @@ class CKafkaDecoder:
             return ddl_events(ddl, catalog, losses, is_certain=bool(message.is_ddl))
         raise _refusal(op)
 
-    def _row(
-        self, message: CKafkaRowMessage, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
-    ) -> RowChange:
-        op = _OPS.get(message.TYPE)
-        if op is None:
-            raise UnsupportedMessage(NAME, "TYPE", "not one of I, U, D")
-        source = self._source(message, record, losses)
-        if op is Op.INSERT and source.snapshot:
-            op = Op.READ
-        images = _images(op, message.NEW_VALUES, message.OLD_VALUES)
-        if not message.TABLE:
-            raise Malformed(NAME, "TABLE", NAMELESS)
-        emitted_at_ns = record.timestamp_ms * MILLISECOND_NS
-        if not 0 <= emitted_at_ns < _TIME_END_NS:
-            emitted_at_ns = source.event_time_ns
-        database = message.DATABASE or ""
-        return self._rows.row(database, message.TABLE, images, source, emitted_at_ns, record, catalog, losses)
-
-    def _source(self, message: CKafkaRowMessage, record: ConsumerRecord, losses: list[Loss]) -> Source:
-        time, seconds = message.TIME, None
-        if time is not None:
-            if time != self._time:
-                self._seconds, self._time = _read_time(time, self._zone), time
-            seconds = self._seconds
-        return Source(
-            CONNECTOR,
-            event_time_ns((seconds or 0) * SECOND_NS, None, record, losses),
-            gtid=message.GLOBAL_ID or None,
-            binlog_file=message.BINLOG_NAME or None,
-            binlog_position=message.BINLOG_POS,
-            # A row of a snapshot has the time 0: Debezium does not know when it changed.
-            snapshot=Snapshot.TRUE if seconds == 0 else None,
-            unknown_fields=_unknown_fields(message),
-        )
-
     def traced(
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
     ) -> TracedMessage:
         """Return the row's message with traced values; see `TracingDecoder`."""
-        return traced_row(record, change, catalog, trace, self._zone)
+        row = traced_row(record, change, trace, self._zone, self._limits)
+        message = parse_message(row.value.text, self._limits)
+        if not isinstance(message, CKafkaRowMessage):
+            raise NotTemplatable
+        traced = traced_message(self._decoded(message), row, trace, self._zone)
+
+        def read(
+            _database: str,
+            _name: str,
+            images: CkafkaImages,
+            source: Source,
+            emitted_at_ns: int,
+            record: ConsumerRecord,
+            *_: object,
+        ) -> RowChange:
+            # DDL has no position in the log.
+            at = msgspec.structs.replace(source, binlog_file=None).at(record)
+            schema, rows = row.read(at, catalog)
+            return RowChange(images.op, schema, rows, source, emitted_at_ns)
+
+        check(traced)
+        return row.message([interpret(traced, row.record, catalog, [], read)])
+
+    def _decoded(self, message: CKafkaRowMessage) -> DecodedRow:
+        """Return a row message with its operation and time. Raises DecodeError."""
+        op, time = _OPS.get(message.TYPE), message.TIME
+        if op is None:
+            raise UnsupportedMessage(NAME, "TYPE", "not one of I, U, D")
+        if time is None:
+            return DecodedRow(message, op, None)
+        if time != self._time:
+            try:
+                self._time_ns = clock_seconds(time, self._zone) * SECOND_NS
+            except ValueError as error:
+                raise Malformed(NAME, "TIME", str(error)) from None
+            self._time = time
+        return DecodedRow(message, op, self._time_ns)
 
     def _canal_rows(
         self,
@@ -206,17 +197,36 @@ class CKafkaDecoder:
         return changes
 
 
-def _images(op: Op, new: Cells | None, old: Cells | None) -> CkafkaImages:
-    """Return the images of an operation. Raises Malformed if the message lacks its row."""
+def interpret(
+    row: DecodedRow, record: ConsumerRecord, catalog: Catalog, losses: list[Loss], read: ReadRow
+) -> RowChange:
+    """Return the change of a row. `read`: reads its images. Raises DecodeError."""
+    message, op, source = row.message, row.op, source_of(row, record, losses)
+    new, old, time_ms = message.NEW_VALUES, message.OLD_VALUES, record.timestamp_ms
     if op is DELETE:
         new = None
-        if old is None:
-            raise Malformed(NAME, "OLD_VALUES", _NO_ROW)
-    elif new is None:
-        raise Malformed(NAME, "NEW_VALUES", _NO_ROW)
     elif op is not UPDATE:
         old = None
-    return CkafkaImages(op, new, old)
+    if op is INSERT and source.snapshot:
+        op = READ
+    emitted_at_ns = time_ms * MILLISECOND_NS if 0 <= time_ms < TIME_END_MS else source.event_time_ns
+    images, database, table = CkafkaImages(op, new, old), message.DATABASE or "", message.TABLE or ""
+    return read(database, table, images, source, emitted_at_ns, record, catalog, losses)
+
+
+def source_of(row: DecodedRow, record: ConsumerRecord, losses: list[Loss]) -> Source:
+    """Return the origin of a row."""
+    message, time_ns = row.message, row.time_ns
+    return Source(
+        CONNECTOR,
+        event_time_ns(time_ns, None, record, losses),
+        gtid=message.GLOBAL_ID or None,
+        binlog_file=message.BINLOG_NAME or None,
+        binlog_position=message.BINLOG_POS,
+        # A row of a snapshot has the time 0: Debezium does not know when it changed.
+        snapshot=None if time_ns is None or time_ns else Snapshot.TRUE,
+        unknown_fields=_unknown_fields(message),
+    )
 
 
 def _unknown_fields(message: CKafkaRowMessage) -> Unknown | None:

@@ -9,17 +9,15 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from relay.codecs.canal.ckafka.traced import ahead_of_utc
-from relay.codecs.canal.shared.messages import (
-    CanalMessage,
-    Cells,
-    parse,
-    text_cells,
-)
+from relay.codecs.canal.shared.messages import DELETE, CanalMessage, Cells, parse, text_cells
 from relay.codecs.shared import lenient_json as _json
+from relay.codecs.shared.tables import NAMELESS
+from relay.codecs.shared.traced_messages import fixed_offset
 from relay.codecs.shared.unknown_members import MessageParser, OpenMessage
 from relay.model.errors import Malformed, NotRepresentable
+from relay.model.events import Op
 from relay.model.limits import DEFAULT_LIMITS, Limits
+from relay.model.records import TIME_END_MS
 from relay.templates.tracing import TracedNumber
 
 NAME: Final = "ckafka-json"
@@ -47,6 +45,16 @@ class CKafkaRowMessage(OpenMessage, kw_only=True, gc=False):
     TABLE: str | None = None
     TIME: str | None = None
     TYPE: str
+
+
+class DecodedRow(msgspec.Struct, gc=False):
+    """A row message with the facts that are text in it: its operation, and its time in nanoseconds since
+    1970.
+    """
+
+    message: CKafkaRowMessage
+    op: Op
+    time_ns: int | None
 
 
 #: Undocumented members of a row that only this format has; rows of CKafka sources keep them.
@@ -103,6 +111,22 @@ def _normalized(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, **cells}
 
 
+#: The error for `es`, `ts` and `TIME` from `TIME_END_MS` on.
+TOO_LATE: Final = "a time beyond the year 4199"
+_TIME_END_NS: Final = TIME_END_MS * MILLISECOND_NS
+
+
+def check(row: DecodedRow) -> None:
+    """Check that a row message has a time, its row, and a table. Raises Malformed."""
+    if row.time_ns is not None and not row.time_ns < _TIME_END_NS:
+        raise Malformed(NAME, "TIME", TOO_LATE)
+    path = "OLD_VALUES" if row.op is DELETE else "NEW_VALUES"
+    if getattr(row.message, path) is None:
+        raise Malformed(NAME, path, "a row message without its row")
+    if not row.message.TABLE:
+        raise Malformed(NAME, "TABLE", NAMELESS)
+
+
 def time_text(seconds: int, zone: tzinfo) -> str:
     """Return seconds since 1970 as TIME. Raises NotRepresentable for a time before the year 1."""
     try:
@@ -118,7 +142,7 @@ def _traced_time(seconds: object, zone: tzinfo) -> str:
     """Return a traced number as TIME. Raises TypeError for any other value."""
     if not isinstance(seconds, TracedNumber):
         raise TypeError(f"{type(seconds).__name__} is not a number of seconds")
-    ahead = ahead_of_utc(zone)
+    ahead = fixed_offset(zone)
     text: Any = seconds.clock_text(ahead)
     if text is None:
         text = seconds.as_text(lambda divisor: ("event-time", divisor, ahead))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC
 from typing import Any, Final
 
@@ -62,6 +62,9 @@ class CkafkaImages(msgspec.Struct, frozen=True):
         """Return the columns of both, in the order of the message."""
         return tuple((self.new or {}) | (self.old or {}))
 
+
+#: Returns the change of a row, like `CkafkaReaders.row`.
+ReadRow = Callable[[str, str, CkafkaImages, Source, int, ConsumerRecord, Catalog, list[Loss]], RowChange]
 
 #: Names of the images of official format 1 in errors.
 _PARTS: Final = PartNames("OLD_VALUES", "OLD_VALUES", "NEW_VALUES")
