@@ -11,7 +11,7 @@ from engine_support import ENGINES
 from support import CAPTURED
 from templates_support import Both, Options, outcome
 
-from relay import ConsumerRecord
+from relay import ConsumerRecord, Loss
 from relay.codecs import BUILT_IN
 from relay.templates.engine import Engine
 
@@ -109,6 +109,15 @@ def test_rows_with_unknown_labels_have_no_template(engine: type[Engine]) -> None
     for at in range(20):
         assert not pair.fits(record(row(CELLS | {"kind": "c"}), at + 1))
     assert not pair.fits(record(row(CELLS), 30))
+
+
+@pytest.mark.parametrize("zone", ["+08:00", "Asia/Shanghai"])
+def test_local_times_of_unknown_types_are_counted_one_by_one(engine: type[Engine], zone: str) -> None:
+    """A text that looks like a time may be a TIMESTAMP or a DATETIME, of which only one is local."""
+    pair = Both(CKAFKA, {"timezone": zone}, engine=engine)
+    for at, text in enumerate(["2026-01-02 03:04:05"] * 4 + ["x"] * 4):
+        pair.fits(record(row({"id": "1", "at": text}), at))
+    assert pair.templated.losses[Loss.VALUE_INFERRED] == 4
 
 
 def test_each_order_of_columns_is_a_shape(engine: type[Engine]) -> None:

@@ -121,7 +121,7 @@ class CKafkaDecoder:
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
     ) -> TracedMessage:
         """Return the row's message with traced values; see `TracingDecoder`."""
-        row = traced_row(record, change, trace, self._zone, self._limits)
+        row = traced_row(self._rows, record, change, trace, self._zone, self._limits)
         message = parse_message(row.value.text, self._limits)
         if not isinstance(message, CKafkaRowMessage):
             raise NotTemplatable

@@ -290,6 +290,10 @@ class CkafkaReaders:
         rows = TypedRows(typed, old_cells, new_cells)
         return RowChange(images.op, text.schema, rows, source, emitted_at_ns)
 
+    def counts_by_value(self, reader: TypedReader) -> bool:
+        """Return whether the losses of such rows depend on the text of their columns."""
+        return self._has_own_zone and reader.is_inferred
+
     def change(  # noqa: PLR0913, PLR0917 - the parts of a message
         self,
         table_id: TableId,

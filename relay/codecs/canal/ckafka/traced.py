@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.canal.ckafka.messages import DecodedRow
-from relay.codecs.canal.ckafka.rows import CkafkaRows
+from relay.codecs.canal.ckafka.rows import CkafkaReaders, CkafkaRows
 from relay.codecs.shared.rows import TypedReader, TypedRows
 from relay.codecs.shared.traced import conversion
 from relay.codecs.shared.traced_messages import (
@@ -41,6 +41,7 @@ def _time(zone: tzinfo) -> Declaration:
 
 
 def traced_row(
+    rows: CkafkaReaders,
     record: ConsumerRecord,
     change: RowChange,
     trace: Trace,
@@ -49,7 +50,7 @@ def traced_row(
 ) -> TracedRow:
     """Return the split message of a row. Raises NotTemplatable."""
     images = _typed(change.images)
-    if record.key is not None:
+    if record.key is not None or rows.counts_by_value(images.reader):
         raise NotTemplatable
     change = msgspec.structs.replace(change, images=images)
     row = TracedRow(record, change, trace, TracedPart(None), TracedPart(record.value))
