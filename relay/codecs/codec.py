@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
@@ -64,6 +65,25 @@ class Decoder(Protocol):
         lacks.
         """
         ...
+
+
+class ValueDecoder(Decoder, Protocol):
+    """Decodes a protocol whose messages are values: a record without one has no information."""
+
+    def decode(
+        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+    ) -> tuple[list[Event], Catalog]:
+        """Return the record's events; count a tombstone."""
+        if record.value:
+            return self.decode_value(record.value, record, catalog, losses)
+        losses.append(Loss.TOMBSTONE)
+        return [], catalog
+
+    @abstractmethod
+    def decode_value(
+        self, value: bytes, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+    ) -> tuple[list[Event], Catalog]:
+        """Return the events of a record with this value; see `Decoder.decode`."""
 
 
 class Encoder(Protocol):

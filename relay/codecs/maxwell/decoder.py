@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from relay.catalog import Catalog, DdlMessage, apply_ddl, definition_after
-from relay.codecs.codec import TracedMessage
+from relay.codecs.codec import TracedMessage, ValueDecoder
 from relay.codecs.losses import Loss
 from relay.codecs.maxwell.definitions import defined, parse_definition, table_of
 from relay.codecs.maxwell.messages import (
@@ -54,7 +54,7 @@ _OPS: Final = {
 _READ: Final = Op.READ
 
 
-class MaxwellDecoder:
+class MaxwellDecoder(ValueDecoder):
     """Decodes Maxwell 1.x, and the dialects of TiCDC and others."""
 
     def __init__(self, options: MaxwellOptions, answers: LookupCache) -> None:
@@ -65,16 +65,13 @@ class MaxwellDecoder:
             is_camel=options.output_naming_strategy != "none",
         )
 
-    def decode(
-        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+    def decode_value(
+        self, value: bytes, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Return the record's events; see `relay.codecs.codec.Decoder`."""
-        if not record.value:
-            losses.append(Loss.TOMBSTONE)
-            return [], catalog
         events: list[Event] = []
         in_key = None if record.key is None else unknown_in_key(record.key)
-        for message in parse(record.value, self._limits, losses):
+        for message in parse(value, self._limits, losses):
             type_ = message.type.lower()
             if type_ in _OPS:
                 check_row(message)

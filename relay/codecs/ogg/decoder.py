@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from relay.catalog import Catalog, DdlMessage, apply_ddl
-from relay.codecs.codec import TracedMessage
+from relay.codecs.codec import TracedMessage, ValueDecoder
 from relay.codecs.losses import Loss
 from relay.codecs.ogg.messages import OPS, TRUNCATE, OggMessage, check, parse
 from relay.codecs.ogg.options import OggOptions
@@ -22,21 +22,18 @@ from relay.templates.tracing import Trace
 ReadImages = Callable[[Op, OggMessage, Position, Catalog, list[Loss]], tuple[TableSchema, Images]]
 
 
-class OggDecoder:
+class OggDecoder(ValueDecoder):
     """Decodes operation-modeled messages."""
 
     def __init__(self, options: OggOptions, answers: LookupCache) -> None:
         self._limits, self._times = answers.limits, LocalTimes(options.zone())
         self._rows = OggRowDecoder(answers.limits, options.zone())
 
-    def decode(
-        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+    def decode_value(
+        self, value: bytes, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Return the record's event; see `relay.codecs.codec.Decoder`."""
-        if not record.value:
-            losses.append(Loss.TOMBSTONE)
-            return [], catalog
-        message = parse(record.value, self._times, losses)
+        message = parse(value, self._times, losses)
         check(message)
         if message.op_type == TRUNCATE:
             return self._truncate(message, record, catalog, losses)

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from relay.catalog import Catalog, DdlMessage, apply_bootstrap, apply_ddl, definition_after
-from relay.codecs.codec import TracedMessage
+from relay.codecs.codec import TracedMessage, ValueDecoder
 from relay.codecs.losses import Loss
 from relay.codecs.shared.checksums import CHECKSUM_VERSION, row_checksum
 from relay.codecs.shared.large_messages import (
@@ -64,7 +64,7 @@ _NS_PER_MS: Final = 1_000_000
 _LOCATION: Final = "claimCheckLocation"
 
 
-class SimpleDecoder:
+class SimpleDecoder(ValueDecoder):
     """Decodes Simple of all releases."""
 
     def __init__(self, wire: SimpleWire, options: SimpleOptions, answers: LookupCache) -> None:
@@ -77,14 +77,10 @@ class SimpleDecoder:
         self._refuses_corrupted = options.corruption_handle_level == "error"
         self._rows = SimpleRowDecoder(wire, options.zone(), answers.limits)
 
-    def decode(
-        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+    def decode_value(
+        self, value: bytes, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Return the record's event; see `relay.codecs.codec.Decoder`."""
-        value = record.value
-        if not value:
-            losses.append(Loss.TOMBSTONE)
-            return [], catalog
         message = self._read(value)
         if message.data is not None or message.old is not None:
             if message.claim_check_location is not None:

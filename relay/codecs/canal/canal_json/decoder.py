@@ -27,7 +27,7 @@ from relay.codecs.canal.shared.messages import (
 from relay.codecs.canal.shared.row_readers import ReadRows, TextReaders
 from relay.codecs.canal.shared.traced import TracedTextRow
 from relay.codecs.canal.shared.wire_table import are_full, parse_mysql_types
-from relay.codecs.codec import TracedMessage
+from relay.codecs.codec import TracedMessage, ValueDecoder
 from relay.codecs.losses import Loss
 from relay.codecs.shared.ddl_codes import ddl_events
 from relay.model.errors import Malformed, UnsupportedMessage
@@ -43,7 +43,7 @@ from relay.templates.tracing import NotTemplatable, Trace
 _OPS: Final = {**ROW_OPS, "INIT": Op.READ, "INIT_INSERT": Op.READ, "ROW": Op.READ, "READ": Op.READ}
 
 
-class CanalJsonDecoder:
+class CanalJsonDecoder(ValueDecoder):
     """Decodes upstream Canal's JSON of all releases, and its look-alikes."""
 
     def __init__(self, options: CanalOptions, answers: LookupCache) -> None:
@@ -55,15 +55,12 @@ class CanalJsonDecoder:
         hex_style = msgspec.structs.replace(style, read_binary=read_hex)
         self._hex_rows = zoned(TextReaders(NAME, hex_style, are_full, most_bytes=most), style)
 
-    def decode(
-        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+    def decode_value(
+        self, value: bytes, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Return the record's events; see `relay.codecs.codec.Decoder`."""
-        if not record.value:
-            losses.append(Loss.TOMBSTONE)
-            return [], catalog
-        message = parse(NAME, record.value, self._limits)
-        if len(record.value) > self._unchecked:
+        message = parse(NAME, value, self._limits)
+        if len(value) > self._unchecked:
             check_size(NAME, message, self._limits)
         op = _OPS.get(message.type)
         if op is DELETE and not message.data and message.old:

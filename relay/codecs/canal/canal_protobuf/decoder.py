@@ -33,6 +33,7 @@ from relay.codecs.canal.shared.messages import (
     CanalMessage,
 )
 from relay.codecs.canal.shared.row_readers import TextReaders
+from relay.codecs.codec import ValueDecoder
 from relay.codecs.losses import Loss, is_administration
 from relay.codecs.shared.lenient_json import REFUSED
 from relay.codecs.shared.local_times import event_time_ns
@@ -67,7 +68,7 @@ class _OpenTransaction(NamedTuple):
 _NONE: Final = _OpenTransaction(None, None, has_begun=False)
 
 
-class CanalProtobufDecoder:
+class CanalProtobufDecoder(ValueDecoder):
     """Decodes packets of Canal's server and of TiCDC."""
 
     def __init__(self, options: ProtobufOptions, answers: LookupCache) -> None:
@@ -75,14 +76,11 @@ class CanalProtobufDecoder:
         self._packets = PacketReader(NAME, answers.limits)
         self._rows = canal_readers(NAME, canal_style(options), answers.limits.cache_bytes)
 
-    def decode(
-        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+    def decode_value(
+        self, value: bytes, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Return the record's events; see `relay.codecs.codec.Decoder`."""
-        if not record.value:
-            losses.append(Loss.TOMBSTONE)
-            return [], catalog
-        entries = list(self._packets.entries_of(record.value, losses))
+        entries = list(self._packets.entries_of(value, losses))
         return _PacketDecoder(self._packets, self._rows, self._limits, record, losses).events(
             entries, catalog
         )

@@ -34,7 +34,7 @@ from relay.codecs.canal.shared.messages import (
     unchecked_bytes,
 )
 from relay.codecs.canal.shared.wire_table import parse_mysql_types
-from relay.codecs.codec import TracedMessage
+from relay.codecs.codec import TracedMessage, ValueDecoder
 from relay.codecs.losses import Loss
 from relay.codecs.shared.ddl_codes import ddl_events
 from relay.codecs.shared.local_times import event_time_ns
@@ -82,7 +82,7 @@ def _milliseconds(path: str, time: int | None) -> int | None:
     return time * 1000
 
 
-class CKafkaDecoder:
+class CKafkaDecoder(ValueDecoder):
     """Decodes rows of official format 1 and of the "canal format", and the DDL of both."""
 
     def __init__(self, options: CkafkaOptions, answers: LookupCache) -> None:
@@ -93,15 +93,12 @@ class CKafkaDecoder:
         self._time: str | None = None
         self._time_ns: int | None = None
 
-    def decode(
-        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+    def decode_value(
+        self, value: bytes, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Return the record's events; see `relay.codecs.codec.Decoder`."""
-        if not record.value:
-            losses.append(Loss.TOMBSTONE)
-            return [], catalog
-        message = parse_message(record.value, self._limits)
-        if len(record.value) > self._unchecked:
+        message = parse_message(value, self._limits)
+        if len(value) > self._unchecked:
             _check_size(message, self._limits)
         if isinstance(message, CKafkaRowMessage):
             row = self._decoded(message)

@@ -21,7 +21,7 @@ from relay.codecs.canal.shared.traced import TracedTextRow
 from relay.codecs.canal.shared.wire_table import MysqlTypes, have_parameters
 from relay.codecs.canal.ticdc.messages import NAME
 from relay.codecs.canal.ticdc.options import TicdcOptions, text_style
-from relay.codecs.codec import TracedMessage
+from relay.codecs.codec import TracedMessage, ValueDecoder
 from relay.codecs.losses import Loss
 from relay.codecs.shared.ddl_codes import ddl_events
 from relay.codecs.shared.large_messages import (
@@ -60,7 +60,7 @@ _BRACE: Final = ord("{")
 _LOCATION: Final = "_tidb.claimCheckLocation"
 
 
-class TicdcCanalDecoder:
+class TicdcCanalDecoder(ValueDecoder):
     """Decodes TiCDC Canal-JSON of all releases, with and without the extension."""
 
     def __init__(self, options: TicdcOptions, answers: LookupCache) -> None:
@@ -73,14 +73,10 @@ class TicdcCanalDecoder:
         readers = TextReaders(NAME, style, is_full, most_bytes=answers.limits.cache_bytes)
         self._rows = zoned(readers, style)
 
-    def decode(
-        self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+    def decode_value(
+        self, value: bytes, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
         """Return the record's event; see `relay.codecs.codec.Decoder`."""
-        value = record.value
-        if not value:
-            losses.append(Loss.TOMBSTONE)
-            return [], catalog
         if self._is_packed or value[0] != _BRACE:
             value = decompressed(NAME, "", value, self._compression, Decompression(self._limits))
         message = parse(NAME, value, self._limits)
