@@ -15,7 +15,7 @@ from relay.codecs.maxwell.messages import (
     DATABASES,
     MARKERS,
     MaxwellMessage,
-    check_row,
+    check,
     ddl_time_ns,
     emitted_at_ns,
     parse,
@@ -74,7 +74,7 @@ class MaxwellDecoder(ValueDecoder):
         for message in parse(value, self._limits, losses):
             type_ = message.type.lower()
             if type_ in _OPS:
-                check_row(message)
+                check(message)
                 read = self._rows.read
                 events += interpret(_OPS[type_], message, in_key, record, catalog, losses, read)
             elif type_ in MARKERS:
@@ -101,7 +101,7 @@ class MaxwellDecoder(ValueDecoder):
         ) -> tuple[TableSchema, Images]:
             return row.read(at, catalog)
 
-        check_row(message)
+        check(message)
         return row.message(interpret(change.op, message, in_key, row.record, catalog, [], read))
 
     def _ddl(

@@ -187,7 +187,7 @@ _MOST_MS: Final = 10**14
 _PUSHED_END_NS: Final = TIME_END_MS // 1_000 * SECOND_NS
 
 
-def check_row(message: MaxwellMessage) -> None:
+def check(message: MaxwellMessage) -> None:
     """Check a row's table and time. Raises Malformed."""
     if not message.table:
         raise Malformed(NAME, "table", NAMELESS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -73,8 +73,11 @@ class SimpleDecoder(ValueDecoder):
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {LargeMessageCompression.LZ4, LargeMessageCompression.SNAPPY}
         self._uncounted = uncounted_bytes(answers.limits)
-        self._verifies = options.integrity_check_level != "none"
-        self._refuses_corrupted = options.corruption_handle_level == "error"
+        self._rules = _Rules(
+            wire.name,
+            verifies=options.integrity_check_level != "none",
+            refuses_corrupted=options.corruption_handle_level == "error",
+        )
         self._rows = SimpleRowDecoder(wire, options.zone(), answers.limits)
 
     def decode_value(
@@ -87,7 +90,7 @@ class SimpleDecoder(ValueDecoder):
                 unknown = message.unknown
                 message = self._stored(message)
                 message.unknown = merged(unknown, message.unknown)
-            return [self.interpret(message, record, catalog, losses, self._rows.read)], catalog
+            return [interpret(message, record, catalog, losses, self._rows.read, self._rules)], catalog
         source = source_of(message, record, losses)
         if message.type == WATERMARK:
             return [Watermark(source, emitted_at_ns(message, record))], catalog
@@ -105,8 +108,12 @@ class SimpleDecoder(ValueDecoder):
         """Return the row's message with traced values, of JSON; see `TracingDecoder`."""
         row = traced_row(record, change, trace, self._limits)
         message = traced_message(self._wire.read(row.value.text), row, trace)
-        self.check(message)
-        return row.message([self.interpret(message, row.record, catalog, [], lambda *_: row.images())])
+
+        def read(*_: object) -> tuple[TableSchema, Images]:
+            return row.images()
+
+        check(message, self._name)
+        return row.message([interpret(message, row.record, catalog, [], read, self._rules)])
 
     def _read(self, value: bytes) -> SimpleMessage:
         if self._is_packed or not self._wire.is_plain(value):
@@ -114,61 +121,8 @@ class SimpleDecoder(ValueDecoder):
         if len(value) > self._uncounted:
             check_values(self._name, "value", value, self._limits)
         message = self._wire.read(value)
-        self.check(message)
+        check(message, self._name)
         return message
-
-    def check(self, message: SimpleMessage) -> None:
-        """Check the version and the timestamps of a message. Raises Malformed and UnsupportedMessage."""
-        if message.version != VERSION:
-            raise UnsupportedMessage(self._name, "version", f"not {VERSION}, the only one that relay knows")
-        self._check_tso("commitTs", message.commit_ts)
-        self._check_tso("schemaVersion", message.schema_version)
-        if message.start_ts:
-            self._check_tso("startTs", message.start_ts)
-
-    def _check_tso(self, path: str, number: int) -> None:
-        if not 0 <= number < TSO_END:
-            raise Malformed(self._name, path, "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
-
-    # ------------------------------------------------------------ rows
-
-    def interpret(
-        self,
-        message: SimpleMessage,
-        record: ConsumerRecord,
-        catalog: Catalog,
-        losses: list[Loss],
-        read: ReadImages,
-    ) -> RowChange:
-        """Return the row of a message. `read`: reads its images. Raises DecodeError."""
-        op = OPS.get(message.type)
-        if op is None:
-            raise UnsupportedMessage(self._name, "type", "a row that is not of INSERT, UPDATE or DELETE")
-        if (message.old if op is Op.DELETE else message.data) is None:
-            path = "old" if op is Op.DELETE else "data"
-            raise Malformed(self._name, path, "a row message without its row")
-        schema, images = read(message, op, catalog, losses)
-        if op is Op.UPDATE and message.old is None:
-            losses.append(Loss.BEFORE_MISSING)
-        source = source_of(message, record, losses)
-        if message.table_id and _is_of_partition(message, schema):
-            source = msgspec.structs.replace(source, physical_partition=message.table_id)
-        if message.checksum is not None:
-            self._verify(message.checksum, schema, images, losses)
-        return RowChange(op, schema, images, source, emitted_at_ns(message, record))
-
-    def _verify(self, found: Checksum, schema: TableSchema, images: Images, losses: list[Loss]) -> None:
-        """Count or refuse a row that is marked as corrupted, or does not match its checksum."""
-        path = "checksum.corrupted" if found.corrupted else ""
-        if not path and self._verifies and found.version <= CHECKSUM_VERSION:
-            if not _is_sum(schema, images.after, found.current):
-                path = "checksum.current"
-            elif not _is_sum(schema, images.before, found.previous):
-                path = "checksum.previous"
-        if path and self._refuses_corrupted:
-            raise Malformed(self._name, path, "the row is corrupted: its checksum is not that of its values")
-        if path:
-            losses.append(Loss.CHECKSUM)
 
     def _stored(self, stub: SimpleMessage) -> SimpleMessage:
         """Return the full message for this one, which has only the handle key.
@@ -323,7 +277,71 @@ def _identity(message: SimpleMessage) -> tuple[object, ...]:
     return message.database, message.table, message.type, message.commit_ts, message.schema_version
 
 
-# ---------------------------------------------------------------- facts of a message
+# ---------------------------------------------------------------- check, interpret
+
+
+class _Rules(NamedTuple):
+    """A decoder's protocol, for errors, and whether it verifies checksums and refuses corrupted rows."""
+
+    protocol: str
+    verifies: bool
+    refuses_corrupted: bool
+
+
+def check(message: SimpleMessage, protocol: str) -> None:
+    """Check the version and the timestamps of a message. Raises Malformed and UnsupportedMessage."""
+    if message.version != VERSION:
+        raise UnsupportedMessage(protocol, "version", f"not {VERSION}, the only one that relay knows")
+    _check_tso(protocol, "commitTs", message.commit_ts)
+    _check_tso(protocol, "schemaVersion", message.schema_version)
+    if message.start_ts:
+        _check_tso(protocol, "startTs", message.start_ts)
+
+
+def _check_tso(protocol: str, path: str, number: int) -> None:
+    if not 0 <= number < TSO_END:
+        raise Malformed(protocol, path, "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
+
+
+def interpret(
+    message: SimpleMessage,
+    record: ConsumerRecord,
+    catalog: Catalog,
+    losses: list[Loss],
+    read: ReadImages,
+    rules: _Rules,
+) -> RowChange:
+    """Return the row of a message. `read`: reads its images. Raises DecodeError."""
+    op = OPS.get(message.type)
+    if op is None:
+        raise UnsupportedMessage(rules.protocol, "type", "a row that is not of INSERT, UPDATE or DELETE")
+    if (message.old if op is Op.DELETE else message.data) is None:
+        path = "old" if op is Op.DELETE else "data"
+        raise Malformed(rules.protocol, path, "a row message without its row")
+    schema, images = read(message, op, catalog, losses)
+    if op is Op.UPDATE and message.old is None:
+        losses.append(Loss.BEFORE_MISSING)
+    source = source_of(message, record, losses)
+    if message.table_id and _is_of_partition(message, schema):
+        source = msgspec.structs.replace(source, physical_partition=message.table_id)
+    if message.checksum is not None:
+        _verify(rules, message.checksum, schema, images, losses)
+    return RowChange(op, schema, images, source, emitted_at_ns(message, record))
+
+
+def _verify(rules: _Rules, found: Checksum, schema: TableSchema, images: Images, losses: list[Loss]) -> None:
+    """Count or refuse a row that is marked as corrupted, or does not match its checksum."""
+    path = "checksum.corrupted" if found.corrupted else ""
+    if not path and rules.verifies and found.version <= CHECKSUM_VERSION:
+        if not _is_sum(schema, images.after, found.current):
+            path = "checksum.current"
+        elif not _is_sum(schema, images.before, found.previous):
+            path = "checksum.previous"
+    if path and rules.refuses_corrupted:
+        reason = "the row is corrupted: its checksum is not that of its values"
+        raise Malformed(rules.protocol, path, reason)
+    if path:
+        losses.append(Loss.CHECKSUM)
 
 
 def source_of(message: SimpleMessage, record: ConsumerRecord, losses: list[Loss]) -> Source:
