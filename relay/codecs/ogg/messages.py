@@ -49,8 +49,9 @@ class OggMessage(OpenMessage, kw_only=True, gc=False):
 #: The operation of a row; the other one is T, the truncation of a table.
 OPS: Final = {"I": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE}
 TRUNCATE: Final = "T"
-#: The rows of an operation; the old row of an UPDATE may be missing.
+#: The rows that messages of an operation may have, and those that they must have.
 _IMAGES: Final = {"I": {"after"}, "U": {"before", "after"}, "D": {"before"}, TRUNCATE: set[str]()}
+_REQUIRED: Final = _IMAGES | {"U": {"after"}}
 _ROW_MODELED: Final = "neither before nor after, as in row-modeled messages; use GoldenGate's format `json`"
 #: Members that are times.
 TIMES: Final = ("op_ts", "current_ts")
@@ -92,7 +93,7 @@ def check(message: OggMessage) -> None:
     if op in OPS and not message.before and not message.after:
         raise UnsupportedMessage(NAME, "after", _ROW_MODELED)
     for part in ("before", "after"):
-        if bool(getattr(message, part)) is not (part in _IMAGES[op]) and (part, op) != ("before", "U"):
-            is_missing = part in _IMAGES[op]
-            reason = "the row of this operation is missing" if is_missing else "no row of this operation"
-            raise Malformed(NAME, part, reason)
+        if getattr(message, part) and part not in _IMAGES[op]:
+            raise Malformed(NAME, part, "no row of this operation")
+        if not getattr(message, part) and part in _REQUIRED[op]:
+            raise Malformed(NAME, part, "the row of this operation is missing")

@@ -21,13 +21,17 @@ from relay.codecs.shared.json_cells import cell_text, inferred_type
 from relay.codecs.shared.rows import PartialRows, PartNames, TypedReader, TypedRows
 from relay.codecs.shared.tables import Table, Tables
 from relay.model.errors import Malformed
-from relay.model.events import ABSENT, Column, Images, Op, Position, TableSchema
+from relay.model.events import ABSENT, Column, ColumnType, Images, Op, Position, TableSchema
 from relay.model.limits import Limits, check_columns
 from relay.mysql.values import TextStyle, reader
 
 _PARTS: Final = PartNames(deleted="before", old="before", new="after")
 #: Maximum readers kept per table, and the approximate memory of one, base and per column.
 _MOST_READERS, _READER_BYTES, _COLUMN_BYTES = 16, 4_000, 1_000
+
+
+#: A reader, after the columns and the key that its messages name, and the inferred types.
+_Kept = tuple[tuple[tuple[str, ...], list[str] | None, tuple[ColumnType, ...]], TypedReader]
 
 
 class OggRowDecoder:
@@ -38,7 +42,7 @@ class OggRowDecoder:
         self._style = TextStyle(
             float_text=repr, zero_year="0", pads_binary=False, zone=zone, read_binary=read_base64
         )
-        self._tables: Tables[Table[TypedReader]] = Tables(Table, limits.cache_bytes)
+        self._tables: Tables[Table[_Kept]] = Tables(Table, limits.cache_bytes)
         self.forget = self._tables.forget
 
     def read(
@@ -48,7 +52,7 @@ class OggRowDecoder:
         old, new = _present(message.before, "before"), _present(message.after, "after")
         if op is Op.UPDATE and old is None:
             losses.append(Loss.BEFORE_MISSING)
-        names = tuple(dict.fromkeys([*(new or ()), *(old or ())]))
+        names = tuple((new or {}) | (old or {}))
         check_columns(NAME, "before" if new is None else "after", len(names), self._limits)
         name = message.table_id()
         table = self._tables[name.database, name.table]
@@ -65,41 +69,43 @@ class OggRowDecoder:
 
     def _reader(
         self,
-        table: Table[TypedReader],
+        table: Table[_Kept],
         known: TableSchema | None,
         names: tuple[str, ...],
         keys: list[str] | None,
         images: list[Image],
     ) -> TypedReader:
         """Return the reader of rows with these columns, made once."""
+        types: tuple[ColumnType, ...] = ()
+        covering = known
+        if known is not None and not table.columns_of(known).index_of.keys() >= set(names):
+            covering = None  # a definition that lacks columns of the row is outdated
+        if covering is None:
+            types = tuple([inferred_type(cells[name] for cells in images if name in cells) for name in names])
+        shape = names, keys, types
+        for its_shape, made in table.kept:
+            if made.known is known and its_shape == shape:
+                return made
         # The key that the message names, unless the row lacks part of it.
         key = tuple(keys) if keys is not None and set(keys) <= set(names) else None
-        # A definition that lacks columns of the row is outdated.
-        in_known = {} if known is None else table.columns_of(known).index_of
-        if known is not None and in_known.keys() >= set(names):
-            schema = known
-            if known.primary_key is None:
-                schema = msgspec.structs.replace(known, primary_key=key)
-            names = tuple(sorted(names, key=in_known.__getitem__))
+        if covering is None:
+            schema = TableSchema(table.id, tuple(map(Column, names, types)), primary_key=key, complete=False)
+        elif covering.primary_key is None:
+            schema = msgspec.structs.replace(covering, primary_key=key)
         else:
-            cells = {name: [image[name] for image in images if name in image] for name in names}
-            columns = tuple([Column(name, inferred_type(cells[name])) for name in names])
-            schema = TableSchema(table.id, columns, primary_key=key, complete=False)
-        for kept in table.kept:
-            if kept.known is known and kept.schema == schema and tuple(kept.names) == names:
-                return kept
-        index_of = table.columns_of(schema).index_of
-        columns = tuple([schema.columns[index_of[name]] for name in names])
+            schema = covering
+        indexes = [at for at, column in enumerate(schema.columns) if column.name in names]
+        columns = [schema.columns[at] for at in indexes]
         reads = [reader(column.type, self._style) for column in columns]
-        indexes = [index_of[name] for name in names]
         made = TypedReader(NAME, schema, indexes, reads, _PARTS, known=known, declares_types=False)
-        self._tables.keep(table, made, _READER_BYTES + columns_bytes(columns, _COLUMN_BYTES), _MOST_READERS)
+        size = _READER_BYTES + columns_bytes(columns, _COLUMN_BYTES)
+        self._tables.keep(table, (shape, made), size, _MOST_READERS)
         return made
 
 
 # ---------------------------------------------------------------- cells
 
-_MISSING: Final = "_isMissing"
+_MISSING, _FLAGS = "_isMissing", {b"true", b"false"}
 
 
 def _present(image: Image | None, part: str) -> Image | None:
@@ -108,9 +114,8 @@ def _present(image: Image | None, part: str) -> Image | None:
     """
     if not image:
         return None
-    flags = {name: bytes(cell) for name, cell in image.items() if name.endswith(_MISSING)}
-    flags = {name: cell for name, cell in flags.items() if cell in {b"true", b"false"}}
-    missing = {name.removesuffix(_MISSING) for name, cell in flags.items() if cell == b"true"}
+    flags = {name for name, cell in image.items() if name.endswith(_MISSING) and bytes(cell) in _FLAGS}
+    missing = {name.removesuffix(_MISSING) for name in flags if bytes(image[name]) == b"true"}
     found = {name: cell for name, cell in image.items() if name not in flags and name not in missing}
     if not found:
         raise Malformed(NAME, part, "every column is marked as missing")
