@@ -439,9 +439,9 @@ def test_garbage_is_about_no_table(protocol: str, value: bytes) -> None:
         ("é" * 1_000, "é" * 1_000),
         ("é" * 1_001, "é" * 499 + "…" + "é" * 499),
         ("é" * 1_500 + "its cause", "é" * 499 + "…" + "é" * 494 + "its cause"),
-        ("x" * 3_000, "x" * 1_313 + "… (3000 characters) …" + "x" * 656),
+        ("\x1b" + "x" * 3_000, r"\x1b" + "x" * 994 + "…" + "x" * 998),
     ],
-    ids=["fits", "fits-with-long-characters", "too-long", "keeps-its-end", "is-cut-once"],
+    ids=["fits", "fits-with-long-characters", "too-long", "keeps-its-end", "is-escaped-first"],
 )
 def test_a_long_reason_loses_whole_characters_of_its_middle(reason: str, shown: str) -> None:
     headers = dict(error_headers(record({}), Malformed("canal-json", "data", reason)))

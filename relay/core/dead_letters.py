@@ -54,8 +54,6 @@ _ERROR_HEADERS = frozenset(
 #: garbage can be of any length.
 _MAX_TEXT_BYTES = 2_000
 _CUT = "…".encode()
-#: Maximum characters of a shortened text before it is encoded: with its two `…`, an ASCII text still fits.
-_MAX_TEXT = _MAX_TEXT_BYTES - 10
 _MAX_TABLES_BYTES = 4_000
 
 
@@ -86,14 +84,13 @@ def error_headers(
 
 
 def _shown(text: str) -> bytes:
-    """Return a text that may come from garbage, escaped and within `_MAX_TEXT_BYTES`."""
-    whole = printable(text, longest=_MAX_TEXT_BYTES)
-    fits = len(whole.encode(errors="backslashreplace")) <= _MAX_TEXT_BYTES
-    return _bytes(whole if fits else printable(text, longest=_MAX_TEXT))
+    """Encode a text that may come from garbage, with its unprintable characters escaped."""
+    return _bytes(printable(text, longest=None))
 
 
 def _bytes(text: str) -> bytes:
-    """Encode a text as UTF-8. A longer one loses its middle, because errors state their cause at the end.
+    """Encode a text as UTF-8. One above `_MAX_TEXT_BYTES` loses its middle, because errors state their cause
+    at the end.
 
     Lone surrogates, which UTF-8 cannot encode, are escaped.
     """
