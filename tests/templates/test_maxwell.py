@@ -311,6 +311,19 @@ class TestRowsThatAreWritten:
         assert both.templated.losses[Loss.ZERO_DATE] == 1
 
 
+@pytest.mark.parametrize("kind", ["insert", "delete", "bootstrap-insert"])
+def test_rows_with_an_empty_old_row_fit(engine: type[Engine], kind: str) -> None:
+    def message(number: int, old: Row) -> ConsumerRecord:
+        data = {"id": number, "v": "a"}
+        return record(
+            {"database": "shop", "table": "t", "type": kind, "ts": 1795255381, "data": data, "old": old}
+        )
+
+    pair = Pair(engine).learn(*[message(at, {}) for at in (1, 2)])
+    assert pair.fits(message(3, {}))
+    assert not pair.fits(message(4, {"v": "b"}))
+
+
 def test_old_values_are_looked_at_where_they_are_not_written(engine: type[Engine]) -> None:
     both = Pair(engine, "v BIGINT", target="flat-json")
     assert both.learns(row({"id": 1, "v": 7}, {"v": 6}))

@@ -314,13 +314,12 @@ class TracedRow(TracedEvent):
         self._value_path: Path = tuple(parts.value.split(".")[1:])
         old, new = parts.deleted if images.new is None else parts.old, parts.new
         self._parts = (None if images.old is None else old, None if images.new is None else new)
-        declared = {part for part in (parts.deleted, parts.old, parts.new) if self._has_image(part)}
-        if declared != set(self._parts) - {None}:
+        if any(map(self._has_cells, {parts.deleted, parts.old, parts.new}.difference(self._parts))):
             raise NotTemplatable
 
-    def _has_image(self, part: str) -> bool:
+    def _has_cells(self, part: str) -> bool:
         token = self.value.root.at((part,))
-        return token is not None and token.kind != "null"
+        return token is not None and token.kind != "null" and token.members != {}
 
     # ------------------------------------------------------------ before the split
 
