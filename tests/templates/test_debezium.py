@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import debezium_json_support as native
 import debezium_support as ticdc
+import msgspec
 import pytest
 from engine_support import ENGINES
 
 from relay import CodecError, ConsumerRecord, Loss, Translator
+from relay.codecs.debezium.native import decoder as native_decoder
+from relay.codecs.debezium.native.columns import DebeziumColumns
+from relay.codecs.debezium.ticdc import decoder as ticdc_decoder
+from relay.codecs.debezium.ticdc.columns import TicdcColumns
+from relay.model.events import ABSENT
 from relay.templates.engine import Engine
 
 Row = dict[str, Any]
@@ -180,9 +186,10 @@ class TestOfBoth:
         assert not both.fits(of(FIRST, ts_ms=1 << 46))
         assert not both.fits(of(FIRST, source={"ts_ms": "1768443630123"}))
         assert both.fits(of(FIRST, ts_ms=1))
-        # 0 means that there is no time, and a template of a time after 1970 holds for such times only.
-        assert not both.fits(of(FIRST, ts_ms=0))
-        assert not both.fits(of(FIRST, ts_ms=-1))
+        # 0 means that there is no time, and a template of a time after 1970 holds for such times only. Debezium
+        # has finer units, and they decide.
+        assert both.fits(of(FIRST, ts_ms=0)) is (source == NATIVE)
+        assert both.fits(of(FIRST, ts_ms=-1)) is (source == NATIVE)
 
     def test_another_schema_block(self, engine: type[Engine], source: str) -> None:
         both, of = Both(engine, source, "v VARCHAR(9)"), MAKERS[source]
@@ -348,3 +355,111 @@ def test_columns_that_all_rows_lack_have_placeholders(engine: type[Engine]) -> N
     assert both.learns(of_debezium({"id": 1}))
     assert both.fits(of_debezium({"id": 2}))
     assert not both.fits(of_debezium({"id": 2, "v": "__debezium_unavailable_value"}))
+
+
+SECOND_NS = 1_000_000_000
+#: The source, the event time in the position, the time of the message, and the transaction.
+Found = tuple[Any, int, int, Any]
+
+
+def in_whole_seconds(found: Found, _body: Any) -> Found:
+    return *found[:2], found[2] // SECOND_NS * SECOND_NS, found[3]
+
+
+def at_the_time_of_the_row(found: Found, body: Any) -> Found:
+    return (*found[:2], found[1], found[3]) if body.ts_ms > 1768443631020 else found
+
+
+def without_late_transactions(found: Found, body: Any) -> Found:
+    is_late = body.transaction is not None and body.transaction.total_order > 20
+    return (*found[:3], None) if is_late else found
+
+
+def with_another_position(found: Found, body: Any) -> Found:
+    source, *others = found
+    position = source.binlog_position
+    if position is not None and position > 1020:
+        source = msgspec.structs.replace(source, binlog_position=position + 1, thread_id=77)
+    return (source, *others)
+
+
+def before_all_ddl(found: Found, body: Any) -> Found:
+    source, time_ns, *others = found
+    if body.source.ts_ms > 1768443630800:
+        source, time_ns = msgspec.structs.replace(source, commit_ts=None), 1
+    return (source, time_ns, *others)
+
+
+def numbered_rows(source: str) -> list[ConsumerRecord]:
+    """Rows with consecutive times, log positions and orders in a transaction."""
+    found = []
+    for at in range(40):
+        ms = {"ts_ms": 1768443631000 + at, "ts_us": None, "ts_ns": None}
+        place: Row = {"ts_ms": 1768443630123 + at * 25, "ts_us": None, "ts_ns": None}
+        if source == NATIVE:
+            transaction = {"id": f"x:{at}", "total_order": 1 + at, "data_collection_order": 1}
+            place |= {"pos": 1000 + at}
+            found.append(of_debezium({"id": at, "n": at % 10}, source=place, transaction=transaction, **ms))
+        else:
+            place = {"ts_ms": place["ts_ms"], "commit_ts": LATER + at}
+            found.append(of_ticdc({"id": at, "n": at % 10}, source=place, ts_ms=ms["ts_ms"]))
+    return found
+
+
+@pytest.mark.parametrize("source", MAKERS)
+class TestChangesOfDecoders:
+    """A change in a decoder that depends on values changes its templates as well."""
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            in_whole_seconds,
+            at_the_time_of_the_row,
+            without_late_transactions,
+            with_another_position,
+            before_all_ddl,
+        ],
+    )
+    @pytest.mark.parametrize("target", [NATIVE, "ticdc-canal-json"])
+    def test_of_facts(
+        self,
+        engine: type[Engine],
+        source: str,
+        change: Callable[[Found, Any], Found],
+        target: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        decoder = native_decoder if source == NATIVE else ticdc_decoder
+        options = {"provide.transaction.metadata": "true"} if target == NATIVE else None
+        original, given = decoder.facts_of, numbered_rows(source)
+        before = Both(engine, source, "n INT", target, options)
+        assert sum([before.fits(each) for each in given]) > 30
+        monkeypatch.setattr(decoder, "facts_of", lambda body, *others: change(original(body, *others), body))
+        both = Both(engine, source, "n INT", target, options)
+        for each in given:
+            both.fits(each)  # the same with templates and without
+
+    def test_of_the_value_that_means_null(
+        self, engine: type[Engine], source: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        columns = DebeziumColumns if source == NATIVE else TicdcColumns
+        monkeypatch.setattr(
+            columns, "null_value", lambda _, column, *_others: 7 if column.name == "n" else ABSENT
+        )
+        both = Both(engine, source, "n INT")
+        fitting = [at for at, each in enumerate(numbered_rows(source)) if both.fits(each)]
+        assert len(fitting) > 25
+        assert not [at for at in fitting if at % 10 == 7]
+
+    def test_of_ambiguous_values(
+        self, engine: type[Engine], source: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        columns = DebeziumColumns if source == NATIVE else TicdcColumns
+        monkeypatch.setattr(
+            columns,
+            "doubts",
+            lambda _, column, *_others: [(7, Loss.NULL_OR_DEFAULT)] if column.name == "n" else [],
+        )
+        both = Both(engine, source, "n INT")
+        assert sum([both.fits(each) for each in numbered_rows(source)]) > 25
+        assert both.plain.losses[Loss.NULL_OR_DEFAULT] == 4

@@ -102,6 +102,21 @@ FAMILIES = [
         wall_clock,
         written,
     ),
+    Family(
+        "ticdc-debezium",
+        "ticdc/debezium.no-schema/09_dml",
+        "relay.codecs.debezium.ticdc.decoder.facts_of",
+        "source.ts_ms",
+        1000,
+        "relay.codecs.debezium.ticdc.decoder.check",
+    ),
+    Family(
+        "debezium-json",
+        "mysql/debezium.no-schema/09_dml",
+        "relay.codecs.debezium.native.messages.source_of",
+        "source.ts_ms",
+        1000,
+    ),
 ]
 TARGETS = ["debezium-json", "ticdc-open-protocol", "maxwell-json"]
 
@@ -241,7 +256,6 @@ class Rows(NamedTuple):
 def rows(family: Family, monkeypatch: pytest.MonkeyPatch) -> Rows:
     """The captured records of a family."""
     origin, numbers = pkgutil.resolve_name(family.origin), list[int]()
-    reader = Translator(family.protocol, "debezium-json", reading_options(family.file), engine=None)
 
     def noting(*args: Any, **more: Any) -> Any:
         numbers.append(attrgetter(family.number)(args[0]))
@@ -252,9 +266,10 @@ def rows(family: Family, monkeypatch: pytest.MonkeyPatch) -> Rows:
         return [change.op for change in changes] == [Op.INSERT]
 
     records = family.records(family.file)
-    row = [record for record in records if is_insert(record)][-1]
     with monkeypatch.context() as patch:
         patch.setattr(family.origin, noting)
+        reader = Translator(family.protocol, "debezium-json", reading_options(family.file), engine=None)
+        row = [record for record in records if is_insert(record)][-1]
         assert is_insert(row)
     first, second = (shifted(family, row, numbers[-1], seconds * family.second) for seconds in (1, 2))
     return Rows([*records, *[first] * 3], second, numbers[-1] + family.second)

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.debezium.shared.messages import CONNECTOR
+from relay.codecs.debezium.shared.messages import TICDC
 from relay.codecs.detection import DetectionMessage, FormatMatch, Strength, string_in
 
 _FAMILY: Final = "Debezium"
@@ -60,7 +60,7 @@ def ticdc(message: DetectionMessage) -> FormatMatch | None:
     """Detect TiCDC by its name as the connector."""
     body = _body(message)
     connector, _ = _connector(message)
-    if connector != CONNECTOR:
+    if connector != TICDC:
         return None
     has_schema = "schema" in message.members
     settings = {"debezium-disable-schema": "false" if has_schema else "true"}
@@ -68,7 +68,7 @@ def ticdc(message: DetectionMessage) -> FormatMatch | None:
         settings["enable-tidb-extension"] = "true"
     if "start_ts" in message.inside(*_path(message), "source"):
         settings["debezium-include-start-ts"] = "true"
-    return FormatMatch(Strength.CERTAIN, "TiCDC Debezium", f"source.connector is {CONNECTOR}", settings)
+    return FormatMatch(Strength.CERTAIN, "TiCDC Debezium", f"source.connector is {TICDC}", settings)
 
 
 def native(message: DetectionMessage) -> FormatMatch | None:
@@ -93,7 +93,7 @@ def native(message: DetectionMessage) -> FormatMatch | None:
 def others(message: DetectionMessage) -> FormatMatch | None:
     """Detect connectors of other databases, whose types relay does not know."""
     connector, version = _connector(message)
-    if not connector or connector in _OWN or connector == CONNECTOR or not connector.isalnum():
+    if not connector or connector in _OWN or connector == TICDC or not connector.isalnum():
         return None
     return _of_other_database(connector[:40], version, f"source.connector is {connector[:40]}")
 
@@ -101,7 +101,7 @@ def others(message: DetectionMessage) -> FormatMatch | None:
 def others_in_avro(message: DetectionMessage) -> FormatMatch | None:
     """Detect connectors of other databases in Avro."""
     connector = _avro_connector(message)
-    if not connector or connector in _OWN or connector == CONNECTOR:
+    if not connector or connector in _OWN or connector == TICDC:
         return None
     return _of_other_database(connector, "", f"Avro whose source.connector is {connector}")
 
@@ -155,10 +155,10 @@ def _ends_with_version(data: bytes) -> bool:
 
 def ticdc_avro(message: DetectionMessage) -> FormatMatch | None:
     """Detect TiCDC in Avro, where texts are unencoded."""
-    if _avro_connector(message) != CONNECTOR:
+    if _avro_connector(message) != TICDC:
         return None
     return FormatMatch(
-        Strength.CERTAIN, "TiCDC's Debezium in Avro", f"Avro whose source.connector is {CONNECTOR}"
+        Strength.CERTAIN, "TiCDC's Debezium in Avro", f"Avro whose source.connector is {TICDC}"
     )
 
 

@@ -32,7 +32,19 @@ from relay.codecs.shared.traced import TracedReader, TracedRows, follows_ddl
 from relay.model.events import Event, Position, RowChange, TableSchema, TransactionMark
 from relay.model.limits import Limits
 from relay.model.records import ConsumerRecord
-from relay.templates.ops import OFFSET, TIME_MS, Among, Conversion, Kind, Kinds, Members, SourceOp, Take
+from relay.templates.ops import (
+    OFFSET,
+    TIME_MS,
+    Above,
+    Among,
+    Below,
+    Conversion,
+    Kind,
+    Kinds,
+    Members,
+    SourceOp,
+    Take,
+)
 from relay.templates.scanning import (
     DIGITS,
     INTEGER,
@@ -228,7 +240,9 @@ class TracedPart:
 class CellTokens(NamedTuple):
     """The tokens of a column's cells in an image, and the conversion that reads them.
 
-    never: Tokens that they are not.
+    tokens: Tokens that they are, if `is_one`, or are not.
+    is_negative: Whether they are negative numbers, as the captured one is or is not; None if it does not
+        matter.
     tried: The conversion that prints a cell which is read but not written, to find out whether it can be
         read; None if every token can be.
     path: The path of the value in the cell; None for the path in the reader's `parts`.
@@ -236,9 +250,11 @@ class CellTokens(NamedTuple):
 
     kinds: Kinds
     read: Conversion | None
-    never: tuple[bytes, ...] = ()
+    tokens: tuple[bytes, ...] = ()
     tried: Conversion | None = None
     path: Path | None = None
+    is_one: bool = False
+    is_negative: bool | None = None
 
 
 class _Image(NamedTuple):
@@ -297,12 +313,19 @@ class TracedEvent:
 
 
 class TracedRow(TracedEvent):
-    """A message of one row of typed cells."""
+    """A message of one row of typed cells. `payload`: the path of the object with the images."""
 
     def __init__(
-        self, record: ConsumerRecord, change: RowChange, trace: Trace, key: TracedPart, value: TracedPart
+        self,
+        record: ConsumerRecord,
+        change: RowChange,
+        trace: Trace,
+        key: TracedPart,
+        value: TracedPart,
+        payload: Path = (),
     ) -> None:
         super().__init__(record, change, trace, key, value)
+        self._payload = payload
         images = change.images
         if type(images) is not TypedRows:
             raise NotTemplatable
@@ -317,8 +340,12 @@ class TracedRow(TracedEvent):
         if any(map(self._has_cells, {parts.deleted, parts.old, parts.new}.difference(self._parts))):
             raise NotTemplatable
 
+    def path_of(self, part: str) -> Path:
+        """Return the path of an image."""
+        return (*self._payload, part.rpartition(".")[2])
+
     def _has_cells(self, part: str) -> bool:
-        token = self.value.root.at((part,))
+        token = self.value.root.at(self.path_of(part))
         return token is not None and token.kind != "null" and token.members != {}
 
     # ------------------------------------------------------------ before the split
@@ -353,7 +380,7 @@ class TracedRow(TracedEvent):
                 self._vary_some(part, under, cells, limits)
             elif under is None and present == set(names):
                 for name, cell in zip(names, cells, strict=True):
-                    self.value.given[part, name, *self._path_in(cell)] = Take(cell.kinds)
+                    self.value.given[*self.path_of(part), name, *self._path_in(cell)] = Take(cell.kinds)
             else:
                 raise NotTemplatable
             image = _Image(part, cells, under)
@@ -364,7 +391,7 @@ class TracedRow(TracedEvent):
 
     def _values_of(self, part: str) -> set[str]:
         """Return the names of an image's cells. Raises NotTemplatable for a cell without a value."""
-        image = self.value.root.at((part,))
+        image = self.value.root.at(self.path_of(part))
         members = {} if image is None else image.members or {}
         if not all(cell.at(self._value_path) for cell in members.values()):
             raise NotTemplatable
@@ -377,7 +404,7 @@ class TracedRow(TracedEvent):
             raise NotTemplatable
         text, root = self.value.text, self.value.root
         kinds = {name: cell.kinds for name, cell in zip(self._names, cells, strict=True)}
-        whole = root.at((under,))
+        whole = root.at(self.path_of(under))
         members, ends = [], set()
         for name, cell in ((whole and whole.members) or {}).items():
             value = cell.at(self._value_path)
@@ -387,7 +414,7 @@ class TracedRow(TracedEvent):
             ends.add(text[value.end : cell.end])
         if len(members) != len(kinds) or len(ends) != 1:
             raise NotTemplatable
-        self.value.given[part,] = Members(tuple(members), ends.pop())
+        self.value.given[self.path_of(part)] = Members(tuple(members), ends.pop())
 
     def _path_in(self, cell: CellTokens) -> Path:
         return self._value_path if cell.path is None else cell.path
@@ -416,12 +443,17 @@ class TracedRow(TracedEvent):
         slots, trace = self.value.slots, self._trace
         for name, cell in zip(self._names, image.cells, strict=True):
             path = self._path_in(cell)
-            own = (image.part, name) if image.under is not None else (image.part, name, *path)
-            found: tuple[int, ...] = (slots[own],)
-            if cell.never:
-                trace.conditions.append(Among(found[0], cell.never, is_one=False))
+            own = (*self.path_of(image.part), name)
+            slot = slots[own if image.under is not None else (*own, *path)]
+            found: tuple[int, ...] = (slot,)
+            if cell.tokens:
+                trace.conditions.append(Among(slot, cell.tokens, cell.is_one))
+            if cell.is_negative is not None:
+                trace.conditions.append(Below(slot, 0) if cell.is_negative else Above(slot, -1))
+            if cell.is_negative:
+                trace.negative.add(slot)
             if image.under is not None:
-                found += (slots[image.under, name, *path],)
+                found += (slots[*self.path_of(image.under), name, *path],)
             if cell.tried is not None and cell.read is not None:
                 trace.look_at(found, cell.read, cell.tried)
             yield TracedCell(trace, found)

@@ -7,41 +7,48 @@ Source: Debezium "MySQL connector", 1.9 to 3.6; records of 1.9.7, 2.4.2, 2.6.2, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from relay.codecs.debezium.shared.messages import Key
+from relay.codecs.debezium.shared.messages import Body, Facts, Key, Origin, RowBody
+from relay.codecs.debezium.shared.traced import TIME, VariableMembers
 from relay.codecs.losses import Loss
 from relay.codecs.shared.lenient_json import REFUSED
 from relay.codecs.shared.local_times import event_time_ns
-from relay.codecs.shared.ticdc import Milliseconds
-from relay.codecs.shared.unknown_members import OpenMessage
-from relay.model.errors import DecodeError, UnsupportedMessage
-from relay.model.events import Position, Snapshot, Source, Transaction
+from relay.codecs.shared.traced_messages import NUMBER, TEXT
+from relay.model.events import Snapshot, Source, Transaction
 from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.templates.ops import Marker
 
 #: The members by which templates of rows are found.
 MARKER: Final = Marker("value", b'"table":', b',"server_id":')
 CONNECTORS: Final = frozenset({"mysql", "mariadb"})
-_NULL: Final = msgspec.Raw(b"null")
+#: The members of a row's message that differ between messages of a shape, for templates.
+VARIABLE: Final = VariableMembers(
+    body={"ts_ms": TIME, "ts_us": NUMBER, "ts_ns": NUMBER},
+    source={
+        "ts_ms": TIME,
+        "ts_us": NUMBER,
+        "ts_ns": NUMBER,
+        "pos": NUMBER,
+        "row": NUMBER,
+        "thread": NUMBER,
+        "gtid": TEXT,
+        "file": TEXT,
+        "query": TEXT,
+    },
+    transaction={"id": TEXT, "total_order": NUMBER, "data_collection_order": NUMBER},
+)
 
 
-class NativeOrigin(OpenMessage, gc=False):
+class NativeOrigin(Origin, gc=False):
     """`source`. Members that relay does not use have any type."""
 
-    version: Any = None
-    connector: str | None = None
     name: str | None = None
-    ts_ms: Milliseconds | None = None
     snapshot: str | bool | None = None
-    db: str | None = None
-    sequence: Any = None
-    ts_us: int | None = None
-    ts_ns: int | None = None
-    table: str | None = None
     server_id: int | None = None
     gtid: str | None = None
     file: str | None = None
@@ -49,6 +56,8 @@ class NativeOrigin(OpenMessage, gc=False):
     row: int | None = None
     thread: int | None = None
     query: str | None = None
+    ts_us: int | None = None
+    ts_ns: int | None = None
 
 
 class TransactionBlock(msgspec.Struct, gc=False):
@@ -66,26 +75,23 @@ class Count(msgspec.Struct, gc=False):
     event_count: int
 
 
-class NativeRowBody(OpenMessage, gc=False):
-    """`payload` of a row without its images, which `relay.codecs.debezium.shared.layouts.Shape` adds."""
+class NativeRowBody(RowBody, gc=False):
+    """`payload` of a row without its images."""
 
     source: NativeOrigin | None = None
     transaction: TransactionBlock | None = None
-    op: str | None = None
-    ts_ms: Milliseconds | None = None
     ts_us: int | None = None
     ts_ns: int | None = None
 
 
-class NativeBody(NativeRowBody, gc=False):
+class NativeBody(Body, gc=False):
     """`payload`, of every kind of message."""
 
-    before: msgspec.Raw = _NULL
-    after: msgspec.Raw = _NULL
+    source: NativeOrigin | None = None
+    transaction: TransactionBlock | None = None
+    ts_us: int | None = None
+    ts_ns: int | None = None
     databaseName: str | None = None
-    schemaName: Any = None
-    ddl: str | UnsetType | None = UNSET
-    tableChanges: msgspec.Raw = _NULL
     status: str | None = None
     id: str | None = None
     event_count: int | None = None
@@ -96,18 +102,12 @@ class NativeEnvelope(NativeBody, gc=False):
     """A whole message, with `payload` and `schema`, or without this wrapper (then `payload` is unset)."""
 
     payload: NativeBody | UnsetType | None = UNSET
-    schema: msgspec.Raw = _NULL
+    schema: msgspec.Raw = msgspec.Raw(b"null")
     schemaId: msgspec.Raw | UnsetType = UNSET
 
-    def body(self) -> NativeBody | None:
-        """Return the payload; None if it is null, as in a tombstone."""
-        return self if self.payload is UNSET else self.payload
 
-
-def foreign(protocol: str) -> DecodeError:
-    """Return the error for a message of neither connector."""
-    reason = "neither mysql nor mariadb, so this is not a message of this protocol"
-    return UnsupportedMessage(protocol, "payload.source.connector", reason)
+#: A row's payload, with its images or without.
+AnyBody = NativeRowBody | NativeBody
 
 
 # ---------------------------------------------------------------- facts
@@ -115,7 +115,7 @@ def foreign(protocol: str) -> DecodeError:
 
 #: Above any log position.
 _END: Final = 1 << 63
-_SNAPSHOTS: Final = {word.value: word for word in Snapshot}
+_SNAPSHOTS: Final[Mapping[str | bool, Snapshot]] = {word.value: word for word in Snapshot}
 
 
 def snapshot_of(origin: NativeOrigin) -> Snapshot | None:
@@ -125,12 +125,10 @@ def snapshot_of(origin: NativeOrigin) -> Snapshot | None:
     word = origin.snapshot
     if not word or word == "false":
         return None
-    return _SNAPSHOTS.get(word, Snapshot.TRUE) if isinstance(word, str) else Snapshot.TRUE
+    return _SNAPSHOTS.get(word, Snapshot.TRUE)
 
 
-def source_of(
-    body: NativeRowBody, origin: NativeOrigin, record: ConsumerRecord, losses: list[Loss]
-) -> Source:
+def source_of(body: AnyBody, origin: NativeOrigin, record: ConsumerRecord, losses: list[Loss]) -> Source:
     """Return the canonical source, with the time of `source`, or else (counted) the next best time."""
     time_ns = origin.ts_ns
     if time_ns is None or not 0 < time_ns < _END_NS:
@@ -164,23 +162,7 @@ def source_of(
     )
 
 
-def position_time_ns(source: Source, origin: NativeOrigin) -> int:
-    """Return the time for ordering an event, to the millisecond: DDL has nothing finer, and the log position
-    orders the rest.
-    """
-    ms = origin.ts_ms
-    return (ms if ms is not None and ms > 0 else source.event_time_ns // 1_000_000) * 1_000_000
-
-
-def position_of(source: Source, origin: NativeOrigin, record: ConsumerRecord, *, is_read: bool) -> Position:
-    """Return the position of an event. `is_read`: it is a row of a snapshot."""
-    file, pos = source.binlog_file, source.binlog_position
-    log = None if file is None or pos is None else (len(file), file, pos, is_read)
-    time_ns = position_time_ns(source, origin)
-    return Position(None, time_ns, record.topic, record.partition, record.offset, log)
-
-
-def emitted_at_ns(body: NativeRowBody, record: ConsumerRecord) -> int:
+def emitted_at_ns(body: AnyBody, record: ConsumerRecord) -> int:
     """Return the connector's time of the message; else the row's change time, else the record's timestamp."""
     found = body.ts_ns
     if found is not None and 0 < found < _END_NS:
@@ -194,7 +176,7 @@ def emitted_at_ns(body: NativeRowBody, record: ConsumerRecord) -> int:
 _END_NS: Final = TIME_END_MS * 1_000_000
 
 
-def _time_ns(part: NativeOrigin | NativeRowBody) -> int | None:
+def _time_ns(part: NativeOrigin | AnyBody) -> int | None:
     """Return the time with the finest unit in the message; None if it is no time."""
     ns, us, ms = part.ts_ns, part.ts_us, part.ts_ms
     if not ns and us:
@@ -204,12 +186,24 @@ def _time_ns(part: NativeOrigin | NativeRowBody) -> int | None:
     return None if ms is None else ms * 1_000_000
 
 
-def transaction_of(body: NativeRowBody) -> Transaction | None:
+def transaction_of(body: AnyBody) -> Transaction | None:
     """Return a row's transaction and its order there, None if the message has none."""
     transaction = body.transaction
     if transaction is None:
         return None
     return Transaction(transaction.id, transaction.total_order, transaction.data_collection_order)
+
+
+def facts_of(body: AnyBody, origin: NativeOrigin, record: ConsumerRecord, losses: list[Loss]) -> Facts:
+    """Return the facts of a message. Events are ordered by their time to the millisecond: DDL has nothing
+    finer, and the log position orders the rest.
+    """
+    source, ms = source_of(body, origin, record, losses), origin.ts_ms
+    time_ms = ms if ms is not None and ms > 0 else source.event_time_ns // 1_000_000
+    found, transaction = body.transaction, None
+    if found is not None:
+        transaction = Transaction(found.id, found.total_order, found.data_collection_order)
+    return source, time_ms * 1_000_000, emitted_at_ns(body, record), transaction
 
 
 # ---------------------------------------------------------------- keys

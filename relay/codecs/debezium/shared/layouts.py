@@ -35,7 +35,8 @@ from relay.codecs.shared.local_times import LocalTimes
 from relay.codecs.shared.rows import TypedReader, TypedRows
 from relay.codecs.shared.tables import Table
 from relay.codecs.shared.unknown_members import exact_type
-from relay.model.events import ABSENT, Op, Position, TableSchema
+from relay.model.events import ABSENT, Op, Position, Source, TableSchema
+from relay.model.records import ConsumerRecord
 
 # Members of an enumeration cost an extra lookup at each use.
 _DELETE: Final = Op.DELETE
@@ -59,7 +60,7 @@ class KeyUse(msgspec.Struct, frozen=True):
 
 class LayoutColumn(NamedTuple):
     """A column of a layout: its wire name, the form of its values, the ambiguous ones, and the one that means
-    NULL (ABSENT: none does).
+    NULL (ABSENT: none does). Both layouts and templates are made from it.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Layout:
         unavailable: frozenset[str] = frozenset(),
     ) -> None:
         self.reader, self.block, self.key, self.is_value_inferred = reader, block, key, is_value_inferred
+        self.columns = columns
         #: By column: its name on the wire, and the kind of its values.
         self.names = [column.name for column in columns]
         self.kinds = [column.form.kind for column in columns]
@@ -316,19 +318,25 @@ class Shape:
         except REFUSED:
             return None
 
-    def images(
+    def read(  # noqa: PLR0913, PLR0917 - as ReadRow
         self,
         op: Op,
         payload: Any,  # noqa: ANN401 - a result of `parsed`
-        known: TableSchema | None,
-        value: bytes,
+        source: Source,
+        time_ns: int,
+        record: ConsumerRecord,
+        catalog: Catalog,
         losses: list[Loss],
-    ) -> TypedRows | None:
-        """Return the images of a row of this operation with this definition; its message is `value`. None,
-        and nothing counted, if the general path must read them.
+    ) -> tuple[TableSchema, TypedRows] | None:
+        """Return the row's definition and images. None, and nothing counted, if the general path must read
+        them.
         """
-        layout, rows = self.layout, _rows_of(op, payload)
-        if rows is None or layout.reader.known is not known:
+        layout, table, rows = self.layout, self.table, _rows_of(op, payload)
+        if (
+            rows is None
+            or not table.is_newest(catalog, source.commit_ts, time_ns, record)
+            or layout.reader.known is not table.newest
+        ):
             return None
         before, after = rows
         old = new = None
@@ -343,7 +351,7 @@ class Shape:
             if new is None:
                 return None
             may_have_sign = may_have_sign or (layout.has_floats and layout.may_have_sign(new))
-        if may_have_sign and with_negative_zeros(value) is not value:
+        if may_have_sign and with_negative_zeros(record.value or b"") is not record.value:
             return None
         if not layout.is_plain:
             layout.count(old, new, losses)
@@ -351,7 +359,7 @@ class Shape:
             old, new = layout.with_nulls(old), layout.with_nulls(new)
         if op is _UPDATE and before is None:
             losses.append(Loss.BEFORE_MISSING)
-        return TypedRows(layout.reader, old, new)
+        return layout.reader.schema, TypedRows(layout.reader, old, new)
 
 
 def _rows_of(op: Op, payload: Any) -> tuple[Any, Any] | None:  # noqa: ANN401 - as `Shape.parsed`

@@ -1,7 +1,8 @@
-"""Messages of TiCDC Debezium JSON: the envelope is parsed; rows, schema and table changes are still JSON.
+"""Messages of the Debezium family: the members that both dialects have, and functions for parts of a message.
 
-`parse_again` parses an envelope that the strict parser refuses, or raises Malformed. The other functions
-extract single facts from a parsed message. A payload without its wrapper is read too.
+A dialect declares its own types of `source`, payload and envelope. The envelope is parsed; rows, schema and
+table changes are still JSON. A payload without its wrapper is read too. `parse_again` parses an envelope that
+the strict parser refuses, or raises Malformed.
 """
 
 from __future__ import annotations
@@ -12,22 +13,19 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from relay.codecs.losses import Loss
 from relay.codecs.shared import lenient_json as _json
-from relay.codecs.shared import ticdc as _ticdc
-from relay.codecs.shared.local_times import event_time_ns
 from relay.codecs.shared.ticdc import Milliseconds
 from relay.codecs.shared.unknown_members import MessageParser, OpenMessage, T, Unknown, below, unknown_in
-from relay.model.errors import DecodeError, Malformed, UnsupportedMessage
-from relay.model.events import TSO_LOGICAL_BITS, Source
+from relay.model.events import Position, Source, Transaction
 from relay.model.limits import DEFAULT_LIMITS, Limits
 from relay.model.records import ConsumerRecord
 
-CONNECTOR: Final = "TiCDC"
+#: The connector that TiCDC names.
+TICDC: Final = "TiCDC"
 
 
 class Origin(OpenMessage, gc=False):
-    """`source`, in TiCDC's order. Members that relay does not use have any type."""
+    """`source`, in the order of all releases. Members that relay does not use have any type."""
 
     version: Any = None
     connector: str | None = None
@@ -44,9 +42,6 @@ class Origin(OpenMessage, gc=False):
     row: Any = None
     thread: Any = None
     query: Any = None
-    commit_ts: int | None = None
-    start_ts: int | None = None
-    cluster_id: str | None = None
 
 
 _NULL: Final = msgspec.Raw(b"null")
@@ -72,15 +67,12 @@ class Body(RowBody, gc=False):
     tableChanges: msgspec.Raw = _NULL
 
 
-class Envelope(Body, gc=False):
-    """A whole message, with `payload` and `schema`, or without this wrapper (then `payload` is unset)."""
-
-    payload: Body | UnsetType | None = UNSET
-    schema: msgspec.Raw = _NULL
-
-    def body(self) -> Body | None:
-        """Return the payload; None if it is null, as in a tombstone."""
-        return self if self.payload is UNSET else self.payload
+def body_of(envelope: Any) -> Any:  # noqa: ANN401 - a dialect's envelope and payload
+    """Return the payload of a message, which is the envelope itself without this wrapper; None if it is null,
+    as in a tombstone.
+    """
+    payload = envelope.payload
+    return envelope if payload is UNSET else payload
 
 
 class Key(msgspec.Struct, gc=False):
@@ -119,41 +111,22 @@ def _normalized(document: dict[str, Any]) -> dict[str, Any]:
     return normalized
 
 
-def foreign(protocol: str) -> DecodeError:
-    """Return the error for a message that TiCDC has not written."""
-    return UnsupportedMessage(
-        protocol, "payload.source.connector", "not TiCDC, so this is not a message of this protocol"
-    )
-
-
 def image(raw: msgspec.Raw) -> bytes | None:
     """Return a part of the message as JSON, None if it is null or missing."""
     text = bytes(raw)
     return None if text == b"null" else text
 
 
-def source_of(
-    protocol: str, body: RowBody, origin: Origin, record: ConsumerRecord, losses: list[Loss]
-) -> Source:
-    """Return the source, with the time of `source`, or else (counted) the next best. Raises Malformed."""
-    commit_ts, start_ts, ms = origin.commit_ts, origin.start_ts, origin.ts_ms
-    if commit_ts is not None and not 0 <= commit_ts < _ticdc.TSO_END:
-        raise Malformed(protocol, "payload.source.commit_ts", "not a TSO (an integer from 0 to 2^64 - 1)")
-    if start_ts is not None and not 0 <= start_ts < _ticdc.TSO_END:
-        raise Malformed(protocol, "payload.source.start_ts", "not a TSO (an integer from 0 to 2^64 - 1)")
-    if commit_ts:
-        time_ns = (ms if ms is not None and ms > 0 else commit_ts >> TSO_LOGICAL_BITS) * 1_000_000
-    else:
-        time_ns = event_time_ns((ms or 0) * 1_000_000, (body.ts_ms or 0) * 1_000_000, record, losses)
-    return Source(_ticdc.CONNECTOR, time_ns, commit_ts or None, start_ts, origin.cluster_id)
+#: The facts of a row's message besides its images: its source, the event time in its position, the time when
+#: the message was made, and the transaction.
+Facts = tuple[Source, int, int, Transaction | None]
 
 
-def emitted_at_ns(body: RowBody, record: ConsumerRecord) -> int:
-    """Return the time when TiCDC made the message; else when the row changed, else the record's timestamp."""
-    ms = body.ts_ms
-    if (ms is None or ms <= 0) and body.source is not None:
-        ms = body.source.ts_ms
-    return (ms if ms is not None and ms > 0 else record.time_ms(0)) * 1_000_000
+def position_of(source: Source, time_ns: int, record: ConsumerRecord, *, is_read: bool = False) -> Position:
+    """Return the position of an event with this event time. `is_read`: it is a row of a snapshot."""
+    file, pos = source.binlog_file, source.binlog_position
+    log = None if file is None or pos is None else (len(file), file, pos, is_read)
+    return Position(source.commit_ts, time_ns, record.topic, record.partition, record.offset, log)
 
 
 def key_of(key: bytes | None) -> Key:

@@ -11,23 +11,28 @@ from msgspec import UNSET
 
 from relay.catalog import Catalog, DdlMessage
 from relay.codecs.codec import TracedMessage
-from relay.codecs.debezium.shared import messages as _wire
-from relay.codecs.debezium.shared.decoder import MessageDecoder
+from relay.codecs.debezium.shared.decoder import DialectMessages, MessageDecoder
 from relay.codecs.debezium.shared.definitions import DeclaredTable, change_type, declared_events, renamed_pair
 from relay.codecs.debezium.shared.definitions import parse as parse_changes
-from relay.codecs.debezium.shared.layouts import Shape
-from relay.codecs.debezium.shared.messages import Body, Envelope, Origin, RowBody
-from relay.codecs.debezium.shared.rows import DebeziumRowDecoder, RowParts
+from relay.codecs.debezium.shared.messages import Facts, image, key_of, unknown_in_columns
 from relay.codecs.debezium.ticdc.columns import TicdcColumns
+from relay.codecs.debezium.ticdc.messages import (
+    CONNECTORS,
+    VARIABLE,
+    TicdcBody,
+    TicdcEnvelope,
+    TicdcOrigin,
+    TicdcRowBody,
+    check,
+    facts_of,
+)
 from relay.codecs.debezium.ticdc.options import NAME, TicdcDebeziumOptions
-from relay.codecs.debezium.ticdc.traced import traced_row
 from relay.codecs.losses import Loss
 from relay.codecs.shared.large_messages import (
     Decompression,
     LargeMessageCompression,
     decompressed,
 )
-from relay.codecs.shared.tables import NAMELESS
 from relay.codecs.shared.ticdc import is_restored
 from relay.codecs.shared.unknown_members import merged, with_unknown
 from relay.model.errors import (
@@ -36,7 +41,7 @@ from relay.model.errors import (
     Malformed,
     UnsupportedMessage,
 )
-from relay.model.events import Event, Op, RowChange, Source, TableId, Watermark
+from relay.model.events import Event, RowChange, TableId, Watermark
 from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 from relay.mysql.ddl import read_ddl
@@ -45,25 +50,20 @@ from relay.mysql.ddl.statements import RenameTables
 from relay.mysql.types import quoted_table
 from relay.templates.tracing import NotTemplatable, Trace
 
-_OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "r": Op.READ}
-
+_FOREIGN: Final = "not TiCDC, so this is not a message of this protocol"
 _WATERMARK: Final = "m"
 
 _BRACE: Final = ord("{")
 
-# Python 3.11 resolves enum members through a descriptor, which costs a function call; these are used for
-# every row.
-UPDATE: Final = Op.UPDATE
 
-_DELETE: Final = Op.DELETE
-
-
-class TicdcDebeziumDecoder(MessageDecoder[Envelope]):
+class TicdcDebeziumDecoder(MessageDecoder):
     """Decodes TiCDC Debezium JSON of all releases, with and without schema, extension and compression."""
 
     def __init__(self, options: TicdcDebeziumOptions, answers: LookupCache, name: str = NAME) -> None:
-        rows = DebeziumRowDecoder(name, TicdcColumns(), RowBody, answers.limits)
-        super().__init__(name, Envelope, rows, answers.limits)
+        messages = DialectMessages(
+            TicdcEnvelope, TicdcRowBody, CONNECTORS, _FOREIGN, facts_of, VARIABLE, check
+        )
+        super().__init__(name, messages, TicdcColumns(), answers.limits)
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {LargeMessageCompression.LZ4, LargeMessageCompression.SNAPPY}
 
@@ -90,84 +90,44 @@ class TicdcDebeziumDecoder(MessageDecoder[Envelope]):
         """Return the row's message with traced values; see `TracingDecoder`."""
         if self._is_packed:
             raise NotTemplatable
-        self._parser.parse(record.value or b"")
-        return traced_row(self._rows, record, change, catalog, trace)
+        return super().traced(record, change, catalog, trace)
 
-    def _row(
+    def _control(
         self,
-        shape: Shape,
-        payload: Any,  # noqa: ANN401 - a class made at run time, of RowBody
+        body: Any,  # noqa: ANN401 - TicdcBody with a source
+        facts: Facts,
         record: ConsumerRecord,
         catalog: Catalog,
         losses: list[Loss],
-    ) -> RowChange | None:
-        origin: Origin | None = payload.source
-        op = _OPS.get(payload.op)
-        if op is None or origin is None or origin.connector != _wire.CONNECTOR:
-            return None
-        table = shape.table
-        if origin.table != table.id.table or origin.db != table.id.database:
-            return None
-        if origin.ts_ms is None or origin.ts_ms <= 0:
-            return None
-        source = _wire.source_of(NAME, payload, origin, record, losses)
-        if not table.is_newest(catalog, source.commit_ts, source.event_time_ns, record):
-            return None
-        images = shape.images(op, payload, table.newest, record.value or b"", losses)
-        if images is None:
-            return None
-        return RowChange(op, images.reader.schema, images, source, _wire.emitted_at_ns(payload, record))
-
-    def _event(
-        self, message: Envelope, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        body = message.body()
-        if body is None:
-            losses.append(Loss.TOMBSTONE)
-            return [], catalog
-        origin = body.source
-        if origin is None or origin.connector != _wire.CONNECTOR:
-            raise _wire.foreign(NAME)
-        source = _wire.source_of(NAME, body, origin, record, losses)
-        if message.unknown is not None:
-            source = with_unknown(source, message.unknown)
-        op = _OPS.get(body.op or "")
-        if op is not None:
-            parts = _row_parts(op, body, origin, bytes(message.schema), record)
-            if op is UPDATE and parts.before is None:
-                losses.append(Loss.BEFORE_MISSING)
-            schema, images = self._rows.read(parts, source.at(record), catalog, losses)
-            return [RowChange(op, schema, images, source, _wire.emitted_at_ns(body, record))], catalog
         if body.op == _WATERMARK:
-            if origin.commit_ts is None:
-                raise Malformed(NAME, "payload.source.commit_ts", "missing from a watermark")
-            # For a row, 0 means none; a watermark at 0 precedes everything.
-            source = msgspec.structs.replace(source, commit_ts=origin.commit_ts)
-            source = with_unknown(source, _wire.unknown_in_columns(_wire.key_of(record.key), set()))
-            return [Watermark(source, _wire.emitted_at_ns(body, record))], catalog
-        if body.op is None and (body.ddl is not UNSET or _wire.image(body.tableChanges)):
-            return _ddl(body, origin, source, record, catalog, losses)
+            return [_watermark(body.source, facts, record)], catalog
+        if body.op is None and (body.ddl is not UNSET or image(body.tableChanges)):
+            return _ddl(body, facts, record, catalog, losses)
         raise UnsupportedMessage(NAME, "payload.op", "not one of c, u, d, m, and no DDL")
 
 
-def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: ConsumerRecord) -> RowParts:
-    """Return the parts of a row's message. Raises Malformed if its image or table is missing."""
-    before = _wire.image(body.before) if op is _DELETE or op is UPDATE else None
-    after = None if op is _DELETE else _wire.image(body.after)
-    if op is _DELETE and before is None:
-        raise Malformed(NAME, "payload.before", "a row message without a row")
-    if op is not _DELETE and after is None:
-        raise Malformed(NAME, "payload.after", "a row message without a row")
-    if not origin.table:
-        raise Malformed(NAME, "payload.source.table", NAMELESS)
-    return RowParts((origin.db or "", origin.table), before, after, schema, record.key, record.value or b"")
+def _watermark(origin: TicdcOrigin, facts: Facts, record: ConsumerRecord) -> Watermark:
+    source, _, emitted_at_ns, _ = facts
+    if origin.commit_ts is None:
+        raise Malformed(NAME, "payload.source.commit_ts", "missing from a watermark")
+    # For a row, 0 means none; a watermark at 0 precedes everything.
+    source = msgspec.structs.replace(source, commit_ts=origin.commit_ts)
+    source = with_unknown(source, unknown_in_columns(key_of(record.key), set()))
+    return Watermark(source, emitted_at_ns)
 
 
 def _ddl(
-    body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+    body: TicdcBody,
+    facts: Facts,
+    record: ConsumerRecord,
+    catalog: Catalog,
+    losses: list[Loss],
 ) -> tuple[list[Event], Catalog]:
-    declared, unknown = parse_changes(NAME, _wire.image(body.tableChanges))
-    beside = _wire.unknown_in_columns(_wire.key_of(record.key), {"databaseName"})
+    source, _, emitted_at_ns, _ = facts
+    origin = body.source or TicdcOrigin()
+    declared, unknown = parse_changes(NAME, image(body.tableChanges))
+    beside = unknown_in_columns(key_of(record.key), {"databaseName"})
     source = with_unknown(source, merged(unknown, beside))
     ddl = _own_statement(body.ddl or "", declared)
     message = DdlMessage(
@@ -176,7 +136,7 @@ def _ddl(
         change_type(declared),
         source,
         source.at(record),
-        _wire.emitted_at_ns(body, record),
+        emitted_at_ns,
         is_restored(ddl),
     )
     return declared_events(message, declared, catalog, losses)

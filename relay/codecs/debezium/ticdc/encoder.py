@@ -11,7 +11,6 @@ from relay.codecs.codec import EncodedRecord
 from relay.codecs.debezium.shared.ddl_events import table_changes
 from relay.codecs.debezium.shared.schemas import AvroForms, counts_micros, has_open_digits
 from relay.codecs.debezium.shared.value_writing import micro_digits
-from relay.codecs.debezium.ticdc.decoder import UPDATE
 from relay.codecs.debezium.ticdc.message_writing import TicdcRowTarget, WritingSettings
 from relay.codecs.debezium.ticdc.options import NAME, TicdcDebeziumOptions, carries
 from relay.codecs.losses import Loss, loss_of, source_losses
@@ -31,6 +30,7 @@ from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
 
 _READ: Final = Op.READ
+_UPDATE: Final = Op.UPDATE
 
 #: Errors that printing raises for values that no JSON of this protocol can hold.
 _UNPRINTABLE: Final = (OverflowError, UnicodeError, msgspec.MsgspecError)
@@ -107,7 +107,7 @@ class TicdcDebeziumEncoder:
         if self._too_fine:
             self._too_fine.clear()
             plan, before, after, _ = self._rows.write(self._widened(change))
-        if op is UPDATE:
+        if op is _UPDATE:
             if self._has_before:
                 if before is None:
                     op = op_without_before(self._options.missing_before, NAME)
