@@ -10,14 +10,20 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
+from relay.codecs import PROTOCOLS
 from relay.codecs.canal.canal_json.decoder import interpret as interpret_canal
 from relay.codecs.canal.ckafka.decoder import interpret as interpret_ckafka
 from relay.codecs.canal.ckafka.messages import check as check_ckafka
 from relay.codecs.canal.ticdc.decoder import interpret as interpret_ticdc
+from relay.codecs.codec import ValueDecoder
+from relay.codecs.debezium.native import messages as native
+from relay.codecs.debezium.shared.decoder import MessageDecoder
+from relay.codecs.debezium.ticdc import messages as ticdc
 from relay.codecs.maxwell.decoder import interpret as interpret_maxwell
 from relay.codecs.maxwell.messages import check as check_maxwell
 from relay.codecs.ogg.decoder import interpret as interpret_ogg
@@ -27,20 +33,19 @@ from relay.codecs.simple.decoder import check as check_simple
 from relay.codecs.simple.decoder import interpret as interpret_simple
 
 Function = Callable[..., Any]
-STEPS: list[Function] = [
-    check,
-    interpret,
-    check_simple,
-    interpret_simple,
-    check_maxwell,
-    interpret_maxwell,
-    check_ogg,
-    interpret_ogg,
-    interpret_canal,
-    interpret_ticdc,
-    check_ckafka,
-    interpret_ckafka,
-]
+#: `interpret` of the decoder of each source protocol with templates, and steps that it is given as functions or
+#: that come before it.
+STEPS: dict[str, list[Function]] = {
+    "ticdc-open-protocol": [interpret, check],
+    "ticdc-simple-json": [interpret_simple, check_simple],
+    "maxwell-json": [interpret_maxwell, check_maxwell],
+    "ogg-json": [interpret_ogg, check_ogg],
+    "canal-json": [interpret_canal],
+    "ticdc-canal-json": [interpret_ticdc],
+    "debezium-json": [MessageDecoder.interpret, native.facts_of],
+    "ckafka-json": [interpret_ckafka, check_ckafka],
+    "ticdc-debezium": [MessageDecoder.interpret, ticdc.facts_of, ticdc.check],
+}
 TYPE_TESTS = {"isinstance", "issubclass", "type", "callable"}
 
 
@@ -51,14 +56,16 @@ def tree_of(function: Function) -> ast.AST:
 def called(function: Function) -> Iterator[Function]:
     """The functions of its family that a function names."""
     owner = inspect.getmodule(function)
-    family = function.__module__.rpartition(".")[0]
-    class_name = function.__qualname__.rpartition(".")[0]
+    family = ".".join(function.__module__.split(".")[:3])
+    class_ = getattr(owner, function.__qualname__.rpartition(".")[0], None)
     for node in ast.walk(tree_of(function)):
         found = None
         if isinstance(node, ast.Name):
             found = getattr(owner, node.id, None)
         elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
-            found = getattr(getattr(owner, class_name), node.attr, None)
+            found = getattr(class_, node.attr, None)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "super()":
+            found = getattr(super(class_, class_), node.attr, None)
         if inspect.isfunction(found) and found.__module__.startswith(family):
             yield found
 
@@ -79,7 +86,32 @@ def type_tests(tree: ast.AST) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step.__module__}.{step.__qualname__}")
+def tracing_decoders() -> dict[str, type]:
+    """The decoders with templates, by protocol. Those of Avro convert messages for one of JSON."""
+    found = {name: codec.decoder for name, codec in PROTOCOLS.items() if codec.templates.marker is not None}
+    classes = {name: each.func if isinstance(each, partial) else each for name, each in found.items()}
+    return {
+        name: each for name, each in classes.items() if isinstance(each, type) and hasattr(each, "traced")
+    }
+
+
+def test_every_decoder_with_templates_has_steps() -> None:
+    assert tracing_decoders().keys() == STEPS.keys()
+
+
+@pytest.mark.parametrize("protocol", STEPS)
+def test_templates_come_from_interpret(protocol: str) -> None:
+    decoder: Any = tracing_decoders()[protocol]
+    assert STEPS[protocol][0] in all_called(decoder.traced)
+    decode = decoder.decode_value if issubclass(decoder, ValueDecoder) else decoder.decode
+    assert STEPS[protocol][0] in all_called(decode)
+
+
+@pytest.mark.parametrize(
+    "step",
+    dict.fromkeys(step for steps in STEPS.values() for step in steps),
+    ids=lambda step: f"{step.__module__}.{step.__qualname__}",
+)
 def test_steps_test_no_types(step: Function) -> None:
     assert not [
         f"{function.__qualname__}: {each}"
