@@ -103,7 +103,7 @@ class TicdcDebeziumDecoder(MessageDecoder):
         if body.op == _WATERMARK:
             return [_watermark(body.source, facts, record)], catalog
         if body.op is None and (body.ddl is not UNSET or image(body.tableChanges)):
-            return _ddl(body, facts, record, catalog, losses)
+            return _ddl(body, body.source, facts, record, catalog, losses)
         raise UnsupportedMessage(NAME, "payload.op", "not one of c, u, d, m, and no DDL")
 
 
@@ -119,13 +119,13 @@ def _watermark(origin: TicdcOrigin, facts: Facts, record: ConsumerRecord) -> Wat
 
 def _ddl(
     body: TicdcBody,
+    origin: TicdcOrigin,
     facts: Facts,
     record: ConsumerRecord,
     catalog: Catalog,
     losses: list[Loss],
 ) -> tuple[list[Event], Catalog]:
     source, _, emitted_at_ns, _ = facts
-    origin = body.source or TicdcOrigin()
     declared, unknown = parse_changes(NAME, image(body.tableChanges))
     beside = unknown_in_columns(key_of(record.key), {"databaseName"})
     source = with_unknown(source, merged(unknown, beside))
