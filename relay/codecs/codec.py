@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
@@ -67,7 +67,7 @@ class Decoder(Protocol):
         ...
 
 
-class ValueDecoder(Decoder, Protocol):
+class ValueDecoder(ABC):
     """Decodes a protocol whose messages are values: a record without one has no information."""
 
     def decode(
