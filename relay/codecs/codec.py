@@ -493,6 +493,7 @@ class Codec(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(
             says,
             ddl=says.ddl and options.ddl == "keep",
+            truncate=says.truncate and options.ddl == "keep",
             watermark=says.watermark and options.watermarks == "keep",
         )
 

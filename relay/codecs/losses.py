@@ -299,6 +299,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """The capabilities of a wire with given options. Booleans are printed as yes or no.
 
     Values that most wires hold have the default True, facts that only some know the default False.
+    `truncate`: TRUNCATE of a table, which some wires have without other DDL, and others lack beside it.
     `exact_decimals`: all digits of DECIMAL. `every_date`: zero dates, dates that are not in the calendar,
     years below 100. `every_time`: TIME beyond a day, years far from now, all digits of a second.
     `null_beside_default`: NULL in a column that has a default. `source_name`: the name of the source, TiCDC's
@@ -320,6 +321,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     column_enum_charset: bool = False
     column_collation: bool = False
     ddl: bool
+    truncate: bool = True
     watermark: bool
     exact_decimals: bool = True
     every_date: bool = True

@@ -26,6 +26,7 @@ FIELD_TEXTS: Final[Mapping[str, str]] = {
     "column_enum_charset": "charsets of ENUM and SET that are not in the text of their DDL",
     "column_collation": "collations of columns that are not in the text of their DDL",
     "ddl": "DDL: schema changes are not written",
+    "truncate": "TRUNCATE of a table: readers keep its rows",
     "watermark": "watermarks",
     "exact_decimals": "DECIMAL digits beyond the precision of a 64-bit float",
     "every_date": "zero dates, dates that are not in the calendar, years below 100",
@@ -117,6 +118,7 @@ _KINDS_OF_FIELDS: Final[Mapping[str, Loss]] = {
     "column_enum_charset": Loss.TYPE_PARAMETERS,
     "column_collation": Loss.TYPE_PARAMETERS,
     "event_time_nanoseconds": Loss.EVENT_TIME_PRECISION,
+    "truncate": Loss.TRUNCATE_OR_DROP,
 }
 
 
@@ -130,7 +132,7 @@ def _kinds_of(field: str) -> tuple[Loss, ...]:
 
 
 #: Fields that are part of another field, and are not listed if that one is lost.
-_PARTS: Final[Mapping[str, str]] = {"column_enum_charset": "column_charset"}
+_PARTS: Final[Mapping[str, str]] = {"column_enum_charset": "column_charset", "truncate": "ddl"}
 
 
 def route_losses(source: Capabilities, target: Capabilities) -> list[RouteLoss]:

@@ -180,6 +180,30 @@ def test_what_rows_of_tables_lose(relay: Run) -> None:
     assert "deleted rows" in relay("formats", "--from", "canal-json", "--to", "flat-json", *dropped).stdout
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "options", "lost"),
+    [
+        ("ogg-json", "canal-json", (), None),
+        ("ogg-json", "canal-json", ("ddl=drop",), "truncate"),
+        ("ogg-json", "flat-json", (), "truncate"),
+        ("canal-json", "flat-json", (), "ddl"),
+        ("canal-json", "maxwell-json", ("output_ddl=true",), "truncate"),
+        ("canal-json", "debezium-json", (), "truncate"),
+        ("canal-json", "debezium-json", ("skipped.operations=none",), None),
+        ("canal-json", "debezium-json", ("include.schema.changes=false",), "ddl"),
+        ("maxwell-json", "debezium-json", (), None),
+    ],
+)
+def test_truncate_is_a_loss_where_it_has_no_message(
+    relay: Run, source: str, target: str, options: tuple[str, ...], lost: str | None
+) -> None:
+    given = [part for option in options for part in ("--to-option", option)]
+    found = json.loads(relay("formats", "--from", source, "--to", target, *given, "--json").stdout)
+    kinds = {loss["what"]: loss["kinds"] for loss in found["lost"] if loss["what"] in {"ddl", "truncate"}}
+    expected = {"ddl": ["ddl"], "truncate": ["truncate-or-drop"]}
+    assert kinds == ({} if lost is None else {lost: expected[lost]})
+
+
 def test_every_field_of_carries_has_words() -> None:
     assert set(FIELD_TEXTS) == set(Capabilities.__struct_fields__)
 

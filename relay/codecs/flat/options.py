@@ -166,6 +166,7 @@ def carries(options: FlatOptions) -> Capabilities:
         column_types=False,
         type_parameters=False,
         ddl=False,
+        truncate=False,
         watermark=False,
         every_date=options.zero_dates == "keep",
         event_time_milliseconds=bool(options.time_column),

@@ -127,6 +127,7 @@ def carries(options: MaxwellOptions) -> Capabilities:
         type_parameters=False,
         column_charset=options.output_ddl,
         ddl=options.output_ddl,
+        truncate=False,
         watermark=False,
         every_date=not options.output_null_zerodates,
         event_time_milliseconds=False,

@@ -93,6 +93,7 @@ def carries(options: TicdcAvroOptions) -> Capabilities:
         primary_key=True,
         type_parameters=False,
         ddl=options.avro_enable_watermark,
+        truncate=options.avro_enable_watermark,
         watermark=options.avro_enable_watermark,
         commit_ts=options.enable_tidb_extension,
         gtid=False,

@@ -223,7 +223,9 @@ CODEC: Final = Codec(
     title="Debezium Avro, as Debezium's MySQL and MariaDB connectors write it, with a schema registry",
     options=DebeziumAvroOptions,
     decodes=carries(
-        DebeziumAvroOptions(provide_transaction_metadata=True, ignore_default_for_nullables=True)
+        DebeziumAvroOptions(
+            provide_transaction_metadata=True, ignore_default_for_nullables=True, skipped_operations="none"
+        )
     ),
     encodes=carries,
     decoder=DebeziumAvroDecoder,

@@ -76,6 +76,7 @@ def carries(options: DebeziumOptions) -> Capabilities:
         column_charset=options.include_schema_changes,
         column_enum_charset=options.include_schema_changes,
         ddl=options.include_schema_changes,
+        truncate=options.include_schema_changes and options.skipped_operations != "t",
         watermark=False,
         exact_decimals=options.decimal_handling_mode != "double",
         every_date=options.zero_dates == "text"

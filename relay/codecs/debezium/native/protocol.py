@@ -31,7 +31,11 @@ CODEC: Final = Codec(
     name=NAME,
     title="Debezium JSON, as Debezium's MySQL and MariaDB connectors 1.9 to 3.6 write it",
     options=DebeziumOptions,
-    decodes=carries(DebeziumOptions(provide_transaction_metadata=True, replace_null_with_default=False)),
+    decodes=carries(
+        DebeziumOptions(
+            provide_transaction_metadata=True, replace_null_with_default=False, skipped_operations="none"
+        )
+    ),
     encodes=carries,
     decoder=DebeziumJsonDecoder,
     encoder=DebeziumJsonEncoder,

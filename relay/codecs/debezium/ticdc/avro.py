@@ -151,6 +151,7 @@ def carries(options: TicdcDebeziumAvroOptions) -> Capabilities:
     return msgspec.structs.replace(
         json_options.carries(options.as_json()),
         ddl=options.avro_enable_watermark,
+        truncate=options.avro_enable_watermark,
         watermark=options.avro_enable_watermark,
         exact_decimals=True,
     )
