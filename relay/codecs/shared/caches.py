@@ -6,10 +6,10 @@ estimate the sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, TypeVar
 
-from relay.model.events import Column, TableSchema
+from relay.model.events import Column, ColumnType, TableSchema
 
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
@@ -56,6 +56,31 @@ class ByteCache(dict[Key, Kept], Generic[Key, Kept]):
         """Keep an object of about `size` bytes, and return it."""
         self._pool.spend(size)
         self[key] = made
+        return made
+
+
+#: Maximum number of types in a `ByType`, and maximum length of the names in one of them.
+_MOST_TYPES: Final = 1_000
+_LONGEST_TYPE: Final = 256
+
+
+class ByType(dict[ColumnType, Kept], Generic[Kept]):
+    """Objects made from a column's type alone, once for the columns of all tables.
+
+    Large types are not kept: ENUM and SET, and those with long names.
+    """
+
+    def __init__(self, make: Callable[[ColumnType], Kept]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, column_type: ColumnType) -> Kept:
+        made = self._make(column_type)
+        names = column_type.base, column_type.charset or "", column_type.collation or ""
+        if column_type.members is None and sum(map(len, names)) <= _LONGEST_TYPE:
+            if len(self) >= _MOST_TYPES:
+                self.clear()
+            self[column_type] = made
         return made
 
 

@@ -43,9 +43,10 @@ class KeyedDefinition:
         self._resolved: Resolved | None = None
         if known is not None:
             index_of = {column.name: at for at, column in enumerate(known.columns)}
-            if is_druid:
+            self._columns = {column.name: column for column in known.columns}
+            if is_druid and any("`" in name for name in index_of):
                 index_of = {name.replace("`", "``"): at for name, at in index_of.items()} | index_of
-            self._columns = {name: known.columns[at] for name, at in index_of.items()}
+                self._columns = {name: known.columns[at] for name, at in index_of.items()}
             hidden = frozenset(known.columns[at].name for at in known.hidden_indexes)
             schema = _with_named_key(known, self._named_key(self._columns))
             self._resolved = Resolved(schema, False, index_of, hidden)
@@ -93,6 +94,8 @@ class KeyedDefinition:
         """Return `pk_names` by the table's own names of these columns."""
         if self.pk_names is None:
             return None
+        if all(name in columns and columns[name].name == name for name in self.pk_names):
+            return tuple(dict.fromkeys(self.pk_names))
         own_names = {name: column.name for name, column in columns.items()}
         if self._is_druid:
             own_names = {name: _undoubled(name) for name in self.pk_names if "``" in name} | own_names

@@ -238,7 +238,9 @@ class TableReaders(Table[TextReader]):
                 return found
         mysql_types = parse_mysql_types(self._protocol, types)
         wire = WireTable(self.id, names, mysql_types, message.pk_names, self._is_full(mysql_types))
-        known = _definition(catalog, self.id, source.at(record))
+        known = self.newest if is_newest else None
+        if known is None:
+            known = _definition(catalog, self.id, source.at(record))
         found = self.compiled(wire, known, SqlTypes(message.sql_type), len(types))
         if is_usual and not found.sql_types and found.wire.names == names:
             if len(self._by_names) >= _CACHED_READERS:
@@ -301,7 +303,9 @@ class TableReaders(Table[TextReader]):
             if known is not None and self._definition is None:
                 self._tables.charge(self, _DEFINED_COLUMN_BYTES * len(known.columns))
             self._definition = definition
-        wire = msgspec.structs.replace(wire, names=definition.ordered(wire.names))
+        names = definition.ordered(wire.names)
+        if names != wire.names:
+            wire = msgspec.structs.replace(wire, names=names)
         spelling = self._spelling_of(sql_types, wire)
         for found in self.kept:
             if (
@@ -318,7 +322,7 @@ class TableReaders(Table[TextReader]):
             self._protocol, style, wire, known, resolved, custom, sql_types=dict(sql_types.asked)
         )
         columns = [made.schema.columns[at] for at in made.indexes]
-        if any(one.type.base in BINARIES for one in columns):
+        if not BINARIES.isdisjoint([one.type.base for one in columns]):
             self._is_odd = self.is_odd
         if len(self.kept) >= _CACHED_READERS:
             self._by_names.clear()

@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from relay.codecs.canal.shared.messages import DELETE, UPDATE, CanalDialect, Cells
+from relay.codecs.canal.shared.messages import DELETE, UPDATE, CanalDialect, Cells, SqlTypeOf
 from relay.codecs.canal.shared.rows import TextReader, TextRows
 from relay.codecs.losses import Loss
-from relay.codecs.shared.caches import ByteCache, CachePool, columns_bytes, schema_bytes
+from relay.codecs.shared.caches import ByteCache, ByType, CachePool, columns_bytes, schema_bytes
 from relay.codecs.shared.conversions import Convert, Read, Write
 from relay.codecs.shared.rows import TypedReader, TypedRows, present_indexes
 from relay.codecs.shared.shaping import column_styles
 from relay.codecs.shared.tables import NAMELESS
 from relay.codecs.shared.traced import TracedCells, TracedReader, choice_of
 from relay.model.errors import NotRepresentable
-from relay.model.events import ABSENT, Row, RowChange, TableSchema
+from relay.model.events import ABSENT, ColumnType, Row, RowChange, TableSchema
 from relay.mysql import numbers
-from relay.mysql.values import converter
+from relay.mysql.values import TextStyle, converter
 from relay.mysql.values import writer as value_writer
 
 #: Memory of a writer of some columns, base and per column (measured with CPython 3.11).
@@ -37,6 +37,8 @@ _COLUMN_BYTES: Final = 200
 _SQL_TYPES_BYTES: Final = 300
 _VARYING_BYTES: Final = 8
 _SQL_TYPES_SHARE: Final = 4
+#: Maximum number of source styles whose conversions are kept.
+_MOST_STYLES: Final = 16
 _NO_TEXT: Final = "a value is not of its column's type, or the target cannot represent it as text"
 #: Errors that conversions raise for values of another type than the column's.
 _UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError)
@@ -74,6 +76,44 @@ SqlTypeTexts = ByteCache[tuple[object, tuple[int, ...]], msgspec.Raw]
 Plan = Callable[[RowChange], TextChange]
 
 
+class _TypeText(NamedTuple):
+    """How a dialect writes the columns of one type; see `CanalDialect`."""
+
+    write: Write | None
+    plain_sql_type: int
+    sql_type_of: SqlTypeOf | None
+    type_text: str
+    loses_parameters: bool
+
+
+class DialectTypes:
+    """How a dialect writes columns, by type."""
+
+    def __init__(self, dialect: CanalDialect) -> None:
+        self.dialect, self.texts = dialect, ByType(self._text)
+        self._converters: dict[TextStyle, ByType[Write | None]] = {}
+
+    def _text(self, column_type: ColumnType) -> _TypeText:
+        dialect = self.dialect
+        return _TypeText(
+            value_writer(column_type, dialect.style),
+            dialect.plain_sql_type(column_type),
+            dialect.sql_type_of(column_type),
+            dialect.type_text(column_type),
+            dialect.loses_parameters([column_type]),
+        )
+
+    def converters(self, source: TextStyle) -> ByType[Write | None]:
+        """Return the functions that convert a source's text; see `converter`."""
+        found = self._converters.get(source)
+        if found is None:
+            if len(self._converters) >= _MOST_STYLES:
+                self._converters.clear()
+            target = self.dialect.style
+            found = self._converters[source] = ByType(lambda each: converter(each, source, target))
+        return found
+
+
 class TextWriter:
     """Writes rows of one table version: text cells, `sqlType`, `mysqlType` and `pkNames`.
 
@@ -82,29 +122,30 @@ class TextWriter:
     """
 
     def __init__(
-        self,
-        schema: TableSchema,
-        dialect: CanalDialect,
-        indexes: tuple[int, ...],
-        pk_names: list[str],
-        sql_types: SqlTypeTexts,
+        self, schema: TableSchema, types: DialectTypes, indexes: tuple[int, ...], sql_types: SqlTypeTexts
     ) -> None:
-        columns, styles = [schema.columns[at] for at in indexes], column_styles(schema, dialect.style)
-        self.table, self.indexes, self.pk_names = schema.id, indexes, pk_names
+        self.table, self.indexes, self.pk_names = schema.id, indexes, _pk_names(schema)
+        columns = [schema.columns[at] for at in indexes]
+        texts = [types.texts[column.type] for column in columns]
+        usual, styles = types.dialect.style, column_styles(schema, types.dialect.style)
         self._writes = [
-            (column.name, at, value_writer(column.type, styles[at]))
-            for at, column in zip(indexes, columns, strict=True)
+            (column.name, at, text.write if styles[at] is usual else value_writer(column.type, styles[at]))
+            for at, column, text in zip(indexes, columns, texts, strict=True)
         ]
-        self._plain = {column.name: dialect.plain_sql_type(column.type) for column in columns}
-        functions = [(column.name, dialect.sql_type_of(column.type)) for column in columns]
-        self._varying = [(name, sql_type_of) for name, sql_type_of in functions if sql_type_of is not None]
+        names = [column.name for column in columns]
+        self._plain = {name: text.plain_sql_type for name, text in zip(names, texts, strict=True)}
+        self._varying = [
+            (name, text.sql_type_of)
+            for name, text in zip(names, texts, strict=True)
+            if text.sql_type_of is not None
+        ]
         # Not the writer itself: the texts would keep it alive.
         self._mark, self._sql_types = object(), sql_types
         #: `sqlType` of every row; None if it depends on the values (see `sql_type_of`).
         self.sql_type = None if self._varying else msgspec.Raw(_to_json(self._plain))
-        types = {column.name: dialect.type_text(column.type) for column in columns}
-        self.mysql_type = msgspec.Raw(_to_json(types))
-        self.loses_parameters = dialect.loses_parameters([column.type for column in columns])
+        type_texts = {name: text.type_text for name, text in zip(names, texts, strict=True)}
+        self.mysql_type = msgspec.Raw(_to_json(type_texts))
+        self.loses_parameters = any(text.loses_parameters for text in texts)
 
     def cells(self, row: Row) -> dict[str, Any]:
         """Return the canonical row as text cells in column order. Columns that are ABSENT are left out."""
@@ -149,19 +190,30 @@ class TextWriter:
         return found
 
 
+def _pk_names(schema: TableSchema) -> list[str]:
+    """Return `pkNames`. The key stays as declared even if messages omit part of it."""
+    key = schema.primary_key or ()
+    named = [column.name for column in schema.columns if column.name in key]
+    return named if len(named) == len(key) else list(key)
+
+
 class TextPlan:
     """Converts one producer's text to another's; touches only the columns that they spell differently."""
 
-    def __init__(self, protocol: str, reader: TextReader, dialect: CanalDialect, writer: TextWriter) -> None:
+    def __init__(self, protocol: str, reader: TextReader, types: DialectTypes, writer: TextWriter) -> None:
         self._protocol, self._writer = protocol, writer
+        dialect = types.dialect
         self._loses_parameters = writer.loses_parameters
         if not dialect.with_parameters:
             self._loses_parameters = dialect.loses_parameters(reader.wire.known_types())
         self._differing: list[tuple[str, Callable[[str], Any]]] = []
-        styles = column_styles(reader.schema, dialect.style)
+        usual, styles = dialect.style, column_styles(reader.schema, dialect.style)
+        converters = types.converters(reader.style)
         for name, index in zip(reader.wire.names, reader.indexes, strict=True):
-            column_type = reader.schema.columns[index].type
-            convert = reader.custom.get(name) or converter(column_type, reader.style, styles[index])
+            column_type, style = reader.schema.columns[index].type, styles[index]
+            convert = reader.custom.get(name) or (
+                converters[column_type] if style is usual else converter(column_type, reader.style, style)
+            )
             if convert is not None:
                 self._differing.append((name, reader.step(convert)))
 
@@ -231,10 +283,10 @@ class TextWriters:
         unlabeled = functools.partial(self.lost.append, Loss.ENUM_INDEX)
         style = msgspec.structs.replace(dialect.style, unmoved=unmoved, unlabeled=unlabeled)
         self._dialect = msgspec.structs.replace(dialect, style=style)
+        self._types = DialectTypes(self._dialect)
         self._protocol = protocol
         self._sql_types: SqlTypeTexts = pool.part(_SQL_TYPES_SHARE).cache()
         self._writers: ByteCache[tuple[TableSchema, tuple[int, ...]], TextWriter] = pool.cache()
-        self._versions: ByteCache[TableSchema, tuple[frozenset[int], list[str]]] = pool.cache()
 
     def write(self, change: RowChange) -> TextChange:
         """Return the change as text. Raises NotRepresentable if it has no image of its operation."""
@@ -258,7 +310,7 @@ class TextWriters:
             return self._write_canonical
         writer = self.writer_for(reader.schema, indexes)
         if isinstance(reader, TextReader):
-            return TextPlan(self._protocol, reader, self._dialect, writer).write
+            return TextPlan(self._protocol, reader, self._types, writer).write
         return TypedPlan(self._protocol, reader, self._dialect, writer).write
 
     def _write_canonical(self, change: RowChange) -> TextChange:
@@ -283,25 +335,15 @@ class TextWriters:
         if found is None:
             if not schema.id.table:
                 raise NotRepresentable(self._protocol, "table", NAMELESS)
-            found = TextWriter(schema, self._dialect, indexes, self._version(schema)[1], self._sql_types)
+            found = TextWriter(schema, self._types, indexes, self._sql_types)
             columns = [schema.columns[at] for at in indexes]
             size = _WRITER_BYTES + columns_bytes(columns, _COLUMN_BYTES) + 2 * len(found.mysql_type)
+            size += schema_bytes(schema)
             self._writers.keep((schema, indexes), found, size)
         return found
 
     def _without_hidden(self, schema: TableSchema, indexes: tuple[int, ...]) -> tuple[int, ...]:
         if self._dialect.with_virtual_columns:
             return indexes
-        hidden = self._version(schema)[0]
+        hidden = schema.hidden_indexes
         return tuple([at for at in indexes if at not in hidden]) if hidden else indexes
-
-    def _version(self, schema: TableSchema) -> tuple[frozenset[int], list[str]]:
-        """Return the indexes of a table version's virtual columns, and its `pkNames`."""
-        found = self._versions.get(schema)
-        if found is None:
-            key = schema.primary_key or ()
-            named = [column.name for column in schema.columns if column.name in key]
-            # The key stays as declared even if messages omit part of it.
-            found = schema.hidden_indexes, named if len(named) == len(key) else list(key)
-            self._versions.keep(schema, found, _WRITER_BYTES + schema_bytes(schema))
-        return found

@@ -6,6 +6,7 @@ shape of message. Canonical values are computed on demand.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -50,30 +51,23 @@ class TextReader:
         sql_types: Mapping[str, int | None] | None = None,
     ) -> None:
         self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
-        self.schema, self.is_inferred, index_of, hidden, texts = resolved
+        self.schema, self.is_inferred, index_of, hidden, self._texts = resolved
+        self._index_of = index_of
         self.sql_types = sql_types or {}
         columns = self.schema.columns
-        #: The columns that the message names as its key.
-        self.message_key_columns = key_columns(wire.pk_names or (), index_of, lambda at: columns[at].name)
         #: Plans that encoders (`relay.codecs.canal.shared.row_writing`) have compiled for these rows; they
         #: live as long as the reader.
         self.plans: dict[object, Any] = {}
-        #: The loss of a target without types or without their parameters (`varchar(20)`).
-        self.type_info = TypeInfo(bool(wire.mysql_types), any(map(has_parameters, wire.known_types())))
         #: The indexes of the message's columns in the table.
         self.indexes = tuple(index_of[name] for name in wire.names)
         #: The indexes of the columns that an image may have, ascending.
         self.possible_indexes = tuple(sorted(self.indexes))
-        wire_names = {columns[at].name: name for name, at in zip(wire.names, self.indexes, strict=True)}
-        #: The key columns by which TiCDC detects an UPDATE of a key, by their names in messages.
-        self.key_columns = [wire_names.get(name, name) for name in self.schema.key_columns()]
+        #: The table's own names of the message's columns.
+        self._own_names = tuple([columns[at].name for at in self.indexes])
         #: Whether the cells have the table's names and, except for `custom`, the style's spelling.
-        self.is_plain = not texts and all(name == wire_name for name, wire_name in wire_names.items())
-        text_style = msgspec.structs.replace(style, read_binary=str.encode)
-        self._reads = [
-            (name, at, custom.get(name) or reader(columns[at].type, text_style if name in texts else style))
-            for name, at in zip(wire.names, self.indexes, strict=True)
-        ]
+        self.is_plain = not self._texts and (
+            self._own_names == wire.names or all(own == name for own, name in self._wire_names().items())
+        )
         self._reads_at: dict[tuple[int, ...], list[tuple[str, Read | None] | None]] = {}
         self._uses = 0
         #: The wire's names of images that are cells.
@@ -84,7 +78,9 @@ class TextReader:
         #: pays.
         self.typed: TypedReader | None = None
         self.cells_of: Callable[[Cells], Sequence[Any]] = tuple
-        shown = sum([columns[at].name not in hidden for at in self.indexes])
+        shown = len(self.indexes)
+        if hidden:
+            shown = sum([name not in hidden for name in self._own_names])
         #: Whether the message leaves out columns, and whether the table is known to have them.
         self.leaves_out = shown < len(columns) - len(hidden)
         self.is_partial = self.leaves_out or self.schema.lacks_key_columns
@@ -98,6 +94,43 @@ class TextReader:
             self.losses.append(Loss.SCHEMA_INFERRED)
         if self.is_partial:
             self.losses.append(Loss.COLUMNS_ABSENT)
+
+    # These are made once they are needed: many tables have few rows, and many rows are copied as text.
+
+    @functools.cached_property
+    def type_info(self) -> TypeInfo:
+        """The loss of a target without types or without their parameters (`varchar(20)`)."""
+        return TypeInfo(bool(self.wire.mysql_types), any(map(has_parameters, self.wire.known_types())))
+
+    @functools.cached_property
+    def message_key_columns(self) -> tuple[str, ...]:
+        """The columns that the message names as its key."""
+        columns = self.schema.columns
+        return key_columns(self.wire.pk_names or (), self._index_of, lambda at: columns[at].name)
+
+    @functools.cached_property
+    def key_columns(self) -> list[str]:
+        """The key columns by which TiCDC detects an UPDATE of a key, by their names in messages."""
+        wire_names = self._wire_names()
+        return [wire_names.get(name, name) for name in self.schema.key_columns()]
+
+    def _wire_names(self) -> dict[str, str]:
+        """Return the message's name of each column by the table's own name."""
+        return dict(zip(self._own_names, self.wire.names, strict=True))
+
+    @functools.cached_property
+    def _reads(self) -> list[tuple[str, int, Read | None]]:
+        """The name and index of each column, and the function that reads its text."""
+        columns, style, texts = self.schema.columns, self.style, self._texts
+        text_style = msgspec.structs.replace(style, read_binary=str.encode) if texts else style
+        return [
+            (
+                name,
+                at,
+                self.custom.get(name) or reader(columns[at].type, text_style if name in texts else style),
+            )
+            for name, at in zip(self.wire.names, self.indexes, strict=True)
+        ]
 
     def row(self, cells: Cells, part: str) -> Row:
         """Return the canonical row; columns that the cells lack are ABSENT.

@@ -125,16 +125,17 @@ class WireTable(msgspec.Struct, frozen=True, dict=True):
     @functools.cached_property
     def column_types(self) -> Mapping[str, ColumnType | None]:
         """Each column's type as the message declares it; None if it is missing or not a type of MySQL."""
-        return {name: self._parsed_type(name) for name in self.names}
+        types, is_full = self.mysql_types or {}, self.is_full
+        return {name: _declared_type(types.get(name), is_full) for name in self.names}
 
     def known_types(self) -> list[ColumnType]:
         """Return the types that the message declares."""
         return [each for each in self.column_types.values() if each is not None]
 
-    def _parsed_type(self, name: str) -> ColumnType | None:
-        text = (self.mysql_types or {}).get(name)
-        try:
-            found = parse_type(text) if text else None
-        except ValueError:
-            return None
-        return with_implied_parameters(found) if found is not None and self.is_full else found
+
+def _declared_type(text: str | None, is_full: bool) -> ColumnType | None:
+    try:
+        found = parse_type(text) if text else None
+    except ValueError:
+        return None
+    return with_implied_parameters(found) if found is not None and is_full else found
