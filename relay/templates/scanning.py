@@ -8,9 +8,9 @@ names and list indices.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import Final, Literal, cast
 
 import msgspec
 
@@ -31,48 +31,43 @@ LAST_DIGITS: Final = "last-digits"
 #: The declaration of a value, or of the contents of an object's braces.
 Given = Take | Members | Unordered | Literal["digits", "last-digits"]
 
-#: A token with a colon or a comma after it; a character that begins no token is an invalid token. The pattern
-#: is used for searching, so it must not begin with a repetition: each blank would begin a new attempt.
-_TOKEN: Final = re.compile(
-    rb'("(?:[^"\\]++|\\.)*+"?|-?[0-9][0-9.eE+-]*|true|false|null|[^ \t\n\r])(?:[ \t\n\r]*+([:,]))?',
+_BLANKS: Final = rb"[ \t\n\r]*+"
+_STRING: Final = rb'("(?:[^"\\]++|\\.)*+")'
+#: The next value of an object or a list: a comma, the value's name, and the value, of one kind a group.
+_NEXT: Final = re.compile(
+    _BLANKS + rb",?" + _BLANKS + rb"(?:" + _STRING + _BLANKS + rb":" + _BLANKS + rb")?(?:" + _STRING +
+    rb"|(-?[0-9]++(?![.eE+-]))|(-?[0-9][0-9.eE+-]*)|(true|false)|(null)|([{\[]))",
     re.DOTALL,
-)
-_DIGITS: Final = frozenset(b"-0123456789")
+).match  # fmt: skip
+#: The kind of a value by its group.
+_KINDS: Final[tuple[Kind | None, ...]] = (None, None, "string", "integer", "number", "boolean", "null", None)
+_CLOSED: Final = re.compile(_BLANKS + rb"([}\]])").match
+_NAME: Final = re.compile(_STRING, re.DOTALL).match
 _name_in: Final = msgspec.json.Decoder(str).decode
-_INTEGER: Final = re.compile(rb"-?[0-9]+").fullmatch
-_KINDS: Final[dict[int, Kind]] = {
-    ord('"'): "string",
-    ord("n"): "null",
-    ord("t"): "boolean",
-    ord("f"): "boolean",
-}
 
 
-class JsonToken:
+class JsonToken(msgspec.Struct, eq=False, gc=False):
     """A value of a text. `name_start`: the start of the name of the member with this value.
 
-    `members` are those of an object by name, in order; `items` are the values of a list.
+    `members` are those of an object by name, in order; `items` are the values of a list; `inside` has either,
+    by name or index.
     """
 
-    __slots__ = ("end", "items", "kind", "members", "name_start", "start")
-
-    def __init__(self, start: int, name_start: int) -> None:
-        self.start, self.end, self.name_start = start, start, name_start
-        self.kind: Kind | None = None
-        self.members: dict[str, JsonToken] | None = None
-        self.items: list[JsonToken] | None = None
+    start: int = 0
+    end: int = 0
+    name_start: int = 0
+    kind: Kind | None = None
+    members: dict[str, JsonToken] | None = None
+    items: list[JsonToken] | None = None
+    inside: Mapping[str | int, JsonToken] | None = None
 
     def at(self, path: Path) -> JsonToken | None:
         """Return the value at a path below this one; None if there is none."""
         found: JsonToken | None = self
         for step in path:
-            if found is None:
+            if found is None or found.inside is None:
                 return None
-            if isinstance(step, str):
-                found = (found.members or {}).get(step)
-            else:
-                items = found.items or []
-                found = items[step] if step < len(items) else None
+            found = found.inside.get(step)
         return found
 
 
@@ -84,83 +79,73 @@ def parsed(text: bytes, start: int = 0, max_tokens: int = MAX_TOKENS) -> JsonTok
     """Return the value in a text from `start` to its end.
 
     Raises NotTemplatable for a duplicate name in an object, for excessive nesting, for more than `max_tokens`
-    tokens, and for most invalid JSON: a decoder has already parsed the text.
+    names and values, and for most invalid JSON: a decoder has already parsed the text.
     """
     try:
-        token = _Parser(text, start, max_tokens).value()
-    except (StopIteration, RecursionError, msgspec.DecodeError, UnicodeDecodeError):
+        token = _Parser(text, max_tokens).value(start)
+    except (RecursionError, msgspec.DecodeError, UnicodeDecodeError):
         raise NotTemplatable from None
     if token.end != len(text):
         raise NotTemplatable
     return token
 
 
-#: The start and end of a token, the token, and a colon or a comma after it.
-_Placed = tuple[int, int, bytes, bytes | None]
-
-
 class _Parser:
-    """Parses a text from `start` on without validating commas. `_end`: end of the latest object or list."""
+    """Parses a text without validating commas. Raises NotTemplatable for text that is no value."""
 
-    def __init__(self, text: bytes, start: int, max_tokens: int) -> None:
-        all_tokens = _TOKEN.finditer(text, start)
-        tokens = [
-            (found.start(1), found.end(1), found[1], found[2]) for found in islice(all_tokens, max_tokens)
-        ]
-        if next(all_tokens, None) is not None:
+    def __init__(self, text: bytes, max_tokens: int) -> None:
+        self._text, self._remaining = text, max_tokens
+
+    def value(self, at: int) -> JsonToken:
+        """Return the value that begins at an offset, after blanks."""
+        found = _NEXT(self._text, at)
+        if found is None:
             raise NotTemplatable
-        self._next: Callable[[], _Placed] = iter(tokens).__next__
-        self._end = start
+        return self._value(found)
 
-    def value(self) -> JsonToken:
-        placed = self._next()
-        return self._value(placed, placed[0])
-
-    def _value(self, placed: _Placed, name_start: int) -> JsonToken:
-        start, end, text, _ = placed
-        token = JsonToken(start, name_start)
-        if text == b"{":
-            token.members = self._members()
-            end = self._end
-        elif text == b"[":
-            token.items = self._items()
-            end = self._end
-        else:
-            token.kind = _KINDS.get(text[0]) or _kind_of_number(text)
-        token.end = end
+    def _value(self, found: re.Match[bytes]) -> JsonToken:
+        group = found.lastindex or 0
+        start, end = found.span(group)
+        name_start = found.start(1)
+        token = JsonToken(start, end, start if name_start < 0 else name_start, _KINDS[group])
+        self._remaining -= 1 if name_start < 0 else 2
+        if self._remaining < 0:
+            raise NotTemplatable
+        if token.kind is None:
+            if found[group] == b"{":
+                token.members, token.end = self._members(end)
+                token.inside = cast("dict[str | int, JsonToken]", token.members)
+            else:
+                token.items, token.end = self._items(end)
+                token.inside = dict(enumerate(token.items))
         return token
 
-    def _members(self) -> dict[str, JsonToken]:
+    def _members(self, at: int) -> tuple[dict[str, JsonToken], int]:
+        """Return the members of an object from an offset on, and its end."""
         members: dict[str, JsonToken] = {}
-        take, value = self._next, self._value
-        start, end, text, behind = take()
-        while text != b"}":
-            name = _name_in(text)
-            if name in members or behind != b":":
+        text = self._text
+        while (found := _NEXT(text, at)) is not None:
+            name = _name_in(found[1] or b"")
+            if name in members:
                 raise NotTemplatable
-            members[name] = value(take(), start)
-            start, end, text, behind = take()
-        self._end = end
-        return members
+            members[name] = member = self._value(found)
+            at = member.end
+        return members, self._end(at)
 
-    def _items(self) -> list[JsonToken]:
+    def _items(self, at: int) -> tuple[list[JsonToken], int]:
+        """Return the items of a list from an offset on, and its end."""
         items: list[JsonToken] = []
-        take, value = self._next, self._value
-        placed = take()
-        while placed[2] != b"]":
-            items.append(value(placed, placed[0]))
-            placed = take()
-        self._end = placed[1]
-        return items
+        text = self._text
+        while (found := _NEXT(text, at)) is not None:
+            items.append(item := self._value(found))
+            at = item.end
+        return items, self._end(at)
 
-
-def _kind_of_number(text: bytes) -> Kind:
-    """Return the kind of a number. Raises NotTemplatable for any other token."""
-    if _INTEGER(text):
-        return "integer"
-    if text[0] in _DIGITS and text != b"-":
-        return "number"
-    raise NotTemplatable
+    def _end(self, at: int) -> int:
+        found = _CLOSED(self._text, at)
+        if found is None:
+            raise NotTemplatable
+        return found.end()
 
 
 def source_ops(
@@ -183,19 +168,19 @@ def source_ops(
         token = root.at(path)
         if token is None:
             raise NotTemplatable
-        if isinstance(op, str):
+        if isinstance(op, Take):
+            found.append((token.start, token.end, path, op))
+        elif isinstance(op, str):
             before = token.start if op == DIGITS else text.rfind(b":", token.start, token.end)
             if token.kind != "string" or before < 0:
                 raise NotTemplatable
             found.append((before + 1, token.end - 1, path, INTEGER))
-        elif isinstance(op, Take):
-            found.append((token.start, token.end, path, op))
         else:
             found.append((token.start + 1, token.end - 1, path, op))
-    found.sort(key=_start)
+    found.sort(key=itemgetter(0))
     slots: dict[Path, int] = {}
     for _, _, path, op in found:
-        for each in _slot_paths(path, op):
+        for each in (path,) if isinstance(op, Take) else _slot_paths(path, op):
             slots[each] = first_slot + len(slots)
     ops: list[SourceOp] = []
     at = start
@@ -240,21 +225,13 @@ def _range(root: JsonToken, path: Path) -> tuple[int, int]:
     return token.start, token.end
 
 
-def _start(found: _Found) -> int:
-    return found[0]
-
-
-def _slot_paths(path: Path, op: Take | Members | Unordered) -> list[Path]:
-    if isinstance(op, Take):
-        return [path]
-    if isinstance(op, Members):
-        return [(*path, _name(member)) for member, _ in op.members]
-    return []
+def _slot_paths(path: Path, op: Members | Unordered) -> list[Path]:
+    return [(*path, _name(member)) for member, _ in op.members] if isinstance(op, Members) else []
 
 
 def _name(member: bytes) -> str:
     """Return the name of a member from the text before its token."""
-    found = _TOKEN.search(member)
+    found = _NAME(member)
     return _name_in(found[1] if found else b"")
 
 

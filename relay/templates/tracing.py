@@ -43,7 +43,7 @@ _MARK: Final = re.compile(rb'"(\\b|\\u0008)relay:traced:([0-9a-f]*):(\d+)"')
 _LONG_ESCAPE: Final = rb"\u0008"
 _OPEN: Final = Constant(b"{")
 _CLOSE: Final = Constant(b"}")
-_check_json: Final = msgspec.json.Decoder().decode
+_check_json: Final = msgspec.json.Decoder(msgspec.Raw).decode
 #: The bytes of a length field.
 _LENGTH_BYTES: Final = 8
 
@@ -101,8 +101,11 @@ class Trace:
         self.negative: set[int] = set()
         self.losses: dict[str, int] = {}
         self._refused = refused
-        self._marked: list[_UnframedOp] = []
-        self._found: set[_UnframedOp] = set()
+        #: The ops of marks, in order; equal ops have the same mark.
+        self._marked: dict[_UnframedOp, int] = {}
+        self._ops: list[_UnframedOp] = []
+        #: The marks that were found.
+        self._found: set[int] = set()
         self._looked_at: list[Put] = []
         self._converted: dict[Put, None] = {}
         #: Ops whose losses an output already counts.
@@ -118,8 +121,10 @@ class Trace:
 
     def mark(self, op: _UnframedOp) -> msgspec.Raw:
         """Return a mark in the text for the output of an op."""
-        self._marked.append(op)
-        return msgspec.Raw(b'"\\brelay:traced:%b:%d"' % (self._name, len(self._marked) - 1))
+        number = self._marked.setdefault(op, len(self._ops))
+        if number == len(self._ops):
+            self._ops.append(op)
+        return msgspec.Raw(b'"\\brelay:traced:%b:%d"' % (self._name, number))
 
     def refused(self) -> Any:  # noqa: ANN401 - of any type
         """Return a placeholder that supports no operation, because the template applies to all its values."""
@@ -144,7 +149,7 @@ class Trace:
 
         `others`: texts without ops, which must not contain marks.
         """
-        if not self._found.issuperset(self._marked) or any(any(self._marks(text or b"")) for text in others):
+        if len(self._found) < len(self._ops) or any(any(self._marks(text or b"")) for text in others):
             raise NotTemplatable
 
     def _marks(self, text: bytes) -> Iterator[re.Match[bytes]]:
@@ -187,7 +192,11 @@ class Trace:
         """Return conditions for values that were read or converted and are in no text, and for values whose
         losses no text counts.
         """
-        printed = [(put.slots, put.read, put.write) for op in self._found for put in _printed(op)]
+        if not self._looked_at and not self._converted:
+            return []
+        printed = [
+            (put.slots, put.read, put.write) for mark in self._found for put in _printed(self._ops[mark])
+        ]
         read = {(put.slots, put.read) for put in self._converted}
         read.update((slots, reading) for slots, reading, _ in printed)
         unread = [Fits(put) for put in self._looked_at if (put.slots, put.read) not in read]
@@ -212,15 +221,16 @@ class Trace:
         ops: list[_UnframedOp] = []
         at = 0
         for found in self._marks(text):
-            if found.start() > at:
-                ops.append(Constant(text[at : found.start()]))
-            op = self._marked[int(found[3])]
-            self._found.add(op)
-            op = self._counting_once(op)
+            start, end = found.span()
+            if start > at:
+                ops.append(Constant(text[at:start]))
+            mark = int(found[3])
+            self._found.add(mark)
+            op = self._counting_once(self._ops[mark])
             if found[1] == _LONG_ESCAPE:
                 op = _with_long_escapes(op)
             ops += (_OPEN, op, _CLOSE) if isinstance(op, Changed) else (op,)
-            at = found.end()
+            at = end
         if at < len(text):
             ops.append(Constant(text[at:]))
         return tuple(ops)
@@ -301,7 +311,7 @@ class TracedNumber(Traced):
         steps: Steps = (),
         plus: tuple[tuple[int, Steps], ...] = (),
     ) -> None:
-        super().__init__(trace)
+        self.trace = trace
         self._slot, self._value, self._steps, self._plus = slot, value, steps, plus
 
     def op(self) -> Number:
@@ -554,15 +564,14 @@ class TracedText(Traced):
 class TracedCell(Traced):
     """A column's cell in the message. `slots`: the first that is not absent contains it."""
 
-    __slots__ = ("slots",)
+    __slots__ = ("_op", "slots")
 
     def __init__(self, trace: Trace, slots: tuple[int, ...]) -> None:
-        super().__init__(trace)
-        self.slots = slots
+        self.trace, self.slots, self._op = trace, slots, Put(slots)
 
     def op(self) -> Put:
         """Return the op that prints the cell unchanged."""
-        return Put(self.slots)
+        return self._op
 
     def written(self, read: Conversion | None, write: Conversion | None) -> TracedOp:
         """Return the cell as written by an encoder with these conversions."""
@@ -579,8 +588,7 @@ class TracedOp(Traced):
     __slots__ = ("_op",)
 
     def __init__(self, trace: Trace, op: Put | Changed | Choice) -> None:
-        super().__init__(trace)
-        self._op = op
+        self.trace, self._op = trace, op
 
     def op(self) -> Put | Changed | Choice:
         """Return the op that prints the value."""

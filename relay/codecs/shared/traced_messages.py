@@ -164,7 +164,7 @@ class TracedPart:
 
     def __init__(self, text: bytes | None, before: Sequence[SourceOp] = (), start: int = 0) -> None:
         self.text = text or b""
-        self.root = JsonToken(0, 0) if text is None else parsed(text, start)
+        self.root = JsonToken() if text is None else parsed(text, start)
         self.given: dict[Path, Given] = {}
         self.slots: dict[Path, int] = {}
         #: Paths of the only items of lists that have an item for each row in messages of several rows.

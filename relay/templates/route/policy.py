@@ -11,7 +11,7 @@ class TemplatePolicy(msgspec.Struct, frozen=True, kw_only=True):
     """When templates of a route are derived, tried and dropped.
 
     first_derivation: The number of the message of a shape from which a template is derived. A derivation
-        costs as much as 20 to 50 rows on the slow path; shapes with fewer messages must not pay for one.
+        costs as much as 20 to 30 rows on the slow path; shapes with fewer messages must not pay for one.
     late_derivation: The same while templates do not pay off.
     misses_before_pause, pause_factor: After so many records of known shapes that fitted no template, and
         fewer than a quarter as many that fitted one, the next `pause_factor` times as many are not tried.

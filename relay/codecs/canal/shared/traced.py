@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import UTC
 from typing import Any, Final, NoReturn
 
@@ -22,7 +22,7 @@ from relay.codecs.shared.traced_messages import (
     bounded,
 )
 from relay.model.events import Event, Images, Op, RowChange, Source
-from relay.model.limits import Limits, values_in
+from relay.model.limits import Limits, uncounted_bytes, values_in
 from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.mysql.conversion_names import steps_of
 from relay.mysql.types import BINARIES
@@ -115,7 +115,8 @@ def _cells(value: bytes, root: JsonToken, limits: Limits) -> dict[Path, Given]:
         raise NotTemplatable
     given: dict[Path, Given] = {(*_NEW, name): TEXT_OR_NULL for name in new.members}
     if old is not None and old.members is not None:
-        if values_in(value) + len(new.members.keys() - old.members.keys()) > limits.values:
+        missing = len(new.members.keys() - old.members.keys())
+        if len(value) > uncounted_bytes(limits) - 2 * missing and values_in(value) + missing > limits.values:
             raise NotTemplatable
         given[_OLD] = optional_members(value, new, TEXT_OR_NULL.kinds)
     return given
@@ -133,17 +134,22 @@ def _types(value: bytes, root: JsonToken, reader: TextReader) -> dict[Path, Give
         given["mysqlType",] = Unordered(members_of(value, types))
     has_bytes = any(reader.schema.columns[at].type.base in BINARIES for at in reader.indexes)
     if numbers is not None and not has_bytes and not reader.sql_types:
-        given |= {
-            ("sqlType", name): INTEGER
-            for name in numbers.members or ()
-            if _may_be_unsigned(value, types and types.at((name,)))
-        }
+        signed = _signed(value, types)
+        given |= {("sqlType", name): INTEGER for name in numbers.members or () if name not in signed}
     return given
 
 
-def _may_be_unsigned(value: bytes, mysql_type: JsonToken | None) -> bool:
-    """Return whether a column is unsigned by its `mysqlType`, or has none."""
-    return mysql_type is None or b"unsigned" in value[mysql_type.start : mysql_type.end].lower()
+def _signed(value: bytes, types: JsonToken | None) -> Container[str]:
+    """Return the columns whose `mysqlType` is not unsigned."""
+    if types is None or types.members is None:
+        return ()
+    if b"unsigned" not in value[types.start : types.end].lower():
+        return types.members
+    return {
+        name
+        for name, each in types.members.items()
+        if b"unsigned" not in value[each.start : each.end].lower()
+    }
 
 
 def _images(images: TextRows, trace: Trace, slots: Mapping[Path, int]) -> _TracedText:
