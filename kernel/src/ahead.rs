@@ -48,7 +48,7 @@ fn behind_source(ops: &Steps<SourceOp>) -> usize {
             of_lines(&repeated.ops.steps, |step| step.before.start as u8) + behind_source(&repeated.ops)
         }
         SourceOp::OneOf(texts) => of_lines(texts, |text| text.start as u8),
-        SourceOp::Take(_) | SourceOp::Length(_) => 0,
+        SourceOp::Take(_) | SourceOp::Length(_) | SourceOp::Avro(_) => 0,
     };
     ops.steps.iter().map(|step| behind(&step.op)).sum()
 }
@@ -67,7 +67,7 @@ fn behind_target(ops: &Steps<TargetOp>) -> usize {
         TargetOp::Choice(choice) => usize::from(choice.small.start as u8),
         TargetOp::Number(sum) => of_lines(sum, |number| number.steps.len() as u8),
         TargetOp::Sized(_, ops) => of_lines(&ops.steps, |step| step.before.start as u8) + behind_target(ops),
-        TargetOp::Put(_) => 0,
+        TargetOp::Put(_) | TargetOp::Avro(_) => 0,
     };
     ops.steps.iter().map(|step| behind(&step.op)).sum()
 }

@@ -5,14 +5,18 @@ use crate::conversions::{of_base64, print_base64};
 use crate::json::{self, LongEscapes, print_float, print_text};
 use crate::ops::Bytes;
 use crate::scan::behind;
-use crate::token::{Kind, Token};
+use crate::token::{Escapes, Kind, Kinds, Place, Places, Token, Within};
 
 /// How a value becomes JSON, and the other way round.
+#[derive(PartialEq)]
 pub enum AvroOp {
     Null,
     Boolean,
     Int,
     Long,
+    Unsigned,
+    /// Not of Avro: a number of eight bytes, the highest first.
+    Word,
     Float,
     Double,
     Text,
@@ -20,9 +24,47 @@ pub enum AvroOp {
     Fixed(usize),
     Symbols(Vec<Bytes>),
     Union(Vec<AvroOp>),
+    /// A value of the branch of a union with this index.
+    Branch(usize, Box<AvroOp>),
     /// Fields with what stands before them: a brace or a comma, and the name.
     Record(Vec<(Bytes, AvroOp)>),
     Items(Box<AvroOp>),
+}
+
+impl AvroOp {
+    /// Append the kinds of the tokens of a value, in order; None if it has others than scalar values.
+    pub fn tokens(&self, found: &mut Vec<Kinds>) -> Option<()> {
+        match self {
+            Self::Record(fields) => fields.iter().try_for_each(|(_, field)| field.tokens(found)),
+            Self::Branch(_, op) => op.tokens(found),
+            _ => {
+                let mut kinds = Kinds::default();
+                self.add_kinds(&mut kinds)?;
+                found.push(kinds);
+                Some(())
+            }
+        }
+    }
+
+    fn add_kinds(&self, kinds: &mut Kinds) -> Option<()> {
+        kinds.add(match self {
+            Self::Null => Kind::Null,
+            Self::Boolean => Kind::Boolean,
+            Self::Int | Self::Long | Self::Unsigned | Self::Word => Kind::Integer,
+            Self::Float | Self::Double => Kind::Number,
+            Self::Text | Self::Binary | Self::Fixed(_) => Kind::Text,
+            Self::Union(branches) => return branches.iter().try_for_each(|branch| branch.add_kinds(kinds)),
+            Self::Symbols(_) | Self::Branch(..) | Self::Record(_) | Self::Items(_) => return None,
+        });
+        Some(())
+    }
+}
+
+/// Append the JSON of each scalar value of the value that some bytes are, and where it stands.
+pub fn scan(op: &AvroOp, data: &[u8], printed: &mut Vec<u8>, places: &mut Places) -> Option<()> {
+    let mut reader = Reader { rest: data };
+    reader.scan(op, printed, places)?;
+    reader.rest.is_empty().then_some(())
 }
 
 /// Append the JSON of the value that some bytes are.
@@ -37,6 +79,47 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    fn scan(&mut self, op: &AvroOp, printed: &mut Vec<u8>, places: &mut Places) -> Option<()> {
+        match op {
+            AvroOp::Record(fields) => {
+                fields.iter().try_for_each(|(_, field)| self.scan(field, printed, places))
+            }
+            AvroOp::Branch(number, op) => {
+                (self.size()? == *number).then_some(())?;
+                self.scan(op, printed, places)
+            }
+            _ => {
+                let start = u32::try_from(printed.len()).ok()?;
+                let (kind, escapes) = self.token(op, printed)?;
+                let end = u32::try_from(printed.len()).ok()?;
+                places.push(Some(Place { start, end, kind, escapes, within: Within::Printed }));
+                Some(())
+            }
+        }
+    }
+
+    /// Append the JSON of a scalar value, and give what token it is.
+    fn token(&mut self, op: &AvroOp, out: &mut Vec<u8>) -> Option<(Kind, Escapes)> {
+        let kind = match op {
+            AvroOp::Union(branches) => {
+                let branch = self.size()?;
+                return self.token(branches.get(branch)?, out);
+            }
+            AvroOp::Text => {
+                let text = simdutf8::basic::from_utf8(self.sized()?).ok()?;
+                return Some((Kind::Text, json::print_token(text.as_bytes(), out)));
+            }
+            AvroOp::Null => Kind::Null,
+            AvroOp::Boolean => Kind::Boolean,
+            AvroOp::Int | AvroOp::Long | AvroOp::Unsigned | AvroOp::Word => Kind::Integer,
+            AvroOp::Float | AvroOp::Double => Kind::Number,
+            AvroOp::Binary | AvroOp::Fixed(_) => Kind::Text,
+            AvroOp::Symbols(_) | AvroOp::Branch(..) | AvroOp::Record(_) | AvroOp::Items(_) => return None,
+        };
+        self.print(op, out)?;
+        Some((kind, Escapes::None))
+    }
+
     fn print(&mut self, op: &AvroOp, out: &mut Vec<u8>) -> Option<()> {
         match op {
             AvroOp::Null => out.extend_from_slice(b"null"),
@@ -47,6 +130,8 @@ impl<'a> Reader<'a> {
             }),
             AvroOp::Int => print_integer(i32::try_from(self.integer()?).ok()?.into(), out),
             AvroOp::Long => print_integer(self.integer()?, out),
+            AvroOp::Unsigned => print_unsigned(self.integer()? as u64, out),
+            AvroOp::Word => print_unsigned(u64::from_be_bytes(self.array()?), out),
             AvroOp::Float => print_finite(f32::from_le_bytes(self.array()?).into(), out)?,
             AvroOp::Double => print_finite(f64::from_le_bytes(self.array()?), out)?,
             AvroOp::Text => {
@@ -59,6 +144,10 @@ impl<'a> Reader<'a> {
             AvroOp::Union(branches) => {
                 let branch = self.size()?;
                 self.print(branches.get(branch)?, out)?;
+            }
+            AvroOp::Branch(number, op) => {
+                (self.size()? == *number).then_some(())?;
+                self.print(op, out)?;
             }
             AvroOp::Record(fields) => {
                 for (name, field) in fields {
@@ -153,6 +242,10 @@ fn print_integer(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
+fn print_unsigned(value: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
 fn print_finite(value: f64, out: &mut Vec<u8>) -> Option<()> {
     value.is_finite().then(|| print_float(value, out))
 }
@@ -166,31 +259,76 @@ pub fn write(op: &AvroOp, json: &[u8], out: &mut Vec<u8>) -> Option<()> {
     writer.rest.is_empty().then_some(())
 }
 
+/// Append the Avro of the value that a token is.
+pub fn write_token(op: &AvroOp, token: &Token<'_>, out: &mut Vec<u8>) -> Option<()> {
+    let of_kind = |kind: Kind| (token.kind == kind).then_some(token.text);
+    match op {
+        AvroOp::Null => {
+            of_kind(Kind::Null)?;
+        }
+        AvroOp::Boolean => out.push((of_kind(Kind::Boolean)? == b"true").into()),
+        AvroOp::Int => write_integer(i32::try_from(number(of_kind(Kind::Integer)?)?).ok()?.into(), out),
+        AvroOp::Long => write_integer(number(of_kind(Kind::Integer)?)?, out),
+        AvroOp::Unsigned => write_integer(unsigned(of_kind(Kind::Integer)?)? as i64, out),
+        AvroOp::Word => out.extend_from_slice(&unsigned(of_kind(Kind::Integer)?)?.to_be_bytes()),
+        AvroOp::Float => out.extend_from_slice(&(real(token)? as f32).to_le_bytes()),
+        AvroOp::Double => out.extend_from_slice(&real(token)?.to_le_bytes()),
+        AvroOp::Text => {
+            of_kind(Kind::Text)?;
+            write_sized(&json::meaning(token)?, out);
+        }
+        AvroOp::Binary => {
+            of_kind(Kind::Text)?;
+            write_sized(&of_base64(&json::meaning(token)?)?, out);
+        }
+        AvroOp::Union(branches) => {
+            let number = branch_of(branches, token.kind == Kind::Null)?;
+            write_integer(number as i64, out);
+            write_token(&branches[number], token, out)?;
+        }
+        AvroOp::Branch(number, op) => {
+            write_integer(*number as i64, out);
+            write_token(op, token, out)?;
+        }
+        AvroOp::Fixed(_) | AvroOp::Symbols(_) | AvroOp::Record(_) | AvroOp::Items(_) => return None,
+    }
+    Some(())
+}
+
+/// The branch that a value has in a union of null and one type.
+fn branch_of(branches: &[AvroOp], is_null: bool) -> Option<usize> {
+    let fits = |branch: &AvroOp| matches!(branch, AvroOp::Null) == is_null;
+    let [one, other] = branches else { return None };
+    (fits(one) != fits(other)).then_some(usize::from(fits(other)))
+}
+
+fn number(text: &[u8]) -> Option<i64> {
+    json::short_integer(text).or_else(|| i64::try_from(json::integer(text)?).ok())
+}
+
+fn unsigned(text: &[u8]) -> Option<u64> {
+    u64::try_from(json::integer(text)?).ok()
+}
+
+fn real(token: &Token<'_>) -> Option<f64> {
+    if matches!(token.kind, Kind::Integer | Kind::Number) { json::float(token.text) } else { None }
+}
+
 struct Writer<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Writer<'a> {
+impl Writer<'_> {
     fn write(&mut self, op: &AvroOp, out: &mut Vec<u8>) -> Option<()> {
         match op {
-            AvroOp::Null => self.constant(b"null")?,
-            AvroOp::Boolean => out.push((self.token(Kind::Boolean)?.text == b"true").into()),
-            AvroOp::Int => write_integer(i32::try_from(self.number()?).ok()?.into(), out),
-            AvroOp::Long => write_integer(self.number()?, out),
-            AvroOp::Float => out.extend_from_slice(&(self.real()? as f32).to_le_bytes()),
-            AvroOp::Double => out.extend_from_slice(&self.real()?.to_le_bytes()),
-            AvroOp::Text => write_sized(&json::meaning(&self.token(Kind::Text)?)?, out),
-            AvroOp::Binary => {
-                write_sized(&of_base64(&json::meaning(&self.token(Kind::Text)?)?)?, out);
-            }
             AvroOp::Union(branches) => {
-                let is_null = self.rest.starts_with(b"null");
-                let fits = |branch: &AvroOp| matches!(branch, AvroOp::Null) == is_null;
-                let number = branches.iter().position(fits)?;
-                let [one, other] = &branches[..] else { return None };
-                (fits(one) != fits(other)).then_some(())?;
+                let number = branch_of(branches, self.rest.starts_with(b"null"))?;
                 write_integer(number as i64, out);
                 self.write(&branches[number], out)?;
+            }
+            AvroOp::Branch(number, op) => {
+                write_integer(*number as i64, out);
+                self.write(op, out)?;
             }
             AvroOp::Record(fields) => {
                 for (name, field) in fields {
@@ -200,7 +338,11 @@ impl<'a> Writer<'a> {
                 self.constant(if fields.is_empty() { b"{}" } else { b"}" })?;
             }
             AvroOp::Items(item) => self.items(item, out)?,
-            AvroOp::Fixed(_) | AvroOp::Symbols(_) => return None,
+            _ => {
+                let (token, rest) = json::token(self.rest)?;
+                self.rest = rest;
+                write_token(op, &token, out)?;
+            }
         }
         Some(())
     }
@@ -226,23 +368,6 @@ impl<'a> Writer<'a> {
     fn constant(&mut self, text: &[u8]) -> Option<()> {
         self.rest = behind(self.rest, text)?;
         Some(())
-    }
-
-    fn token(&mut self, kind: Kind) -> Option<Token<'a>> {
-        let (token, rest) = json::token(self.rest)?;
-        self.rest = rest;
-        (token.kind == kind).then_some(token)
-    }
-
-    fn number(&mut self) -> Option<i64> {
-        let text = self.token(Kind::Integer)?.text;
-        json::short_integer(text).or_else(|| i64::try_from(json::integer(text)?).ok())
-    }
-
-    fn real(&mut self) -> Option<f64> {
-        let (token, rest) = json::token(self.rest)?;
-        self.rest = rest;
-        if matches!(token.kind, Kind::Integer | Kind::Number) { json::float(token.text) } else { None }
     }
 }
 

@@ -69,10 +69,17 @@ pub enum Read {
     DoubleNumber,
     FloatNumber,
     Float,
-    DecimalNumber { length: Option<usize>, scale: Digits, java: bool, text: bool },
-    DecimalBytes(usize),
+    DecimalNumber {
+        length: Option<usize>,
+        scale: Digits,
+        java: bool,
+        text: bool,
+    },
+    /// Of a scale, in so many bytes at most.
+    DecimalBytes(usize, usize),
     UnscaledInteger,
     Bits,
+    BitBytes,
     Latin1(Length),
     Utf8(Length),
     Hex(Length),
@@ -89,7 +96,10 @@ pub enum Read {
     Date,
     Datetime,
     Time,
-    IsoDatetime { digits: usize, iso: bool },
+    IsoDatetime {
+        digits: usize,
+        iso: bool,
+    },
     IsoTimestamp(Digits),
     Zoned(Digits),
     IsoDate,
@@ -100,7 +110,10 @@ pub enum Read {
     DatetimeNanos(Digits),
     TimeCount(i128, i128, Digits),
     Clock(Digits),
-    EventTime { divisor: i128, offset_seconds: i128 },
+    EventTime {
+        divisor: i128,
+        offset_seconds: i128,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -109,6 +122,8 @@ pub enum Write {
     MemberDigits(i128),
     Year(Box<[u8]>),
     Int64,
+    Int32,
+    Long,
     Signed64,
     Natural,
     Boolean,
@@ -129,8 +144,12 @@ pub enum Write {
     Finite,
     FiniteFloat,
     Bits(usize),
+    /// Of so many bits.
+    BitBytes(u32),
     BigEndian,
     Unscaled(usize),
+    /// Of so many digits, and so many of them behind the point.
+    DecimalBytes(usize, usize),
     Latin1,
     Latin1Stripped,
     Hex(Length),
@@ -139,6 +158,7 @@ pub enum Write {
     UrlSafe(Length),
     GoQuoted,
     TextBase64,
+    Text,
     HtmlText,
     ZonedText(Box<[u8]>),
     Vector,
@@ -152,12 +172,17 @@ pub enum Write {
     LabelList(LabelWriter),
     NoDate(Box<[u8]>, usize, usize),
     Calendar,
-    Iso { calendar: bool, end: &'static [u8] },
+    Iso {
+        calendar: bool,
+        end: &'static [u8],
+    },
     TimestampIso(Digits, bool),
     DateIso,
     DatetimeIso,
     TimeIso,
-    DateDays { moves: bool },
+    DateDays {
+        moves: bool,
+    },
     DatetimeMillis(usize),
     DatetimeMicros,
     DatetimeUnits(i128, i128),
@@ -231,10 +256,17 @@ impl Read {
         Some(match name {
             "year-text" => Self::YearText(word(parameters)?),
             "member-number" => Self::MemberNumber(most(parameters)?),
-            "scaled-decimal" | "decimal-text" | "decimal-bytes" => {
+            "scaled-decimal" | "decimal-text" => {
                 let [scale] = parameters else { return None };
-                let scale = known(scale, MOST_SCALE)?.unwrap_or(0);
-                if name == "decimal-bytes" { Self::DecimalBytes(scale) } else { Self::DecimalText(scale) }
+                Self::DecimalText(known(scale, MOST_SCALE)?.unwrap_or(0))
+            }
+            "decimal-bytes" => {
+                let (scale, most) = match parameters {
+                    [scale] => (scale, MOST_BYTES),
+                    [scale, most] => (scale, small(most, MOST_BYTES)?),
+                    _ => return None,
+                };
+                Self::DecimalBytes(known(scale, MOST_SCALE)?.unwrap_or(0), most)
             }
             "decimal-number" | "decimal-double" | "spelled-decimal" => {
                 let [length, scale] = parameters else { return None };
@@ -313,6 +345,7 @@ impl Read {
             "float" => Self::Float,
             "unscaled-int" => Self::UnscaledInteger,
             "bits" => Self::Bits,
+            "bit-bytes" => Self::BitBytes,
             "go-quoted" => Self::GoQuoted,
             "base64-text" => Self::TextOfBase64,
             "mistaken-text" => Self::MistakenText,
@@ -341,7 +374,15 @@ impl Write {
             "member-digits" => Self::MemberDigits(most(parameters)?),
             "zoned-text" => Self::ZonedText(word(parameters)?),
             "bits" => Self::Bits(small(parameters.first()?, 8)?),
+            "bit-bytes" => {
+                let [length] = parameters else { return None };
+                Self::BitBytes(u32::try_from(small(length, 64)?).ok()?)
+            }
             "unscaled" => Self::Unscaled(small(parameters.first()?, MOST_SCALE)?),
+            "decimal-bytes" => {
+                let [precision, scale] = parameters else { return None };
+                Self::DecimalBytes(small(precision, 65)?, small(scale, MOST_SCALE)?)
+            }
             "hex" => Self::Hex(length(parameters)?),
             "base64" | "padded" => Self::Base64(length(parameters)?),
             "base64-url" => Self::UrlSafe(length(parameters)?),
@@ -385,6 +426,8 @@ impl Write {
         Some(match name {
             "digits" => Self::Digits,
             "int64" => Self::Int64,
+            "int32" => Self::Int32,
+            "long" => Self::Long,
             "signed64" => Self::Signed64,
             "natural" => Self::Natural,
             "boolean" => Self::Boolean,
@@ -414,6 +457,7 @@ impl Write {
             "document" => Self::Document,
             "some-document" => Self::SomeDocument,
             "null-document" => Self::NullDocument,
+            "text" => Self::Text,
             "html-text" => Self::HtmlText,
             "compact-json" => Self::CompactJson,
             "row-key" => Self::RowKey,
@@ -556,11 +600,13 @@ impl Read {
             }
             Self::DoubleText => Value::Float(floats::of_text(&text)?),
             Self::FloatText => Value::Float(floats::float_of_text(&text)?),
-            Self::DecimalBytes(scale) => {
-                Value::Decimal(decimals::of_bytes(&binary::of_base64(&text)?, *scale)?)
+            Self::DecimalBytes(scale, most) => {
+                let bytes = binary::of_base64(&text).filter(|bytes| bytes.len() <= *most)?;
+                Value::Decimal(decimals::of_bytes(&bytes, *scale)?)
             }
             Self::UnscaledInteger => Value::Integer(integers::of_big_endian(&binary::of_base64(&text)?)?),
             Self::Bits => Value::Integer(integers::of_bits(&binary::of_base64(&text)?)?),
+            Self::BitBytes => Value::Integer(integers::of_bit_bytes(&binary::of_base64(&text)?)?),
             Self::Latin1(length) => Value::Bytes(padded(binary::of_latin1(text)?, *length)),
             Self::Utf8(length) => Value::Bytes(padded(text, *length)),
             Self::Hex(length) => bytes(binary::of_prefixed_hex(&text)?, *length),
@@ -713,6 +759,8 @@ impl Write {
     fn integer(&self, number: i128, how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
         match self {
             Self::Int64 | Self::RowKey => json::print_integer(number, out),
+            Self::Int32 => json::print_integer(i32::try_from(number).ok().map(i128::from)?, out),
+            Self::Long => json::print_integer(i64::try_from(number).ok().map(i128::from)?, out),
             Self::Signed64 => json::print_integer(integers::signed(number)?, out),
             Self::Natural => json::print_integer(u64::try_from(number).ok().map(i128::from)?, out),
             Self::Digits => print_digits(number, out),
@@ -734,6 +782,11 @@ impl Write {
             Self::Bits(size) => {
                 let (bytes, size) = integers::bits(*size, number)?;
                 binary::print_base64(&bytes[..size], out);
+                Some(())
+            }
+            Self::BitBytes(length) => {
+                let (bytes, start) = integers::bit_bytes(*length, number)?;
+                binary::print_base64(&bytes[start..], out);
                 Some(())
             }
             Self::BigEndian => {
@@ -775,6 +828,11 @@ impl Write {
             Self::DecimalFloat => json::print_float(decimals::float(decimal)?, out),
             Self::RoundedFloat => json::print_float(decimals::rounded_float(decimal)?, out),
             Self::Unscaled(scale) => binary::print_base64(&decimals::bytes(decimal, *scale)?, out),
+            Self::DecimalBytes(precision, scale) => {
+                let digits = decimals::unscaled_digits(decimal, *scale)?;
+                (digits <= *precision).then_some(())?;
+                binary::print_base64(&decimals::bytes(decimal, *scale)?, out);
+            }
             _ => return None,
         }
         Some(())
@@ -782,7 +840,7 @@ impl Write {
 
     fn text(&self, text: &[u8], how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
         match self {
-            Self::Digits | Self::Label | Self::RowKey => json::print_text(text, how, out),
+            Self::Digits | Self::Label | Self::Text | Self::RowKey => json::print_text(text, how, out),
             Self::HtmlText => json::print_html_text(text, how, out),
             Self::ZonedText(location) => {
                 out.extend_from_slice(b"{\"location\":");

@@ -2,19 +2,24 @@
 
 use std::cell::Cell;
 
-use crate::conversions::{self, clock_seconds, local_datetime_micros};
+use crate::avro::{self, AvroOp};
+use crate::conversions::{self, Read, Write, clock_seconds, local_datetime_micros};
 use crate::json::{self, LongEscapes};
 use crate::ops::{
     Arithmetic, Bytes, Calculation, Change, Choice, Condition, Constant, Constants, How, Integer, Put, Span,
     Steps, Target, TargetOp,
 };
 use crate::templates::Record;
-use crate::token::{Escapes, Kind, Place, Token};
+use crate::token::{Escapes, Kind, Place, Token, Within};
 
 /// What a target is made of: the record, and where its tokens are.
 pub struct Slots<'a> {
     pub record: &'a Record<'a>,
     pub places: &'a [Option<Place>],
+    /// What some of the tokens stand in.
+    pub printed: &'a [u8],
+    /// For the JSON of a value that is written in Avro.
+    pub text: Cell<Vec<u8>>,
     /// What values of which something is lost have added to the template's number.
     pub added: Cell<u64>,
 }
@@ -41,6 +46,7 @@ impl<'a> Slots<'a> {
                 let value = self.calculated(number)?;
                 *floor < value && value < *end
             }
+            Condition::Equal(one, other, is_equal) => (self.sum(one)? == self.sum(other)?) == *is_equal,
             Condition::Same(slot, other) => match (self.token(*slot), self.token(*other)) {
                 (None, _) => true,
                 (Some(token), Some(other)) => token.text == other.text,
@@ -93,16 +99,51 @@ impl<'a> Slots<'a> {
                 TargetOp::Changed(members) => self.changed(members, constants, out)?,
                 TargetOp::Choice(choice) => out.extend_from_slice(constants.text(self.chosen(choice)?)),
                 TargetOp::Sized(width, ops) => self.sized(*width, ops, constants, out)?,
+                TargetOp::Avro(value) => self.avro(&value.0, &value.1, constants, out)?,
             }
         }
         out.extend_from_slice(constants.text(ops.end));
         Some(())
     }
 
+    /// Print what an op prints, in Avro.
+    fn avro(&self, avro: &AvroOp, op: &TargetOp, constants: &Constants, out: &mut Vec<u8>) -> Option<()> {
+        match op {
+            TargetOp::Put(put) => {
+                let token = self.first(put.slots.all())?;
+                if is_unchanged(&token, &put.how) {
+                    self.add(if token.kind == Kind::Null { put.how.null_adds } else { 0 })?;
+                    return avro::write_token(avro, &token, out);
+                }
+                self.avro_of(avro, out, |json| self.print_token(&token, &put.how, json))
+            }
+            TargetOp::Number(sum) => self.avro_of(avro, out, |json| self.number(sum, json)),
+            TargetOp::Choice(choice) => avro::write(avro, constants.text(self.chosen(choice)?), out),
+            _ => None,
+        }
+    }
+
+    /// Append the Avro of the JSON that is printed.
+    fn avro_of(
+        &self,
+        avro: &AvroOp,
+        out: &mut Vec<u8>,
+        print: impl Fn(&mut Vec<u8>) -> Option<()>,
+    ) -> Option<()> {
+        let mut json = self.text.take();
+        json.clear();
+        let written = print(&mut json).and_then(|()| avro::write(avro, &json, out));
+        self.text.set(json);
+        written
+    }
+
     #[inline]
     fn part(&self, place: &Place) -> &'a [u8] {
-        let part = if place.in_value { self.record.value } else { self.record.key };
-        part.unwrap_or_default()
+        match place.within {
+            Within::Key => self.record.key.unwrap_or_default(),
+            Within::Value => self.record.value.unwrap_or_default(),
+            Within::Printed => self.printed,
+        }
     }
 
     #[inline]
@@ -162,8 +203,11 @@ impl<'a> Slots<'a> {
                 return Some(());
             }
         }
-        let add = |total: i128, number| total.checked_add(self.calculated(number)?);
-        json::print_integer(sum.iter().try_fold(0, add)?, out)
+        json::print_integer(self.sum(sum)?, out)
+    }
+
+    fn sum(&self, sum: &[Calculation]) -> Option<i128> {
+        sum.iter().try_fold(0, |total: i128, number| total.checked_add(self.calculated(number)?))
     }
 
     fn integer(&self, slot: usize) -> Option<&'a [u8]> {
@@ -265,6 +309,17 @@ impl<'a> Slots<'a> {
         let (beyond, number) = bytes.split_at(bytes.len() - width);
         out[start..start + width].copy_from_slice(number);
         beyond.iter().all(|&byte| byte == 0).then_some(())
+    }
+}
+
+/// Whether a token is printed as it is, or as another one of the same meaning.
+fn is_unchanged(token: &Token<'_>, how: &How) -> bool {
+    match (&how.read, &how.write) {
+        _ if token.kind == Kind::Null => how.null.as_deref() == Some(b"null"),
+        (None, None) => true,
+        (None | Some(Read::Int64), None | Some(Write::Int64)) => token.kind == Kind::Integer,
+        (None, Some(Write::Text)) => token.kind == Kind::Text,
+        _ => false,
     }
 }
 

@@ -432,6 +432,19 @@ pub fn print_text(text: &[u8], how: LongEscapes, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// Print a text as a JSON string, and give how its escapes are written.
+pub fn print_token(text: &[u8], out: &mut Vec<u8>) -> Escapes {
+    let start = out.len();
+    print_text(text, LongEscapes(false), out);
+    if out.len() - start == text.len() + 2 {
+        Escapes::None
+    } else if text.iter().any(|byte| matches!(byte, 0x08 | 0x0c)) {
+        Escapes::Short
+    } else {
+        Escapes::Canonical
+    }
+}
+
 /// The same as Go prints it, with escapes for `<`, `>`, `&`, U+2028 and U+2029.
 pub fn print_html_text(text: &[u8], how: LongEscapes, out: &mut Vec<u8>) {
     let start = out.len();

@@ -24,10 +24,10 @@ use pyo3::types::{PyBytes, PyList};
 use crate::avro::AvroOp;
 use crate::ops::{Bytes, Template};
 use crate::rows::{Fitted, Frames, Messages};
-use crate::templates::{Marker, Record, Templates, Translated};
+use crate::templates::{MarkedPart, Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
-const INTERFACE: u32 = 7;
+const INTERFACE: u32 = 8;
 
 /// Bytes of a buffer that are kept for the next value: there are many schemas and topics, and few large values.
 const MOST_KEPT: usize = 1 << 16;
@@ -96,11 +96,12 @@ type Message<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
 impl Kernel {
     #[new]
     #[pyo3(signature = (marker, frames=None))]
-    fn new(marker: (String, Vec<u8>, Vec<u8>), frames: Option<(Vec<u8>, usize)>) -> PyResult<Self> {
-        let (part, start, end) = marker;
-        let in_key = match part.as_str() {
-            "key" => true,
-            "value" => false,
+    fn new(marker: (String, Vec<u8>, Vec<u8>, usize), frames: Option<(Vec<u8>, usize)>) -> PyResult<Self> {
+        let (part, start, end, size) = marker;
+        let part = match part.as_str() {
+            "key" => MarkedPart::Key,
+            "value" => MarkedPart::Value,
+            "any" => MarkedPart::Any,
             _ => return Err(PyValueError::new_err("a marker is in the key or in the value")),
         };
         let frames = match frames {
@@ -108,7 +109,7 @@ impl Kernel {
             Some(_) => return Err(PyValueError::new_err("a number has 1 to 8 bytes")),
             None => None,
         };
-        Ok(Self(Box::new(Templates::new(Marker::new(in_key, &start, &end))), frames))
+        Ok(Self(Box::new(Templates::new(Marker::new(part, &start, &end, size))), frames))
     }
 
     #[staticmethod]

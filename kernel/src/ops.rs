@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::avro::AvroOp;
 use crate::conversions::{Read, Write};
 use crate::names::Names;
 use crate::token::{Escapes, Kinds};
@@ -65,6 +66,8 @@ pub enum SourceOp {
     Unordered(Box<Unordered>),
     Length(usize),
     Repeated(Box<Repeated>),
+    /// The rest of the part is a value in Avro; each of its scalar values has a slot, of these kinds.
+    Avro(Box<(AvroOp, Vec<Kinds>)>),
 }
 
 /// Ops that come once for each row, what stands between two rounds of them, and how many slots they have.
@@ -117,6 +120,8 @@ pub enum TargetOp {
     Changed(Vec<Change>),
     Choice(Box<Choice>),
     Sized(usize, Box<Steps<TargetOp>>),
+    /// What an op prints, in Avro.
+    Avro(Box<(AvroOp, TargetOp)>),
 }
 
 const _: () = assert!(size_of::<SourceOp>() <= 24 && size_of::<TargetOp>() <= 32);
@@ -225,6 +230,8 @@ pub struct Choice {
 pub enum Condition {
     /// Above the one number and below the other.
     Within(Calculation, i128, i128),
+    /// Two sums that are equal, or not.
+    Equal(Vec<Calculation>, Vec<Calculation>, bool),
     Same(usize, usize),
     Fits(Put),
     Filled(usize),

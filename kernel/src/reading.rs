@@ -187,6 +187,8 @@ impl AvroOp {
                 "boolean" => Self::Boolean,
                 "int" => Self::Int,
                 "long" => Self::Long,
+                "unsigned" => Self::Unsigned,
+                "word" => Self::Word,
                 "float" => Self::Float,
                 "double" => Self::Double,
                 "string" => Self::Text,
@@ -197,6 +199,7 @@ impl AvroOp {
             "symbols" => Self::Symbols(fields.tokens(0)?),
             "union" => Self::Union(fields.each(0, |branch| Self::read(branch.0.as_any()))?),
             "record" => Self::Record(fields.avro_fields()?),
+            "branch" => Self::Branch(fields.get(0)?, Box::new(Self::read(&fields.item(1)?)?)),
             "items" => Self::Items(Box::new(Self::read(&fields.item(0)?)?)),
             _ => return Err(meaningless("no op of Avro has this name")),
         })
@@ -261,12 +264,14 @@ impl<'py> Fields<'py> {
             "unordered" => SourceOp::Unordered(Box::new(unordered(&self.texts(0)?)?)),
             "length" => SourceOp::Length(self.width(0)?),
             "repeated" => SourceOp::Repeated(Box::new(self.repeated(reader)?)),
+            "avro" => SourceOp::Avro(Box::new(self.avro_source()?)),
             _ => return Err(meaningless("no op of a source has this name")),
         };
         reader.slots += match &op {
             SourceOp::Take(_) => 1,
             SourceOp::Members(members) => members.each.len(),
             SourceOp::Repeated(repeated) => repeated.width,
+            SourceOp::Avro(value) => value.1.len(),
             _ => 0,
         };
         Ok(op)
@@ -276,12 +281,21 @@ impl<'py> Fields<'py> {
         self.texts(0)?.iter().map(|text| reader.constant(text)).collect()
     }
 
+    fn avro_source(&self) -> PyResult<(AvroOp, Vec<Kinds>)> {
+        let op = AvroOp::read(&self.item(0)?)?;
+        let mut kinds = Vec::new();
+        op.tokens(&mut kinds).ok_or_else(|| meaningless("not a record of scalar values"))?;
+        Ok((op, kinds))
+    }
+
     fn repeated(&self, reader: &mut Reader<'_>) -> PyResult<Repeated> {
         let before = std::mem::take(&mut reader.slots);
         let ops = self.steps(0, |op, reader| op.source_op(reader), reader)?;
         let width = std::mem::replace(&mut reader.slots, before);
         let between = self.bytes(1)?;
-        let is_wrong = |step: &Step<SourceOp>| matches!(step.op, SourceOp::Length(_) | SourceOp::Repeated(_));
+        let is_wrong = |step: &Step<SourceOp>| {
+            matches!(step.op, SourceOp::Length(_) | SourceOp::Repeated(_) | SourceOp::Avro(_))
+        };
         if between.is_empty() || ops.steps.iter().any(is_wrong) {
             return Err(meaningless("a round has no lengths and no rounds inside, and something between"));
         }
@@ -355,6 +369,13 @@ impl<'py> Fields<'py> {
             "number" => TargetOp::Number(self.number(reader)?),
             "changed" => TargetOp::Changed(self.each(0, |member| member.change(reader))?),
             "choice" => TargetOp::Choice(Box::new(self.choice(reader)?)),
+            "avro" => {
+                let op = Fields::of(&self.item(1)?)?;
+                if !matches!(op.tag()?.as_str(), "put" | "number" | "choice") {
+                    return Err(meaningless("not the op of one value"));
+                }
+                TargetOp::Avro(Box::new((AvroOp::read(&self.item(0)?)?, op.flat_op(reader)?)))
+            }
             _ => return Err(meaningless("no op of a target has this name here")),
         })
     }
@@ -404,6 +425,10 @@ impl<'py> Fields<'py> {
         Ok(match self.tag()?.as_str() {
             "above" => within(self.calculation(0, 2, reader)?, self.get(1)?, i128::MAX),
             "below" => within(self.calculation(0, 2, reader)?, i128::MIN, self.get(1)?),
+            "equal" => {
+                let sum = |index: usize| Fields::of(&self.item(index)?)?.number(reader);
+                Condition::Equal(sum(0)?, sum(1)?, self.get(2)?)
+            }
             "same" => Condition::Same(reader.slot(self.get(0)?)?, reader.slot(self.get(1)?)?),
             "fits" => Condition::Fits(Fields::of(&self.item(0)?)?.put(reader)?),
             "differ" => Condition::Differ(self.each(0, |pair| pair.pair(reader))?),

@@ -1,15 +1,18 @@
 //! The source: takes a message apart, as a template says. None means that the message does not fit.
 
+use crate::avro;
 use crate::clear;
 use crate::json;
 use crate::ops::{Constant, Constants, Members, Repeated, Source, SourceOp, Steps, Unordered};
-use crate::token::{Kind, Kinds, Place, Places};
+use crate::token::{Kind, Kinds, Place, Places, Within};
 
 /// The values found in a message, and scratch buffers; reused for the next message.
 #[derive(Default)]
 pub struct Scan {
     /// By slot; of the row at hand.
     pub places: Places,
+    /// The tokens of values in Avro.
+    pub printed: Vec<u8>,
     /// Of the rounds behind the first one, round by round.
     later: Places,
     rounds: Vec<Rounds>,
@@ -33,15 +36,16 @@ impl Scan {
     /// Clear the values for the next message.
     pub fn clear(&mut self) {
         clear(&mut self.places);
+        clear(&mut self.printed);
         clear(&mut self.later);
         clear(&mut self.rounds);
     }
 
     /// Append a place for each slot of a part of the message. The whole part is taken.
-    pub fn part(&mut self, source: &Source, part: &[u8], in_value: bool) -> Option<()> {
+    pub fn part(&mut self, source: &Source, part: &[u8], within: Within) -> Option<()> {
         u32::try_from(part.len()).ok()?;
         let Source { constants, ops } = source;
-        let mut scanner = Scanner { scan: self, constants, length: part.len(), rest: part, in_value };
+        let mut scanner = Scanner { scan: self, constants, length: part.len(), rest: part, within };
         scanner.steps(ops)?;
         scanner.rest.is_empty().then_some(())
     }
@@ -92,7 +96,7 @@ struct Scanner<'a, 's> {
     length: usize,
     /// What is not taken yet.
     rest: &'a [u8],
-    in_value: bool,
+    within: Within,
 }
 
 impl<'a> Scanner<'a, '_> {
@@ -107,6 +111,10 @@ impl<'a> Scanner<'a, '_> {
                 SourceOp::Unordered(members) => self.unordered(members)?,
                 SourceOp::Length(width) => self.length(*width)?,
                 SourceOp::Repeated(repeated) => self.repeated(repeated)?,
+                SourceOp::Avro(value) => {
+                    let Scan { places, printed, .. } = &mut *self.scan;
+                    avro::scan(&value.0, std::mem::take(&mut self.rest), printed, places)?;
+                }
             }
         }
         self.constant(ops.end)
@@ -146,7 +154,7 @@ impl<'a> Scanner<'a, '_> {
         let start = self.length - self.rest.len();
         self.rest = self.rest.get(length..)?;
         let (start, end) = (start as u32, (start + length) as u32);
-        self.scan.places.push(Some(Place { start, end, kind, escapes, in_value: self.in_value }));
+        self.scan.places.push(Some(Place { start, end, kind, escapes, within: self.within }));
         kinds.has(kind).then_some(())
     }
 

@@ -30,6 +30,9 @@ fn taken_by<'a>(ops: &Steps<SourceOp>, constants: &'a Constants) -> Vec<Taken<'a
                 found.extend(members.each.iter().map(|member| Taken { kinds: member.kinds, between: None }));
             }
             (SourceOp::Repeated(repeated), _) => found.extend(taken_by(&repeated.ops, constants)),
+            (SourceOp::Avro(value), _) => {
+                found.extend(value.1.iter().map(|&kinds| Taken { kinds, between: None }));
+            }
             _ => {}
         }
     }

@@ -12,6 +12,7 @@ use crate::fill::Slots;
 use crate::ops::{Bytes, TargetMessage, Template};
 use crate::scan::{Scan, ends_like};
 use crate::sharing::Ways;
+use crate::token::Within;
 
 /// How many templates one marker's text has at most; `relay.templates.engine.MAX_TRIED`.
 pub const MAX_TRIED: usize = 8;
@@ -23,35 +24,57 @@ const TRY_INTERVAL: usize = 16;
 /// A template that was not tried with so many messages is no longer in the caches of a processor, probably.
 const IN_CACHES: u64 = 1024;
 
+/// The part of a record that a marker is in.
+pub enum MarkedPart {
+    Key,
+    Value,
+    /// The key; the value of a record without a key.
+    Any,
+}
+
+impl MarkedPart {
+    fn of<T>(&self, key: Option<T>, value: Option<T>) -> Option<T> {
+        match self {
+            Self::Key => key,
+            Self::Value => value,
+            Self::Any => key.or(value),
+        }
+    }
+}
+
 /// Where to look in a message.
 pub struct Marker {
-    pub in_key: bool,
+    part: MarkedPart,
     start: Finder<'static>,
     end: Finder<'static>,
+    /// Not 0: so many bytes at the beginning, whatever the texts are.
+    size: usize,
 }
 
 impl Marker {
-    pub fn new(in_key: bool, start: &[u8], end: &[u8]) -> Self {
-        Self { in_key, start: Finder::new(start).into_owned(), end: Finder::new(end).into_owned() }
+    pub fn new(part: MarkedPart, start: &[u8], end: &[u8], size: usize) -> Self {
+        Self { part, start: Finder::new(start).into_owned(), end: Finder::new(end).into_owned(), size }
     }
 
     fn text<'a>(&self, part: &'a [u8]) -> Option<&'a [u8]> {
+        if self.size > 0 {
+            return part.get(..self.size);
+        }
         let rest = &part[self.start.find(part)? + self.start.needle().len()..];
         Some(&rest[..self.end.find(rest)?])
     }
 
     /// What a record has at the marker.
     pub fn of<'a>(&self, record: &Record<'a>) -> Option<&'a [u8]> {
-        self.text(if self.in_key { record.key } else { record.value }?)
+        self.text(self.part.of(record.key, record.value)?)
     }
 
     /// What all messages of a template have at the marker; None if that is not certain.
     fn template_text(&self, template: &Template) -> Option<Bytes> {
-        let source = if self.in_key { &template.key } else { &template.value };
-        let source = source.as_ref()?;
+        let source = self.part.of(template.key.as_ref(), template.value.as_ref())?;
         let constants = source.ops.steps.iter().map(|step| step.before).chain([source.ops.end]);
         let mut texts = constants.map(|constant| source.constants.text(constant));
-        let found = if self.start.needle().is_empty() {
+        let found = if self.size > 0 || self.start.needle().is_empty() {
             self.text(texts.next()?)
         } else {
             texts.find_map(|text| self.text(text))
@@ -217,18 +240,28 @@ impl Templates {
             return None;
         }
         self.messages += 1;
+        // The source ops by which the message was scanned last, and whether it fits them.
+        let mut scanned = (0, false);
         for place in 0..tried.numbers.len() {
             let number = tried.numbers[place];
-            let Some(Kept { template, tried: last, .. }) = &mut self.kept[number] else { continue };
+            let Some(Kept { template, tried: last, shape, .. }) = &mut self.kept[number] else { continue };
             if self.messages - std::mem::replace(last, self.messages) > IN_CACHES {
                 ahead::fetch(template);
             }
-            let fitting = fit(template, record, &mut self.scan, &mut self.key, &mut self.value);
+            let [target] = &*template.targets else { continue };
+            if scanned.0 != *shape {
+                self.scan.is_of_one = true;
+                scanned = (*shape, scan_rows(template, record, &mut self.scan).is_some());
+            }
+            if !scanned.1 {
+                continue;
+            }
+            let fitting = fit(template, target, record, &self.scan, &mut self.key, &mut self.value);
             if let Some(added) = fitting {
                 tried.numbers[..=place].rotate_right(1);
                 tried.whole.gain();
                 let number = (number as u64).checked_add(added)?;
-                let TargetMessage { key, value } = template.targets.first()?;
+                let TargetMessage { key, value } = target;
                 return Some(Translated { number, has_key: key.is_some(), has_value: value.is_some() });
             }
         }
@@ -237,18 +270,22 @@ impl Templates {
     }
 }
 
-/// What lost values add to the template's number.
+/// What lost values add to the template's number, for a message that was scanned.
 fn fit(
     template: &Template,
+    target: &TargetMessage,
     record: &Record<'_>,
-    scan: &mut Scan,
+    scan: &Scan,
     key: &mut Vec<u8>,
     value: &mut Vec<u8>,
 ) -> Option<u64> {
-    let [target] = &*template.targets else { return None };
-    scan.is_of_one = true;
-    scan_rows(template, record, scan)?;
-    let slots = Slots { record, places: &scan.places, added: Cell::new(0) };
+    let slots = Slots {
+        record,
+        places: &scan.places,
+        printed: &scan.printed,
+        text: Cell::default(),
+        added: Cell::new(0),
+    };
     holds(template, &slots)?;
     print(target, template.most_bytes, &slots, key, value)?;
     Some(slots.added.get())
@@ -257,15 +294,15 @@ fn fit(
 /// Find the tokens of a message, and how many rows it has. None if it does not fit.
 pub fn scan_rows(template: &Template, record: &Record<'_>, scan: &mut Scan) -> Option<usize> {
     scan.clear();
-    let parts = [(&template.key, record.key, false), (&template.value, record.value, true)];
+    let parts = [(&template.key, record.key, Within::Key), (&template.value, record.value, Within::Value)];
     for (source, part, _) in parts {
         if let (Some(source), Some(part)) = (source, part) {
             ends_like(source, part).then_some(())?;
         }
     }
-    for (source, part, in_value) in parts {
+    for (source, part, within) in parts {
         match (source, part) {
-            (Some(source), Some(part)) => scan.part(source, part, in_value)?,
+            (Some(source), Some(part)) => scan.part(source, part, within)?,
             (None, None) => {}
             _ => return None,
         }

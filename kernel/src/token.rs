@@ -78,8 +78,16 @@ pub struct Place {
     pub end: u32,
     pub kind: Kind,
     pub escapes: Escapes,
-    /// Whether it is in the value, not in the key.
-    pub in_value: bool,
+    pub within: Within,
+}
+
+/// In which text a token stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Within {
+    Key,
+    Value,
+    /// What was printed of values in Avro.
+    Printed,
 }
 
 impl Place {

@@ -395,6 +395,11 @@ def own_ddl(topics: Collection[str], _: Mapping[str, str]) -> dict[str, str]:
     return dict(zip(topics, topics, strict=True))
 
 
+def own_name(table: TableId) -> TableId:
+    """Return the table's own name: messages have it unchanged."""
+    return table
+
+
 class TemplateSupport(msgspec.Struct, frozen=True):
     """How messages of a protocol are translated by templates (`relay.templates`).
 
@@ -406,6 +411,10 @@ class TemplateSupport(msgspec.Struct, frozen=True):
         other message.
     frames: How messages are combined in a record, if they may be; they mean the same separately if the record
         has a valid Kafka time.
+    deciding_headers: Names of headers that change the meaning of key and value; records with one of them have
+        no template.
+    table_name: Returns the name of a table in messages. Tables of the same name may be confused, so that the
+        definition of one affects the rows of another.
 
     As a target:
 
@@ -418,6 +427,8 @@ class TemplateSupport(msgspec.Struct, frozen=True):
     marker: Marker | None = None
     parts: Callable[[ConsumerRecord], Sequence[Message]] = no_parts
     frames: Frames | None = None
+    deciding_headers: frozenset[str] = frozenset()
+    table_name: Callable[[TableId], TableId] = own_name
     writes_rows_alone: Callable[[Any], bool] = depends_on_others
     lengths_at: tuple[int, int] | None = None
 

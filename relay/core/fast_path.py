@@ -57,13 +57,12 @@ def open_fast_path(
     if marker is None or line.gate is not None or not isinstance(reader, TracingDecoder):
         return None
     sealing = encoder if isinstance(encoder, SerializingEncoder) else None
-    if sealing is None and isinstance(encoder, TopicEncoder):
-        return None
     seal = None if sealing is None else sealing.sealer(engine)
     traced = TracedLine(
         reader,
         line.prepared,
         encoder.encode if sealing is None else sealing.encode_open,
+        encoder.for_topic if sealing is None and isinstance(encoder, TopicEncoder) else None,
         line.refused,
         not line.router.has_topics_of_tables_alone,
         seal,
@@ -72,7 +71,15 @@ def open_fast_path(
     deriver = Deriver(
         traced, MessageFormat(options.unlimited_bytes, target.templates.lengths_at), new_engine()
     )
-    templates = RouteTemplates(new_engine, marker, deriver, line.count, line.limits.cache_bytes, policy)
+    templates = RouteTemplates(
+        new_engine,
+        marker,
+        deriver,
+        line.count,
+        line.limits.cache_bytes,
+        policy,
+        table_name=source.templates.table_name,
+    )
     opener = decoder.opener(engine) if isinstance(decoder, DeserializingDecoder) else None
     if opener is None and seal is None:
         return FastPath(line, templates)
@@ -89,11 +96,16 @@ class _RowPath:
         self.templates = templates
         self._line, self._router, self._seal = line, line.router, seal
         self._moves_rows = self._router.moves_rows
+        self._deciding_headers = line.route.source.templates.deciding_headers
 
     def _slow_path(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Translate a record that fits no template by the slow path."""
         self.templates.misses += 1
         return self._line.translate(record)
+
+    def _has_deciding_header(self, record: ConsumerRecord) -> bool:
+        """Return whether a header decides how a record is read, so that no template applies."""
+        return any(name in self._deciding_headers for name, _ in record.headers)
 
     def _learning(self, record: ConsumerRecord, opened: ConsumerRecord) -> list[ProducerRecord]:
         """Translate by the slow path, and derive a template if one is due.
@@ -159,6 +171,8 @@ class _RowPath:
         if found is not None and found.seen_version == line.seen_version:
             return found.name
         name = self._router.topic_of_row(known.events[0], record, line.seen)
+        if known.written_for not in {None, name}:
+            return None
         if name is not None:
             known.topic = TopicOfRows(name, line.seen_version)
         return name
@@ -194,6 +208,8 @@ class FastPath(_RowPath):
         # Rarely called.
         if (line.catalog is not templates.catalog or templates.idle) and templates.skips(line.catalog):
             return line.translate(record)
+        if record.headers and self._deciding_headers and self._has_deciding_header(record):
+            return self._slow_path(record)
         time_ms = record.timestamp_ms
         try:
             found = of_topic.translate(record.key, record.value, record.offset, time_ms, path.header_prefix)
@@ -206,7 +222,7 @@ class FastPath(_RowPath):
             return self._by_rows(record, path)
         number, key, value, mark = found
         known = of_topic.known.get(number)
-        if known is None or known.headers or self._moves_rows:
+        if known is None or known.headers or known.has_tombstone or self._moves_rows:
             return self._routed(record, path, of_topic, found)
         allows = known.allows
         if allows is not None and not allows(record.partition, record.offset):
@@ -214,20 +230,16 @@ class FastPath(_RowPath):
         headers: tuple[Header, ...] = ((SOURCE_HEADER, mark),)
         if record.headers:
             headers = line.inherited(record.headers) + headers
-        made = ProducerRecord(path.target, path.partition, time_ms, key, value, headers)
-        if known.has_tombstone:
-            both = self._with_tombstone(made, known, mark)
-            return self._by_rows(record, path) if both is None else both
         known.uses += 1
-        return [made]
+        return [ProducerRecord(path.target, path.partition, time_ms, key, value, headers)]
 
     def _routed(
         self, record: ConsumerRecord, path: PartitionPath, of_topic: TopicTemplates, found: Translation
     ) -> list[ProducerRecord]:
         """Return the records from an engine's output for a record.
 
-        It handles rows with other destinations or with headers, and losses that are counted for the first
-        time.
+        It handles rows with other destinations, headers or tombstones, and losses that are counted for the
+        first time.
         """
         known = self.templates.known_of(of_topic, found[0])
         topic = self._topic_of_rows(record, path, known)
@@ -394,6 +406,8 @@ class SealedFastPath(_RowPath):
         line, templates = self._line, self.templates
         if templates.skips(line.catalog):
             return line.translate(record)
+        if record.headers and self._deciding_headers and self._has_deciding_header(record):
+            return self._slow_path(record)
         path, of_topic = line.path_of(record), templates.of_topic(record.topic)
         opened, out = record, None
         topic: str | None = path.target

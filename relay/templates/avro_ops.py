@@ -12,8 +12,12 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-#: Avro's primitive types. `float` is printed as the double of equal value, `bytes` as base64.
-PlainKind = Literal["null", "boolean", "int", "long", "float", "double", "string", "bytes"]
+#: Avro's primitive types. `float` is printed as the double of equal value, `bytes` as base64. `unsigned` is
+#: a `long` that stands for the unsigned number of the same 64 bits. `word` is not of Avro: an unsigned number
+#: of 8 bytes, the highest first.
+PlainKind = Literal[
+    "null", "boolean", "int", "long", "unsigned", "word", "float", "double", "string", "bytes"
+]
 
 
 class Plain(NamedTuple):
@@ -44,6 +48,14 @@ class Union(NamedTuple):
     tag: Literal["union"] = "union"
 
 
+class Branch(NamedTuple):
+    """A value of one branch of a union: after its number, which is always the same, a value of this type."""
+
+    number: int
+    op: AvroOp
+    tag: Literal["branch"] = "branch"
+
+
 class Record(NamedTuple):
     """An object. Each field has its name, a JSON text with a colon, and the type of its value."""
 
@@ -58,4 +70,4 @@ class Items(NamedTuple):
     tag: Literal["items"] = "items"
 
 
-AvroOp = Plain | Fixed | Symbols | Union | Record | Items
+AvroOp = Plain | Fixed | Symbols | Union | Branch | Record | Items

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from relay.mysql import conversion_names as native
+from relay.templates.avro_ops import AvroOp
 
 #: Slots of the record's offset and of its Kafka timestamp in milliseconds, for `Number`, `Above` and `Below`.
 OFFSET: Final = -1
@@ -102,7 +103,18 @@ class Repeated(NamedTuple):
     tag: Literal["repeated"] = "repeated"
 
 
-SourceOp = Constant | Take | OneOf | Members | Unordered | Length | Repeated
+class AvroValue(NamedTuple):
+    """The rest of the part: a value in Avro, with a slot for each scalar value, in order.
+
+    A slot contains the JSON token that an `AvroReader` prints for the value. `op` consists of records,
+    branches of unions, and scalar types: no `Items`, no `Symbols`, and unions of scalar types only.
+    """
+
+    op: AvroOp
+    tag: Literal["avro"] = "avro"
+
+
+SourceOp = Constant | Take | OneOf | Members | Unordered | Length | Repeated | AvroValue
 
 # ---------------------------------------------------------------- target
 
@@ -185,15 +197,23 @@ class Choice(NamedTuple):
     tag: Literal["choice"] = "choice"
 
 
+class Avro(NamedTuple):
+    """The Avro that an `AvroWriter` writes for the output of an op; output that it refuses does not fit."""
+
+    avro: AvroOp
+    op: Put | Number | Choice
+    tag: Literal["avro"] = "avro"
+
+
 class Sized(NamedTuple):
     """The output of these ops, preceded by its length, a big-endian number of `width` bytes."""
 
     width: int
-    ops: tuple[Constant | Put | Number | Changed | Choice, ...]
+    ops: tuple[Constant | Put | Number | Changed | Choice | Avro, ...]
     tag: Literal["sized"] = "sized"
 
 
-TargetOp = Constant | Put | Number | Changed | Choice | Sized
+TargetOp = Constant | Put | Number | Changed | Choice | Avro | Sized
 
 # ---------------------------------------------------------------- conditions
 
@@ -214,6 +234,15 @@ class Below(NamedTuple):
     end: int
     steps: Steps = ()
     tag: Literal["below"] = "below"
+
+
+class Equal(NamedTuple):
+    """Two numbers are equal, or, with `is_equal` False, they differ."""
+
+    one: Number
+    other: Number
+    is_equal: bool
+    tag: Literal["equal"] = "equal"
 
 
 class Same(NamedTuple):
@@ -260,7 +289,7 @@ class Differ(NamedTuple):
     tag: Literal["differ"] = "differ"
 
 
-Condition = Above | Below | Same | Fits | Filled | Among | Differ
+Condition = Above | Below | Equal | Same | Fits | Filled | Among | Differ
 
 # ---------------------------------------------------------------- the whole
 
@@ -268,11 +297,16 @@ Condition = Above | Below | Same | Fits | Filled | Among | Differ
 class Marker(NamedTuple):
     """The bytes by which templates are looked up: in a part, from the first `start` (the part's beginning if
     it is empty) up to the next `end`. A part without these texts fits no template.
+
+    size: If above 0, the marker is the first `size` bytes of the part instead.
+
+    Part `any` is the key, or the value of a record without key.
     """
 
-    part: Literal["key", "value"]
-    start: bytes
-    end: bytes
+    part: Literal["key", "value", "any"]
+    start: bytes = b""
+    end: bytes = b""
+    size: int = 0
 
 
 class Frames(NamedTuple):

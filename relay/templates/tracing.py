@@ -17,9 +17,11 @@ from typing import Any, Final, NamedTuple, NoReturn, cast
 import msgspec
 
 from relay.mysql.conversion_names import READ_INTEGER, ConversionLoss
+from relay.templates.avro_ops import AvroOp
 from relay.templates.ops import (
     LOSS,
     Above,
+    Avro,
     Below,
     Changed,
     Choice,
@@ -27,6 +29,7 @@ from relay.templates.ops import (
     Constant,
     Conversion,
     Differ,
+    Equal,
     Filled,
     Fits,
     Number,
@@ -56,7 +59,7 @@ _MOST_LOSSES: Final = 1 << 10
 _MOST_LOSS_KINDS: Final = 3
 
 #: The ops of marks and of texts without a length field.
-_UnframedOp = Constant | Put | Number | Changed | Choice
+_UnframedOp = Constant | Put | Number | Changed | Choice | Avro
 
 
 class NotTemplatable(Exception):
@@ -213,9 +216,19 @@ class Trace:
             )
         ]
 
+    def avro_mark(self, avro: AvroOp, value: Traced) -> bytes:
+        """Return a mark in Avro for the output of a traced value. Raises NotTemplatable."""
+        op = value.op()
+        if not isinstance(op, Put | Number | Choice):
+            raise NotTemplatable
+        return bytes(self.mark(Avro(avro, op)))
+
+    def _is_avro(self, text: bytes) -> bool:
+        return any(isinstance(self._marked[int(found[3])], Avro) for found in self._marks(text))
+
     def _unframed_ops(self, text: bytes) -> tuple[_UnframedOp, ...]:
         try:
-            _check_json(text)
+            _ = self._is_avro(text) or _check_json(text)
         except msgspec.DecodeError:  # it is compressed, or was otherwise changed after it was printed
             raise NotTemplatable from None
         ops: list[_UnframedOp] = []
@@ -239,7 +252,12 @@ class Trace:
         """Return the op, such that only the first output of a value counts its loss."""
         if isinstance(op, Changed):
             return Changed(tuple([(name, _silent(old), _silent(new)) for name, old, new in op.members]))
-        if not isinstance(op, Put) or not _loses(op):
+        if isinstance(op, Avro) and isinstance(op.op, Put):
+            return op._replace(op=self._counting_put_once(op.op))
+        return self._counting_put_once(op) if isinstance(op, Put) else op
+
+    def _counting_put_once(self, op: Put) -> Put:
+        if not _loses(op):
             return op
         if op not in self._converted or op in self._counted:
             return _silent(op)
@@ -260,6 +278,8 @@ def _printed(op: _UnframedOp) -> list[Put]:
     """Return the ops whose conversion is certain: for a change the old value, or an equal new one."""
     if isinstance(op, Changed):
         return [old for _, old, _ in op.members]
+    if isinstance(op, Avro):
+        return _printed(op.op)
     return [op] if isinstance(op, Put) else []
 
 
@@ -416,6 +436,23 @@ class TracedNumber(Traced):
         condition = Above(self._slot, above, self._steps) if is_so else Below(self._slot, below, self._steps)
         self.trace.conditions.append(condition)
         return is_so
+
+    def __eq__(self, other: object) -> bool:  # type: ignore[override]  # other cells have no order
+        """Return whether two traced numbers are equal, and record it. Other values raise NotTemplatable."""
+        if not isinstance(other, TracedNumber):
+            raise NotTemplatable
+        if self.op() == other.op():
+            return True
+        is_equal = self._value == other._value
+        self.trace.conditions.append(Equal(self.op(), other.op(), is_equal))
+        return is_equal
+
+    def __ne__(self, other: object) -> bool:  # type: ignore[override]  # other cells have no order
+        return not self == other
+
+    def __hash__(self) -> NoReturn:  # type: ignore[override]  # other cells have none
+        """Refuse, as other traced values do."""
+        raise NotTemplatable
 
     def __gt__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
         return self._compared(self._value > other, other, other + 1)

@@ -14,18 +14,49 @@ from typing import Final
 
 import msgspec
 
-from relay.templates.avro_ops import AvroOp, Fixed, Items, Plain, PlainKind, Record, Symbols, Union
+from relay.templates.avro_ops import AvroOp, Branch, Fixed, Items, Plain, PlainKind, Record, Symbols, Union
 
 _print = msgspec.json.Encoder().encode
 _parse = msgspec.json.Decoder().decode
 _MORE: Final = 0x80
 #: The most bytes that an integer has, and the most bits.
 _MOST_BYTES: Final = 10
+_UNSIGNED_END: Final = 1 << 64
 _BITS: Final = {"int": 32, "long": 64}
 
 
 class _Misfit(Exception):
     """The bytes are not read here."""
+
+
+def scalars(op: AvroOp) -> Iterator[AvroOp]:
+    """Give the types of the scalar values of a value, in order. Raises ValueError for other types."""
+    if isinstance(op, Record):
+        for _, field in op.fields:
+            yield from scalars(field)
+    elif isinstance(op, Branch):
+        yield from scalars(op.op)
+    else:
+        _check_scalar(op)
+        yield op
+
+
+def _check_scalar(op: AvroOp) -> None:
+    if isinstance(op, Union):
+        for branch in op.branches:
+            _check_scalar(branch)
+    elif not isinstance(op, Plain | Fixed):
+        raise ValueError("not a record of scalar values")  # noqa: TRY004 - of a template, not of an argument
+
+
+def tokens(op: AvroOp, data: bytes) -> list[bytes] | None:
+    """Return the JSON of the scalar values of a value, which is all of the bytes; None if it is not read here."""
+    reading = _Reading(data, 0)
+    try:
+        found = [b"".join(reading.value(scalar)) for scalar in reading.scalars(op)]
+    except _Misfit:
+        return None
+    return found if reading.is_at_end else None
 
 
 class AvroText:
@@ -55,6 +86,21 @@ class _Reading:
         """Whether all bytes were read."""
         return self._at == len(self._data)
 
+    def scalars(self, op: AvroOp) -> Iterator[AvroOp]:
+        """Give the types of the scalar values, each of which is read before the next one. Raises _Misfit."""
+        if isinstance(op, Record):
+            for _, field in op.fields:
+                yield from self.scalars(field)
+        elif isinstance(op, Branch):
+            self._check_branch(op.number)
+            yield from self.scalars(op.op)
+        else:
+            yield op
+
+    def _check_branch(self, index: int) -> None:
+        if self._integer(64) != index:
+            raise _Misfit
+
     def value(self, op: AvroOp) -> Iterator[bytes]:
         """Give the pieces of a value's JSON. Raises _Misfit."""
         if isinstance(op, Plain):
@@ -65,6 +111,9 @@ class _Reading:
             yield op.texts[self._number(len(op.texts))]
         elif isinstance(op, Union):
             yield from self.value(op.branches[self._number(len(op.branches))])
+        elif isinstance(op, Branch):
+            self._check_branch(op.number)
+            yield from self.value(op.op)
         elif isinstance(op, Record):
             yield from self._record(op)
         else:
@@ -102,6 +151,10 @@ class _Reading:
             return (b"false", b"true")[self._one_of(self._bytes(1)[0], 2)]
         if kind in _BITS:
             return b"%d" % self._integer(_BITS[kind])
+        if kind == "unsigned":
+            return b"%d" % (self._integer(64) % _UNSIGNED_END)
+        if kind == "word":
+            return b"%d" % int.from_bytes(self._bytes(8), "big")
         if kind == "float":
             return _finite(struct.unpack("<f", self._bytes(4))[0])
         if kind == "double":
@@ -177,12 +230,10 @@ def _written(op: AvroOp, value: object) -> Iterator[bytes]:
     if isinstance(op, Plain):
         yield _plain_written(op.kind, value)
     elif isinstance(op, Union):
-        nulls = [branch == Plain("null") for branch in op.branches]
-        if sorted(nulls) != [False, True]:
-            raise _Misfit
-        number = nulls.index(value is None)
-        yield _long(number)
-        yield from _written(op.branches[number], value)
+        yield from _written(_branch(op, value), value)
+    elif isinstance(op, Branch):
+        yield _long(op.number)
+        yield from _written(op.op, value)
     elif isinstance(op, Record):
         names = [_parse(name[:-1]) for name, _ in op.fields]
         if not isinstance(value, dict) or list(value) != names:
@@ -199,6 +250,15 @@ def _written(op: AvroOp, value: object) -> Iterator[bytes]:
         raise _Misfit
 
 
+def _branch(op: Union, value: object) -> Branch:
+    """Return the branch of a value in a union of null and one type. Raises _Misfit for other unions."""
+    nulls = [branch == Plain("null") for branch in op.branches]
+    if sorted(nulls) != [False, True]:
+        raise _Misfit
+    number = nulls.index(value is None)
+    return Branch(number, op.branches[number])
+
+
 def _plain_written(kind: PlainKind, value: object) -> bytes:
     if kind == "null" and value is None:
         return b""
@@ -208,6 +268,10 @@ def _plain_written(kind: PlainKind, value: object) -> bytes:
         raise _Misfit
     if kind in _BITS and isinstance(value, int) and -(1 << _BITS[kind]) <= 2 * value < 1 << _BITS[kind]:
         return _long(value)
+    if kind == "unsigned" and isinstance(value, int) and 0 <= value < _UNSIGNED_END:
+        return _long(value if value < _UNSIGNED_END >> 1 else value - _UNSIGNED_END)
+    if kind == "word" and isinstance(value, int) and 0 <= value < _UNSIGNED_END:
+        return value.to_bytes(8, "big")
     if kind in {"float", "double"} and isinstance(value, int | float):
         return _real(kind, value)
     if kind == "string" and isinstance(value, str):

@@ -6,15 +6,19 @@ from collections.abc import Iterable
 from itertools import chain, pairwise
 from typing import Final, get_args
 
+from reference_engine.avro import scalars
 from reference_engine.tokens import CALCULATED
 from relay.templates.ops import (
     OFFSET,
     TIME_MS,
     Among,
+    Avro,
+    AvroValue,
     Changed,
     Choice,
     Condition,
     Differ,
+    Equal,
     Filled,
     Fits,
     Length,
@@ -63,6 +67,9 @@ def _checked_slots(source: SourceOp, *, is_inside: bool = False) -> int:
         case Length(width):
             _check_inside(is_inside)
             _check_width(width)
+        case AvroValue(avro):
+            _check_inside(is_inside)
+            return len(list(scalars(avro)))
         case Repeated(ops, between):
             _check_inside(is_inside or not between)
             return sum(_checked_slots(op, is_inside=True) for op in ops)
@@ -92,6 +99,9 @@ def _check_width(width: int) -> None:
 def _check_condition(condition: Condition, count: int) -> None:
     if isinstance(condition, Same):
         _check_slots((condition.slot, condition.other), count)
+    elif isinstance(condition, Equal):
+        _check_target(condition.one, count)
+        _check_target(condition.other, count)
     elif isinstance(condition, Fits):
         _check_slots(condition.put.slots, count)
     elif isinstance(condition, Differ):
@@ -113,6 +123,8 @@ def _check_target(op: TargetOp, count: int) -> None:
         case Changed(members):
             for _, old, new in members:
                 _check_slots((*old.slots, *new.slots), count)
+        case Avro(_, value):
+            _check_target(value, count)
         case Sized(width, ops):
             _check_width(width)
             for inner in ops:

@@ -36,6 +36,7 @@ from relay.codecs.flat import values as flat
 from relay.codecs.losses import Loss
 from relay.codecs.maxwell import values as maxwell
 from relay.codecs.open_protocol import values as open_protocol
+from relay.codecs.shared.avro_decimals import decimal_bytes
 from relay.codecs.shared.base64_text import base64_text, read_base64
 from relay.codecs.shared.debezium_temporal import (
     date_days,
@@ -51,6 +52,7 @@ from relay.codecs.shared.lenient_json import REFUSED, go_number
 from relay.codecs.shared.shaped import written_in_key
 from relay.codecs.simple import json_wire as simple
 from relay.codecs.simple.values import timestamp_writer
+from relay.codecs.ticdc_avro import values as ticdc_avro
 from relay.model.errors import NotRepresentable
 from relay.model.events import Column, ColumnType, Value
 from relay.mysql import numbers, temporal, values
@@ -141,6 +143,20 @@ def _plain_decimal(value: Decimal) -> Decimal:
 
 #: DECIMAL has at most 65 digits (MySQL Reference Manual §11.1.3).
 _MOST_DIGITS: Final = 65
+
+
+def _decimal_bytes(scale: int, most: int | None = None) -> Read:
+    """What reads the bytes of a DECIMAL; with a parameter only so many of them."""
+    read = forms.decimal_reader(scale)
+    if most is None:
+        return read
+
+    def read_few(text: str) -> Value:
+        if len(read_base64(text)) > most:
+            raise ValueError("more bytes than a DECIMAL has")
+        return read(text)
+
+    return read_few
 
 
 def _seconds(divisor: int) -> Read:
@@ -244,9 +260,10 @@ READS: Final[Mapping[str, Callable[..., Read]]] = {
     "decimal-double": lambda length, scale: forms.double_decimal_reader(_decimal_type(length, scale)),
     "spelled-decimal": _spelled_decimal,
     # Numbers of base64.
-    "decimal-bytes": forms.decimal_reader,
+    "decimal-bytes": _decimal_bytes,
     "unscaled-int": lambda: forms.read_unscaled,
     "bits": lambda: read_bits,
+    "bit-bytes": lambda: lambda text: ticdc_avro.read_bits(read_base64(text)),
     # Bytes.
     "latin1": _bytes(values.read_bytes),
     "utf8": _bytes(str.encode),
@@ -490,10 +507,12 @@ WRITES: Final[Mapping[str, Callable[..., Write]]] = {
     "member-digits": _of_member(simple.write_member),
     "year": lambda zero: _in_text("year", zero_year=zero),
     "int64": lambda: _some(open_protocol.write_of(ColumnType("int"), UTC)),
-    "signed64": lambda: signed64,
+    "int32": lambda: ticdc_avro.int32,
+    "long": lambda: ticdc_avro.int64,
+    "signed64": lambda: functools.partial(_of_type, int, signed64),
     "natural": lambda: _maxwell("bit"),
     "boolean": lambda: BOOLEANS,
-    "decimal": lambda: numbers.decimal_text,
+    "decimal": lambda: functools.partial(_of_type, Decimal, numbers.decimal_text),
     "decimal-number": lambda: _flat("decimal", is_iso=False, has_calendar=0),
     "java-decimal": lambda: _maxwell("decimal"),
     "decimal-double": lambda: _ticdc("decimal"),
@@ -511,7 +530,11 @@ WRITES: Final[Mapping[str, Callable[..., Write]]] = {
     "finite-float": lambda: _debezium(ColumnType("float")),
     # Numbers as bytes.
     "bits": lambda size: functools.partial(bits, size),
+    "bit-bytes": lambda length: functools.partial(ticdc_avro.bit_bytes, length),
     "big-endian": lambda: debezium.big_endian,
+    "decimal-bytes": lambda precision, scale: functools.partial(
+        _of_type, Decimal, functools.partial(decimal_bytes, precision, scale)
+    ),
     "unscaled": lambda scale: _debezium(_decimal_type(65, scale)),
     # Bytes.
     "latin1": lambda: _in_text("varbinary"),
@@ -523,6 +546,7 @@ WRITES: Final[Mapping[str, Callable[..., Write]]] = {
     "padded": lambda length: _debezium(ColumnType("binary", length=length)),
     "go-quoted": lambda: open_protocol.quoted,
     # Text.
+    "text": lambda: functools.partial(_of_type, str, str),
     "html-text": lambda: functools.partial(_of_type, str, simple.html_text),
     "zoned-text": _zoned_text,
     "text-base64": lambda: _some(open_protocol.write_of(ColumnType("text"), UTC)),

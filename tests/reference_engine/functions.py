@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from reference_engine.conversions import READS, WRITES
-from relay.templates.ops import Changed, Conversion, Differ, Fits, Put, Sized, TargetOp, Template
+from relay.templates.ops import Avro, Changed, Conversion, Differ, Fits, Put, Sized, TargetOp, Template
 
 Function = Callable[[object], object]
 
@@ -47,6 +47,8 @@ def _puts_of(ops: Iterable[TargetOp]) -> Iterator[Put]:
             case Changed(members):
                 for _, old, new in members:
                     yield from (old, new)
+            case Avro(_, value):
+                yield from _puts_of((value,))
             case Sized(_, inner):
                 yield from _puts_of(inner)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from reference_engine.avro import AvroBody, AvroText
 from reference_engine.checks import check
 from reference_engine.functions import Functions
-from reference_engine.markers import marked, template_text
+from reference_engine.markers import marked_in, template_text
 from reference_engine.source import Scan, Scanned
 from reference_engine.target import Fill
 from reference_engine.tokens import NoMatch, Tokens
@@ -200,8 +200,7 @@ class Interpreter:
 
     def _tried_with(self, record: _Record) -> _Tried | None:
         """Return the templates that a record may fit."""
-        part = record.key if self._marker.part == "key" else record.value
-        text = None if part is None else marked(self._marker, part)
+        text = marked_in(self._marker, record.key, record.value)
         return None if text is None else self._tried.get(text)
 
     def _add_rows(self, record: _Record, runs: _Runs) -> int | None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from relay.templates.ops import Constant, Marker, SourceOp, Template
+
+Part = TypeVar("Part", bytes, tuple[SourceOp, ...])
 
 
 def marked(marker: Marker, text: bytes) -> bytes | None:
     """Return what a part of a message has at the marker; None if it lacks that."""
+    if marker.size:
+        return text[: marker.size] if len(text) >= marker.size else None
     start = text.find(marker.start)
     if start < 0:
         return None
@@ -17,10 +22,21 @@ def marked(marker: Marker, text: bytes) -> bytes | None:
     return None if end < 0 else text[start:end]
 
 
+def _part(marker: Marker, key: Part | None, value: Part | None) -> Part | None:
+    """Return the part that the marker is in."""
+    return key if marker.part == "key" or (marker.part == "any" and key is not None) else value
+
+
+def marked_in(marker: Marker, key: bytes | None, value: bytes | None) -> bytes | None:
+    """Return what a record has at the marker; None if it lacks that."""
+    text = _part(marker, key, value)
+    return None if text is None else marked(marker, text)
+
+
 def template_text(marker: Marker, template: Template) -> bytes:
     """Return what all messages of a template have at the marker. Raises ValueError if that is not certain."""
-    ops = template.key if marker.part == "key" else template.value
-    for text in _runs(ops or (), only_first=not marker.start):
+    ops = _part(marker, template.key, template.value)
+    for text in _runs(ops or (), only_first=bool(marker.size) or not marker.start):
         found = marked(marker, text)
         if found is not None:
             return found

@@ -8,6 +8,7 @@ from typing import Final, cast
 
 import msgspec
 
+from reference_engine.avro import tokens as tokens_of
 from reference_engine.tokens import (
     INTEGER,
     NoMatch,
@@ -17,8 +18,10 @@ from reference_engine.tokens import (
     parse_token,
     print_value,
 )
+from relay.templates.avro_ops import AvroOp
 from relay.templates.ops import (
     MOST_REWRITTEN,
+    AvroValue,
     Constant,
     Kind,
     Kinds,
@@ -104,6 +107,8 @@ class Scan:
                     self._length(width)
                 case Repeated(inner, between):
                     self._repeated(inner, between)
+                case AvroValue(avro):
+                    self._avro(avro)
 
     def _require(self, fits: bool) -> None:
         if not fits:
@@ -132,6 +137,18 @@ class Scan:
         if kind == "string" and len(self._part) - match.start() > MOST_REWRITTEN:
             self._require(print_value(token.value) == token.text)
         return token
+
+    def _avro(self, avro: AvroOp) -> None:
+        texts = tokens_of(avro, self._part[self._at :])
+        if texts is None:
+            raise NoMatch
+        self._at = len(self._part)
+        for text in texts:
+            match = _TOKEN.fullmatch(text)
+            kind = cast("Kind", match and match.lastgroup)
+            if kind == "number" and INTEGER.fullmatch(text):
+                kind = "integer"
+            self._tokens.append(Token(kind, text, parse_token(text)))
 
     def _members(self, members: Iterable[tuple[bytes, Kinds]], end: bytes) -> None:
         comma = b""

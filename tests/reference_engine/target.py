@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta, timezone
 from typing import Final, cast
 
+from reference_engine.avro import AvroBody
 from reference_engine.conversions import token_value
 from reference_engine.functions import Functions
 from reference_engine.tokens import (
@@ -21,6 +22,7 @@ from reference_engine.tokens import (
 from relay.templates.ops import (
     Above,
     Among,
+    Avro,
     Below,
     Changed,
     Choice,
@@ -28,6 +30,7 @@ from relay.templates.ops import (
     Constant,
     Conversion,
     Differ,
+    Equal,
     Filled,
     Fits,
     Number,
@@ -55,10 +58,8 @@ class Fill:
     def holds(self, condition: Condition) -> bool:
         """Whether a condition is true."""
         match condition:
-            case Above(slot, floor, steps):
-                return self._calculated(slot, steps) > floor
-            case Below(slot, end, steps):
-                return self._calculated(slot, steps) < end
+            case Above() | Below() | Equal():
+                return self._holds_for_numbers(condition)
             case Same(slot, other):
                 token, against = self._tokens[slot], self._tokens[other]
                 return token is None or (against is not None and token.text == against.text)
@@ -79,6 +80,15 @@ class Fill:
                 differ = [self._differ(*pair) for pair in pairs]
                 return any(differ)
 
+    def _holds_for_numbers(self, condition: Above | Below | Equal) -> bool:
+        match condition:
+            case Above(slot, floor, steps):
+                return self._calculated(slot, steps) > floor
+            case Below(slot, end, steps):
+                return self._calculated(slot, steps) < end
+            case Equal(one, other, is_equal):
+                return (self._sum(one) == self._sum(other)) == is_equal
+
     def part(self, ops: Iterable[TargetOp] | None) -> bytes | None:
         """Return a key or a value, None where there is none."""
         return None if ops is None else self.printed(ops)
@@ -93,12 +103,17 @@ class Fill:
                 return text
             case Put():
                 return self._put(op)
-            case Number(slot, steps, plus):
-                return self._number(slot, steps, plus)
+            case Number():
+                return self._number(op)
             case Changed(members):
                 return b",".join(self._changed(members))
             case Choice():
                 return self._choice(op)
+            case Avro(avro, inner):
+                body = AvroBody(b"", avro, b"").body(self._op(inner))
+                if body is None:
+                    raise NoMatch
+                return body
             case Sized(width, ops):
                 return _sized(width, self.printed(ops))
 
@@ -144,10 +159,14 @@ class Fill:
         except Exception as error:
             raise NoMatch from error
 
-    def _number(self, slot: int, steps: Steps, plus: tuple[tuple[int, Steps], ...]) -> bytes:
-        total = self._calculated(slot, steps)
-        for added, its_steps in plus:
+    def _sum(self, number: Number) -> int:
+        total = self._calculated(number.slot, number.steps)
+        for added, its_steps in number.plus:
             total = _bounded(total + self._calculated(added, its_steps))
+        return total
+
+    def _number(self, number: Number) -> bytes:
+        total = self._sum(number)
         if total not in INTEGERS:
             raise NoMatch
         return b"%d" % total

@@ -120,6 +120,9 @@ def _number_pairs() -> Iterator[Pair]:
         yield Pair(("decimal-bytes", scale), ("decimal",), _BYTES)
         yield Pair(("decimal",), ("unscaled", scale), text)
         yield Pair(("decimal-bytes", scale), ("unscaled", scale), _BYTES)
+        for length in (4, 38, 65):
+            yield Pair(("decimal-bytes", scale, 28), ("decimal-bytes", length, scale), _BYTES)
+            yield Pair(("decimal",), ("decimal-bytes", length, scale), text)
         for length in (20, 65):
             yield Pair(("decimal-number", length, scale if length > scale else 4), ("decimal",), _number)
             yield Pair(("decimal-double", length, scale if length > scale else 4), ("decimal",), _number)
@@ -179,6 +182,8 @@ def _integer_pairs() -> Iterator[Pair]:
         ("digits",),
         ("year", "0000"),
         ("int64",),
+        ("int32",),
+        ("long",),
         ("signed64",),
         ("natural",),
         ("boolean",),
@@ -187,6 +192,9 @@ def _integer_pairs() -> Iterator[Pair]:
     ):
         yield Pair(("int64",), write, _whole)
         yield Pair(("unscaled-int",), write, _ONE_BYTE if write == ("boolean",) else _BYTES)
+    for length in (1, 8, 12, 64):
+        yield Pair(("int64",), ("bit-bytes", length), _either(_whole, _little))
+        yield Pair(("bit-bytes",), ("bit-bytes", length), _BYTES)
     for size in (1, 2, 8):
         yield Pair(("int64",), ("bits", size), _either(_whole, _little))
         yield Pair(("bits",), ("bits", size), _BYTES)
@@ -240,6 +248,7 @@ def _text_pairs() -> Iterator[Pair]:
                 yield Pair(("int64",), (name, members), _either(_little, _whole))
         if len(members) <= 64 and members != _M:
             yield Pair(("int64",), ("set-list", members), _either(_little, _whole))
+    yield Pair(None, ("text",), _either(_string(made.text), _whole))
     yield Pair(None, ("html-text",), _either(word, _string(_html)))
     yield Pair(("datetime",), ("zoned-text", "UTC"), _DATETIME)
     for most in (3, None):

@@ -18,7 +18,7 @@ from relay.codecs.debezium.shared.connect_reading import ConnectReader, text_op
 from relay.codecs.debezium.shared.connect_writing import ConnectWriter
 from relay.codecs.shared.avro import AvroSchema
 from relay.model.errors import Malformed
-from relay.templates.avro_ops import Fixed, Items, Plain, PlainKind, Record, Symbols, Union
+from relay.templates.avro_ops import Branch, Fixed, Items, Plain, PlainKind, Record, Symbols, Union
 from relay.templates.engine import AvroReader, Engine
 
 PRIMITIVES: tuple[PlainKind, ...] = ("null", "boolean", "int", "long", "float", "double", "string", "bytes")
@@ -158,6 +158,12 @@ def test_the_kernel_reads_what_the_interpreter_reads() -> None:
         (Plain("long"), b"\xff" * 9 + b"\x01", b"-9223372036854775808"),
         (Plain("long"), b"\xff" * 9 + b"\x03", None),
         (Plain("long"), b"\x80" * 10 + b"\x00", None),
+        (Plain("unsigned"), b"\x01", b"18446744073709551615"),
+        (Plain("unsigned"), b"\x02", b"1"),
+        (Plain("word"), b"\x80" + b"\0" * 7, b"9223372036854775808"),
+        (Plain("word"), b"\0" * 7, None),
+        (Branch(1, Plain("int")), b"\x02\x02", b"1"),
+        (Branch(1, Plain("int")), b"\x00\x02", None),
         (Plain("boolean"), b"\x02", None),
         (Plain("float"), struct.pack("<f", 0.1), b"0.10000000149011612"),
         (Plain("double"), struct.pack("<d", math.inf), None),
@@ -233,6 +239,15 @@ _PAIR = Record(((b'"a":', Plain("null")), (b'"b":', Plain("int"))))
         (Plain("long"), b"9223372036854775808", None),
         (Plain("long"), b"1.0", None),
         (Plain("long"), b"true", None),
+        (Plain("unsigned"), b"18446744073709551615", b"\1"),
+        (Plain("unsigned"), b"1", b"\2"),
+        (Plain("unsigned"), b"-1", None),
+        (Plain("unsigned"), b"18446744073709551616", None),
+        (Plain("word"), b"9223372036854775808", b"\x80" + b"\0" * 7),
+        (Plain("word"), b"-1", None),
+        (Branch(1, Plain("int")), b"1", b"\2\2"),
+        (Branch(0, Plain("null")), b"null", b"\0"),
+        (Branch(0, Plain("null")), b"1", None),
         (Plain("boolean"), b"true", b"\1"),
         (Plain("boolean"), b"1", None),
         (Plain("float"), b"1e39", struct.pack("<f", math.inf)),

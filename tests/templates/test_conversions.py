@@ -37,9 +37,11 @@ from relay.codecs.open_protocol import values as open_protocol
 from relay.codecs.shared.base64_text import base64_text, read_base64
 from relay.codecs.shared.shaped import written_in_key
 from relay.codecs.simple.json_wire import JsonWire, html_text
+from relay.codecs.ticdc_avro import values as ticdc_avro
+from relay.model.avro_types import AvroType
 from relay.model.events import Column, ColumnType
 from relay.mysql import numbers, values
-from relay.mysql.conversion_names import conversion_of, loss_of, steps_of
+from relay.mysql.conversion_names import conversion_of, kernel_name, loss_of, steps_of
 from relay.mysql.types import BLOBS, CHARS, FLOATS, FRACTIONAL, GEOMETRIES, INTEGERS
 
 _TOKYO = ZoneInfo("Asia/Tokyo")
@@ -81,7 +83,7 @@ UNNAMED: Final = {
     "_read_bits": "the same",
     "_read_binary": "the same",
     "_read_variable_decimal": "an object, which no slot holds",
-    "_read_vector": "an array, which no slot holds",
+    "_read_vector": "an array, which no slot holds; in TiCDC Avro a vector, of which blanks are removed",
     "read_unknown_set": "the same: labels of a SET in Maxwell",
     "_read_geometry": "an object, which no slot holds",
     "_variable_decimal.<locals>.<lambda>": "an object, which no slot holds",
@@ -170,7 +172,39 @@ def _form_reads(column_type: ColumnType) -> Iterator[Any]:
             yield form.read
 
 
+def _avro_forms(column_type: ColumnType) -> Iterator[tuple[str, ticdc_avro.Modes]]:
+    """The types that a column has in TiCDC Avro, and the options."""
+    for as_text in (False, True):
+        modes = ticdc_avro.Modes(has_decimal_text=as_text, has_bigint_text=as_text)
+        yield ticdc_avro.form_of(column_type, modes)[1], modes
+
+
+def _avro_reads(column_type: ColumnType) -> Iterator[Any]:
+    attributes = {"logicalType": "decimal", "precision": 20, "scale": column_type.scale or 0}
+    for (kind, _), zone in itertools.product(_avro_forms(column_type), (UTC, _TOKYO)):
+        read = ticdc_avro.read_of(column_type, AvroType(kind, attributes=attributes), zone)
+        yield _of_base64(read) if read is not None and kind == "bytes" else read
+
+
+def _of_base64(read: Callable[[bytes], Any]) -> Any:
+    """The same for a token."""
+    return kernel_name(*conversion_of(read) or ())(lambda text: read(read_base64(text)))
+
+
+def _avro_writes(column_type: ColumnType, lost: list[Any]) -> Iterator[Any]:
+    count = functools.partial(lost.append, 1)
+    for (_, modes), zone in itertools.product(_avro_forms(column_type), (UTC, _TOKYO)):
+        write = ticdc_avro.write_of(Column("c", column_type), modes, zone, count, count)
+        yield _in_base64(write) if conversion_of(write) == ("base64",) else write
+
+
+def _in_base64(write: Callable[[Any], bytes]) -> Any:
+    """The same for a token."""
+    return kernel_name("base64")(lambda value: base64_text(write(value)))
+
+
 def _reads(column_type: ColumnType) -> Iterator[Any]:
+    yield from _avro_reads(column_type)
     for style in _source_styles():
         yield values.reader(column_type, style)
         for value_style in ("auto", "mysql", "debezium"):
@@ -232,6 +266,8 @@ def _writes(column_type: ColumnType) -> Iterator[tuple[Any, list[Any]]]:
     yield JsonWire("").write_of(column_type, _TOKYO, "Asia/Tokyo", functools.partial(lost.append, 1)), lost
     yield html_text, lost
     yield written_in_key, lost
+    for write in _avro_writes(column_type, lost):
+        yield write, lost
 
 
 def _distinct(found: Iterator[tuple[Any, list[Any]]]) -> list[Function]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
 from engine_support import ANYWHERE, ENGINES, filled, template
 
+from relay.templates.avro_ops import Branch, Fixed, Plain, Record, Union
 from relay.templates.engine import Engine
 from relay.templates.ops import (
     LOSS,
@@ -15,11 +17,14 @@ from relay.templates.ops import (
     TIME_MS,
     Above,
     Among,
+    Avro,
+    AvroValue,
     Below,
     Changed,
     Choice,
     Condition,
     Constant,
+    Equal,
     Filled,
     Fits,
     Kinds,
@@ -51,7 +56,74 @@ class Case(NamedTuple):
     conditions: tuple[Condition, ...] = ()
 
 
+#: A nullable text, a branch with a record, and a number.
+AVRO = Record(
+    (
+        (b'"a":', Union((Plain("null"), Plain("string")))),
+        (b'"b":', Branch(1, Record(((b'"c":', Plain("long")), (b'"d":', Plain("double")))))),
+        (b'"e":', Fixed(1)),
+    )
+)
+HALF = struct.pack("<d", 0.5)
+
 CASES = {
+    "scalar values of Avro": Case(
+        (Constant(b"\0\0"), AvroValue(AVRO)),
+        (Put((0,)), COMMA, Put((1,)), COMMA, Put((2,)), COMMA, Put((3,))),
+        {
+            b'\0\0\2\6a\n"\2\1' + HALF + b"\xff": b'"a\\n\\"",-1,0.5,"/w=="',
+            b"\0\0\2\6\x08\xc3\xa9\2\1" + HALF + b"\xff": '"\\bé",-1,0.5,"/w=="'.encode(),
+            b"\0\0\0\2\4" + HALF + b"a": b'null,2,0.5,"YQ=="',
+            b"\0\1\0\2\4" + HALF + b"a": None,
+            b"\0\0\0\0\4" + HALF + b"a": None,
+            b"\0\0\4\2\4" + HALF + b"a": None,
+            b"\0\0\0\2\4" + HALF + b"aa": None,
+            b"\0\0\0\2\4" + HALF: None,
+            b'\0\0\2\6a\xc3"\2\1' + HALF + b"\xff": None,
+            b"\0\0\2\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\0\2\1" + HALF + b"\xff": None,
+            b"": None,
+        },
+    ),
+    "output in Avro": Case(
+        (TOKEN,),
+        (
+            Constant(b"\0"),
+            Avro(Union((Plain("null"), Plain("string"))), Put((0,), null=b"null")),
+            Avro(Plain("string"), Put((0,), null=b'"none"')),
+        ),
+        {
+            b'"a\\u0041"': b"\0\2\4aA\4aA",
+            b"null": b"\0\0\x08none",
+            b"1": None,
+        },
+    ),
+    "numbers in Avro": Case(
+        (INTEGER,),
+        (
+            Avro(Plain("long"), Number(0, (("*", 2),))),
+            Avro(Plain("word"), Number(0)),
+            Avro(Plain("int"), Choice((0,), b"0", b"1", b"2", least=10)),
+            Avro(Plain("int"), Put((0,), ("int64",), ("int32",))),
+        ),
+        {
+            b"1": b"\4" + b"\0" * 7 + b"\1\2\2",
+            b"10": b"\x28" + b"\0" * 7 + b"\x0a\4\x14",
+            b"-1": None,
+            b"2147483648": None,
+        },
+    ),
+    "equal numbers": Case(
+        (INTEGER, COMMA, INTEGER),
+        (Put((0,)),),
+        {b"1000,1": b"1000", b"1999,1": b"1999", b"2000,1": None, b"18446744073709551615,1": None},
+        (Equal(Number(0, (("//", 1000),)), Number(1), is_equal=True),),
+    ),
+    "other numbers": Case(
+        (INTEGER, COMMA, INTEGER),
+        (Put((0,)),),
+        {b"1,2": b"1", b"2,1": b"2", b"1,1": None},
+        (Equal(Number(0), Number(1), is_equal=False),),
+    ),
     "constant": Case(
         (Constant(b"a"), Constant(b"\xff")),
         (Constant(b"\x00b"),),

@@ -350,6 +350,18 @@ pub fn of_bytes<'a>(bytes: &[u8], scale: usize) -> Option<Text<'a>> {
     Some(Text::from(decimal))
 }
 
+/// How many digits a decimal's unscaled number has; those beyond its scale do not count.
+pub fn unscaled_digits(decimal: &[u8], scale: usize) -> Option<usize> {
+    let Parts { whole, fraction, .. } = parts(decimal)?;
+    let zeros = |digits: &[u8]| digits.iter().take_while(|&&digit| digit == b'0').count();
+    let whole_digits = whole.len() - zeros(whole);
+    if whole_digits > 0 {
+        return Some(whole_digits + scale);
+    }
+    let zeros = zeros(fraction);
+    Some(if zeros == fraction.len() { 0 } else { scale.saturating_sub(zeros) })
+}
+
 /// The least bytes of a decimal's unscaled number, the highest first. None if it has more digits than the
 /// scale.
 pub fn bytes(decimal: &[u8], scale: usize) -> Option<Short> {

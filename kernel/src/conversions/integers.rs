@@ -56,6 +56,20 @@ pub fn of_bits(bytes: &[u8]) -> Option<i128> {
     Some(i128::from(u64::from_le_bytes(number)))
 }
 
+/// A BIT's number of its bytes, the highest first. None beyond 64 bits.
+pub fn of_bit_bytes(bytes: &[u8]) -> Option<i128> {
+    let mut number = [0; 8];
+    number.get_mut(8_usize.checked_sub(bytes.len())?..)?.copy_from_slice(bytes);
+    Some(i128::from(u64::from_be_bytes(number)))
+}
+
+/// The bytes of a BIT of so many bits, the highest first: where they begin. None for a number of more bits.
+pub fn bit_bytes(length: u32, number: i128) -> Option<([u8; 8], usize)> {
+    let number = u64::try_from(number).ok()?;
+    let size = 8_usize.checked_sub(usize::try_from(length.div_ceil(8)).ok()?)?;
+    (u64::BITS - number.leading_zeros() <= length).then_some((number.to_be_bytes(), size))
+}
+
 /// So many bytes of a BIT's number, the lowest first. None if it needs more.
 pub fn bits(size: usize, number: i128) -> Option<([u8; 8], usize)> {
     let bytes = u64::try_from(number).ok()?.to_le_bytes();

@@ -45,8 +45,20 @@ fn text_stays(read: &Read, write: Option<&Write>, text: &[u8]) -> bool {
             binary::size_of_base64(text).is_some_and(|size| size >= least)
         }
         (Read::Bits, Some(Write::Bits(size))) => binary::size_of_base64(text) == Some(*size),
-        (Read::DecimalBytes(scale), Some(Write::Unscaled(same))) => {
-            scale == same && binary::is_least_number(text)
+        (Read::DecimalBytes(scale, most), Some(Write::Unscaled(same))) => {
+            scale == same
+                && binary::is_least_number(text)
+                && binary::size_of_base64(text).is_some_and(|size| size <= *most)
+        }
+        (Read::DecimalBytes(scale, most), Some(Write::DecimalBytes(precision, same))) => {
+            // A digit has more than 3.321 bits.
+            let is_within = |size: usize| size <= *most && (8 * size - 1) * 1000 <= precision * 3321;
+            scale == same
+                && binary::is_least_number(text)
+                && binary::size_of_base64(text).is_some_and(is_within)
+        }
+        (Read::BitBytes, Some(Write::BitBytes(length))) => {
+            length % 8 == 0 && binary::size_of_base64(text) == usize::try_from(length / 8).ok()
         }
         (Read::Zoned(read), Some(Write::TimestampIso(written, _))) => {
             let digits = temporal::digits_of_iso_timestamp(text);

@@ -9,7 +9,7 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperat
 from typing import Final
 
 #: Maximum bytes of 65 digits.
-_MOST_BYTES: Final = 28
+MOST_BYTES: Final = 28
 _MOST_DIGITS: Final = 100
 #: Moves the point without rounding, whatever the context of the thread.
 _EXACT: Final = Context(prec=_MOST_DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation, Inexact])
@@ -17,7 +17,7 @@ _EXACT: Final = Context(prec=_MOST_DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[
 
 def read_decimal(scale: int, data: bytes) -> Decimal:
     """Read a DECIMAL of a scale."""
-    if not 0 < len(data) <= _MOST_BYTES:
+    if not 0 < len(data) <= MOST_BYTES:
         raise ValueError("not a decimal number")
     return _EXACT.scaleb(Decimal(int.from_bytes(data, "big", signed=True)), -scale)
 

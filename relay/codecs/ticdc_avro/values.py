@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.shared.avro_decimals import decimal_bytes, read_decimal
+from relay.codecs.shared.avro_decimals import MOST_BYTES, decimal_bytes, read_decimal
 from relay.codecs.shared.base64_text import base64_text, try_base64
 from relay.codecs.shared.conversions import Read, Write
 from relay.codecs.shared.tidb_defaults import NOW, sequence_default, stored_default
@@ -26,6 +26,7 @@ from relay.model.avro_types import AvroField, AvroType
 from relay.model.errors import NotRepresentable
 from relay.model.events import ABSENT, Absent, Column, ColumnType, Default
 from relay.mysql import numbers, temporal
+from relay.mysql.conversion_names import READ_DOUBLE, kernel_name
 from relay.mysql.members import label_reader, label_writer
 from relay.mysql.types import BINARIES, CHARS, GEOMETRIES, MAX_BITS, checked_type, default_bytes, default_text
 
@@ -246,7 +247,7 @@ def _default(text: str, column_type: ColumnType, name: str, kind: str) -> Any:  
         real = _finite(float(text))
         return int(real) if real.is_integer() and abs(real) < _PLAIN_END else real
     if name == "BIT":
-        return base64_text(_bit_bytes(column_type.length or 1, _bits_of(text)))
+        return base64_text(bit_bytes(column_type.length or 1, _bits_of(text)))
     if kind == "bytes":
         return base64_text(default_bytes(text))
     return text
@@ -316,18 +317,22 @@ def read_of(column_type: ColumnType, avro: AvroType, zone: tzinfo) -> Read | Non
     if base == "decimal":
         if avro.kind == "string":
             return numbers.read_decimal
-        return functools.partial(read_decimal, _precision(avro)[1])
+        scale = _precision(avro)[1]
+        return kernel_name("decimal-bytes", scale, MOST_BYTES)(functools.partial(read_decimal, scale))
     if base == "bigint" and column_type.unsigned:
-        return _read_digits if avro.kind == "string" else _read_wrapped
+        return _read_digits if avro.kind == "string" else read_wrapped
     if base == "timestamp":
         return temporal.read_datetime if zone is UTC else functools.partial(temporal.read_timestamp, zone)
     return label_reader(column_type) if base in {"enum", "set"} else _READS.get(base)
 
 
-def _read_wrapped(number: int) -> int:
+@kernel_name("unsigned64")
+def read_wrapped(number: int) -> int:
+    """Return the unsigned number of the same 64 bits."""
     return number + (1 << 64) if number < 0 else number
 
 
+@kernel_name("member-number", None)
 def _read_digits(text: str) -> int:
     number = numbers.read_int(text)
     if not 0 <= number < 1 << 64:
@@ -335,18 +340,22 @@ def _read_digits(text: str) -> int:
     return number
 
 
-def _read_bits(data: bytes) -> int:
+@kernel_name("bit-bytes")
+def read_bits(data: bytes) -> int:
+    """Read BIT from its bytes, the highest first. Raises ValueError."""
     if 8 * len(data) > MAX_BITS:
         raise ValueError("more bytes than a BIT has")
     return int.from_bytes(data, "big")
 
 
+@kernel_name(*READ_DOUBLE)
 def _finite(number: float) -> float:
     if not math.isfinite(number):
         raise ValueError("not a finite number")
     return number
 
 
+@kernel_name("float")
 def _read_float(number: float) -> float:
     return numbers.shortest_float32(_finite(number))
 
@@ -361,7 +370,7 @@ def _read_vector(text: str) -> str:
 _READS: Final[dict[str, Read]] = {
     "float": _read_float,
     "double": _finite,
-    "bit": _read_bits,
+    "bit": read_bits,
     "date": temporal.read_date,
     "datetime": temporal.read_datetime,
     "time": temporal.read_time,
@@ -393,12 +402,13 @@ def _write_of(
     unlabeled: Callable[[], None],
 ) -> Write:
     base = column_type.base
-    if base == "decimal" and kind == "bytes":
-        return functools.partial(decimal_bytes, column_type.length or 0, column_type.scale or 0)
+    if base == "decimal":
+        return _decimal_text if kind == "string" else _decimal_write(column_type)
     if base in {"enum", "set"}:
         return label_writer(column_type, unlabeled)
     if base == "bit":
-        return functools.partial(_bit_bytes, column_type.length or 1)
+        length = column_type.length or 1
+        return kernel_name("bit-bytes", length)(functools.partial(bit_bytes, length))
     if base == "vector":
         return _read_vector
     if base == "timestamp" and zone is not UTC:
@@ -408,20 +418,29 @@ def _write_of(
     return _WRITES[kind]
 
 
-def _bit_bytes(length: int, value: int) -> bytes:
+def _decimal_write(column_type: ColumnType) -> Write:
+    length, scale = column_type.length or 0, column_type.scale or 0
+    return kernel_name("decimal-bytes", length, scale)(functools.partial(decimal_bytes, length, scale))
+
+
+def bit_bytes(length: int, value: int) -> bytes:
     """Return the bits, in as many bytes as the column has. Raises ValueError for a number that needs more."""
     if not 0 <= value < 1 << length:
         raise ValueError("more bits than the column has")
     return value.to_bytes((length + 7) // 8, "big")
 
 
-def _int32(value: int) -> int:
+@kernel_name("int32")
+def int32(value: int) -> int:
+    """Return an integer of 32 bits. Raises ValueError for any other value."""
     if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
         raise ValueError("a number beyond 32 bits")
     return value
 
 
-def _int64(value: int) -> int:
+@kernel_name("long")
+def int64(value: int) -> int:
+    """Return an integer of 64 bits. Raises ValueError for any other value."""
     if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
         raise ValueError("a number beyond 64 bits")
     return value
@@ -433,32 +452,38 @@ def _unsigned(value: int) -> int:
     return value
 
 
+@kernel_name("signed64")
 def _wrapped(value: int) -> int:
     """Return an unsigned number as the signed one of the same bits."""
     value = _unsigned(value)
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
+@kernel_name("member-digits", None)
 def _digits(value: int) -> str:
     return str(_unsigned(value))
 
 
+@kernel_name("finite-float")
 def _float32(value: float) -> float:
     if abs(_finite(value)) >= numbers.BEYOND_FLOAT:
         raise ValueError("a number beyond 32 bits")
-    return float(value)
+    return value
 
 
+@kernel_name("finite")
 def _float64(value: float) -> float:
-    return float(_finite(value))
+    return _finite(value)
 
 
+@kernel_name("base64")
 def _bytes(value: Any) -> bytes:  # noqa: ANN401 - a value that the source decoded as bytes
     if not isinstance(value, bytes):
         raise TypeError("not bytes")
     return value
 
 
+@kernel_name("text")
 def _text(value: Any) -> str:  # noqa: ANN401 - a value of a type without a special form
     if isinstance(value, bytes):
         return value.decode()
@@ -467,9 +492,14 @@ def _text(value: Any) -> str:  # noqa: ANN401 - a value of a type without a spec
     return value if type(value) is str else str(value)
 
 
+@kernel_name("decimal")
+def _decimal_text(value: Any) -> str:  # noqa: ANN401 - a value of DECIMAL, or of a type without a special form
+    return _text(value)
+
+
 _WRITES: Final[dict[str, Write]] = {
-    "int": _int32,
-    "long": _int64,
+    "int": int32,
+    "long": int64,
     "float": _float32,
     "double": _float64,
     "bytes": _bytes,

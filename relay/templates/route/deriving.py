@@ -28,6 +28,8 @@ class TracedLine(NamedTuple):
     """The parts of a route's pipeline that messages are traced through.
 
     prepared: Rewrites decoded events before they are encoded.
+    for_topic: Returns the function that encodes for a topic, in place of `encode`; None if messages do not
+        depend on their topic.
     refused: Losses for which a record is refused.
     writes_ends: Whether the end of a transaction has a topic; otherwise it is counted.
     seal: Converts the output of `encode` to messages for a topic; None if it already consists of messages.
@@ -36,6 +38,7 @@ class TracedLine(NamedTuple):
     decoder: TracingDecoder
     prepared: Callable[[list[Event]], list[Event]]
     encode: Encode
+    for_topic: Callable[[str], Encode] | None
     refused: frozenset[Loss]
     writes_ends: bool
     seal: Seal | None
@@ -71,7 +74,7 @@ class Deriver:
         `out` and `losses`: the slow path's result for the record. Raises NotTemplatable, and any exception of
         an encoder or an engine.
         """
-        template, known = self._traced(record, change, catalog)
+        template, known = self._traced(record, change, catalog, self._topic_of(out))
         if not _has_headers(known, out):
             raise NotTemplatable
         # A separate engine: in the route's, the template could replace another one, or equal one that would
@@ -82,10 +85,22 @@ class Deriver:
             raise NotTemplatable
         return template, known
 
+    def _topic_of(self, out: Sequence[ProducerRecord] | Sequence[EncodedRecord]) -> str | None:
+        """Return the topic for which a record's messages were written; None if they do not depend on it."""
+        if self._line.for_topic is None:
+            return None
+        first = out[0]
+        if not isinstance(first, ProducerRecord):
+            raise NotTemplatable
+        return first.topic
+
     def _traced(
-        self, record: ConsumerRecord, change: RowChange, catalog: Catalog
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, topic: str | None
     ) -> tuple[Template, TemplateInfo]:
-        """Return the template of a record, and the facts known of it, untested."""
+        """Return the template of a record, and the facts known of it, untested.
+
+        `topic`: The topic of its messages, if they depend on it.
+        """
         line = self._line
         trace = Trace(line.refused, _digest(record))
         message = line.decoder.traced(record, change, catalog, trace)
@@ -101,7 +116,8 @@ class Deriver:
             timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
         )
         line.decoder.decode(record, catalog, lost)
-        payloads = list(line.encode(events, numbered, lost))
+        encode = line.encode if topic is None or line.for_topic is None else line.for_topic(topic)
+        payloads = list(encode(events, numbered, lost))
         if any(payload.blobs for payload in payloads):
             raise NotTemplatable
         first, *others = payloads
@@ -119,6 +135,7 @@ class Deriver:
             table=change.table,
             more=[payload.headers for payload in others],
             has_tombstone=has_tombstone,
+            written_for=topic,
         )
         (key, value), *more = [self._target(payload, trace) for payload in (first, *others)]
         trace.check_marks(text for payload in payloads for _, text in payload.headers)

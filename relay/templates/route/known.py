@@ -44,6 +44,7 @@ class TemplateInfo:
         "table",
         "topic",
         "uses",
+        "written_for",
     )
 
     def __init__(  # noqa: PLR0913 - one parameter per fact
@@ -57,6 +58,7 @@ class TemplateInfo:
         table: TableId,
         more: list[tuple[Header, ...]],
         has_tombstone: bool,
+        written_for: str | None = None,
     ) -> None:
         #: Counted for each row: its events, without values, and its losses.
         self.events, self.losses, self.lost = events, losses, lost
@@ -64,6 +66,8 @@ class TemplateInfo:
         self.headers, self.more = headers, more
         #: Whether a record with the same key and no value follows.
         self.has_tombstone = has_tombstone
+        #: The topic that the messages are for; None if they do not depend on it.
+        self.written_for = written_for
         #: None: a row follows all DDL that it must follow, regardless of its position.
         self.allows = allows
         self.table = table
@@ -87,6 +91,7 @@ class TemplateInfo:
             table=self.table,
             more=self.more,
             has_tombstone=self.has_tombstone,
+            written_for=self.written_for,
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from relay.catalog import Catalog
-from relay.codecs.codec import EncodedRecord
+from relay.codecs.codec import EncodedRecord, own_name
 from relay.codecs.losses import Loss
 from relay.model.events import Event, RowChange, TableId
 from relay.model.records import ConsumerRecord, ProducerRecord
@@ -36,9 +36,10 @@ class RouteTemplates:
     count: Counts events and losses of a number of records.
     most_bytes: Approximate maximum size of all templates.
     policy: When templates are derived, tried and dropped.
+    table_name: See `TemplateSupport`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one parameter per part
         self,
         new_engine: Callable[[], Engine],
         marker: Marker,
@@ -46,14 +47,17 @@ class RouteTemplates:
         count: Count,
         most_bytes: int,
         policy: TemplatePolicy = DEFAULT_POLICY,
+        *,
+        table_name: Callable[[TableId], TableId] = own_name,
     ) -> None:
+        self._table_name = table_name
         self._new_engine, self._marker, self._deriver, self._policy = new_engine, marker, deriver, policy
         self._most_bytes, self._bytes, self._until_search = most_bytes, 0, policy.search_interval
         self._topics: dict[str, TopicTemplates] = {}
         #: The catalog with which all templates agree.
         self.catalog = Catalog()
-        #: For each table, its templates, and its shapes that reached half the threshold; and the bytes of
-        #: these shapes.
+        #: For each name of a table in messages, its templates, and its shapes that reached half the
+        #: threshold; and the bytes of these shapes.
         self._of_table: defaultdict[TableId, set[tuple[TopicTemplates, int]]] = defaultdict(set)
         self._shapes_of: defaultdict[TableId, set[tuple[TopicTemplates, Shape]]] = defaultdict(set)
         self._shape_bytes = 0
@@ -142,7 +146,7 @@ class RouteTemplates:
 
     def _drop_outdated(self, catalog: Catalog) -> None:
         """Drop the templates of tables whose definitions differ in this catalog, and switch to it."""
-        for table in catalog.changed_since(self.catalog):
+        for table in map(self._table_name, catalog.changed_since(self.catalog)):
             for topic, number in list(self._of_table.get(table, ())):
                 topic.engine.remove(number)
                 self._forget(topic, number)
@@ -275,7 +279,7 @@ class RouteTemplates:
         topic.note_derived(shape, displaces=bool(forgotten) and topic.displaces(made, forgotten))
         topic.known[number] = made
         self._bytes += made.size
-        self._of_table[made.table].add((topic, number))
+        self._of_table[self._table_name(made.table)].add((topic, number))
 
     def _note_shape(
         self, table: TableId, topic: TopicTemplates, record: ConsumerRecord, *, is_split: bool
@@ -283,6 +287,7 @@ class RouteTemplates:
         """Record which table a record's shape belongs to. DDL on that table resets the shape's counts and
         back-off.
         """
+        table = self._table_name(table)
         marked = _marked(self._marker, record)
         if marked is None or (topic, (marked, is_split)) in self._shapes_of[table]:
             return
@@ -305,7 +310,7 @@ class RouteTemplates:
             self._count_uses(known)
             self._bytes -= known.size
         if forgotten:
-            table = forgotten[0].table
+            table = self._table_name(forgotten[0].table)
             self._of_table[table].remove((topic, number))
             if not self._of_table[table]:
                 del self._of_table[table]
@@ -335,9 +340,12 @@ class RouteTemplates:
 
 
 def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:
-    text = record.key if marker.part == "key" else record.value
+    has_key = marker.part == "key" or (marker.part == "any" and record.key is not None)
+    text = record.key if has_key else record.value
     if text is None:
         return None
+    if marker.size:
+        return text[: marker.size] if len(text) >= marker.size else None
     start = text.find(marker.start)
     end = text.find(marker.end, start + len(marker.start))
     return None if start < 0 or end < 0 else text[start:end]
