@@ -34,8 +34,10 @@ import msgspec
 from engine_support import ENGINE
 from reference_engine import Interpreter
 
+from fuzz import binary
 from fuzz.dictionary import Look, look_of, nearly, other_token
 from fuzz.findings import BrokenError, Finding, write
+from fuzz.mutations import changed_bytes
 from fuzz.oracle import Bench
 from fuzz.session import Session, sample_routes
 from relay import ConsumerRecord
@@ -60,6 +62,8 @@ _INFERRED: Final = 0.2
 PROBES: Final = (b"null", b"0", b'"x"')
 #: Maximum of such records of one record.
 _MOST_PROBES: Final = 120
+#: Bytes of a zero and the id of a schema.
+_PREFIX: Final = 5
 #: Share of sessions whose rows are not spread: rows that are spread by their values have no templates.
 _UNSPREAD: Final = 0.6
 #: How often the kernel alone is asked first; what it does not take is then not translated.
@@ -495,14 +499,27 @@ def one_value_probes(parts: Parts, chance: random.Random) -> Iterator[ConsumerRe
 def changed_inside(parts: Parts, free: Sequence[ScalarValue], chance: random.Random) -> ConsumerRecord:
     """A message of the same shape, or nearly: some values, rarely the structure, the offset or the time."""
     roll = chance.random()
-    record = (
-        parts.bent(chance) if roll < 0.06 or not parts.values else _with_other_values(parts, free, chance)
-    )
+    if roll < 0.06:
+        record = parts.bent(chance)
+    elif parts.values:
+        record = _with_other_values(parts, free, chance)
+    else:
+        record = _changed_binary(parts.record, chance)
     if chance.random() < 0.04:
         record = msgspec.structs.replace(record, timestamp_ms=chance.choice(_TIMES))
     if chance.random() < 0.04:
         record = msgspec.structs.replace(record, offset=chance.choice((*_OFFSETS, max(0, record.offset - 2))))
     return record
+
+
+def _changed_binary(record: ConsumerRecord, chance: random.Random) -> ConsumerRecord:
+    """A message in Avro with other values, or with other bytes after the id of its schema."""
+    found = binary.changed(record, chance) if chance.random() < 0.8 else None
+    if found is not None:
+        return found
+    part = chance.choice(("key", "value"))
+    data = getattr(record, part) or b""
+    return msgspec.structs.replace(record, **{part: data[:_PREFIX] + changed_bytes(data[_PREFIX:], chance)})
 
 
 def _with_other_values(parts: Parts, free: Sequence[ScalarValue], chance: random.Random) -> ConsumerRecord:

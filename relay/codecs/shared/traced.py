@@ -26,6 +26,8 @@ from relay.templates.ops import Changed, Choice, Conversion, Put
 from relay.templates.tracing import NotTemplatable, Trace, Traced, TracedCell, TracedNumber, TracedOp, Written
 
 _NULL: Final = b"null"
+#: The conversion that prints any value.
+_READABLE: Final[Conversion] = ("row-key",)
 #: Reads whose numbers are those of the tokens; but in an unsigned column negative tokens stand for 64-bit
 #: numbers from this one on.
 _UNSIGNED: Final[Conversion] = ("unsigned64",)
@@ -266,9 +268,16 @@ class TracedReader(TypedReader):
         values = self.row_function(writes, {})
         return lambda cells: TracedCells(values(cells))
 
-    def row(self, *_: object) -> NoReturn:
-        """Refuse: canonical values are not traced."""
-        raise NotTemplatable
+    def row(self, cells: Sequence[Any], _part: str) -> tuple[Any, ...]:
+        """Return a row of placeholders, and note that all cells can be read: canonical values are not traced,
+        but an encoder may ask whether there is a row.
+        """
+        row: list[Any] = [ABSENT] * len(self.schema.columns)
+        for at, cell, read in zip(self.indexes, cells, self.reads_as, strict=True):
+            if read is not None:
+                cell.trace.look_at(cell.slots, read, _READABLE)
+            row[at] = cell.trace.refused()
+        return tuple(row)
 
     def cells_at(self, indexes: Sequence[int], cells: Sequence[Any], _part: str) -> TracedKey:
         """Return the traced cells of a key."""

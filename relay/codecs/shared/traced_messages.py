@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import tzinfo
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -268,11 +268,24 @@ class _Image(NamedTuple):
 # ---------------------------------------------------------------- the row
 
 
-class TracedEvent:
+class SplitPart(Protocol):
+    """The key or the value of a record. `ops`: its ops after `split`; None: missing."""
+
+    ops: tuple[SourceOp, ...] | None
+
+    def split(self, first_slot: int) -> int:
+        """Make the ops and the slots, numbered from `first_slot`; return the next slot."""
+        ...
+
+
+Part = TypeVar("Part", bound=SplitPart)
+
+
+class TracedEvent(Generic[Part]):
     """A message of one row, whatever its cells are. `change`: its event, as decoded."""
 
     def __init__(
-        self, record: ConsumerRecord, change: RowChange, trace: Trace, key: TracedPart, value: TracedPart
+        self, record: ConsumerRecord, change: RowChange, trace: Trace, key: Part, value: Part
     ) -> None:
         self.key, self.value = key, value
         #: The record for `interpret`. Only its topic is the same for all messages.
@@ -285,7 +298,8 @@ class TracedEvent:
             value=trace.refused(),
             headers=trace.refused(),
         )
-        self._captured, self._change, self._trace = record, change, trace
+        self.change, self.trace = change, trace
+        self._captured = record
         self._after: AfterDdl | None = None
 
     def split(self) -> None:
@@ -296,7 +310,7 @@ class TracedEvent:
         """Note that other rows must follow the same DDL as this one, which was read as `known`. `at`: the
         row's traced position.
         """
-        captured, change = self._captured, self._change
+        captured, change = self._captured, self.change
         effective = catalog.effective_schema(change.table, change.source.at(captured))
         commit_ts: Any = at.commit_ts
         event_time_ns: Any = at.event_time_ns
@@ -305,14 +319,14 @@ class TracedEvent:
     def message(self, events: Sequence[Event]) -> TracedMessage:
         """Return the traced message of the row's events: its change, and the end of its transaction."""
         change, end = events[0] if events else None, events[1] if len(events) > 1 else None
-        if len(events) > 2 or self.value.ops is None or not isinstance(change, RowChange):
+        if len(events) > 2 or not isinstance(change, RowChange):
             raise NotTemplatable
         if not isinstance(end, TransactionMark | None):
             raise NotTemplatable
         return TracedMessage(self.key.ops, self.value.ops, change, self._after, end)
 
 
-class TracedRow(TracedEvent):
+class TracedRow(TracedEvent[TracedPart]):
     """A message of one row of typed cells. `payload`: the path of the object with the images."""
 
     def __init__(
@@ -437,10 +451,10 @@ class TracedRow(TracedEvent):
             raise NotTemplatable
         old, new = (None if image is None else [*self._traced(image)] for image in (self._old, self._new))
         reader = TracedReader.of(self.reader, reads[0])
-        return self._change.schema, TracedRows(reader, old, new, self._images.keys_unchanged_on_wire())
+        return self.change.schema, TracedRows(reader, old, new, self._images.keys_unchanged_on_wire())
 
     def _traced(self, image: _Image) -> Iterator[TracedCell]:
-        slots, trace = self.value.slots, self._trace
+        slots, trace = self.value.slots, self.trace
         for name, cell in zip(self._names, image.cells, strict=True):
             path = self._path_in(cell)
             own = (*self.path_of(image.part), name)

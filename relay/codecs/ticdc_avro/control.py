@@ -12,7 +12,7 @@ which is a hash and not the beginning of such a statement. Source: pingcap/ticdc
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Any, Final
 
 from relay.codecs.detection import DetectionMessage
 from relay.codecs.shared.avro import has_id_header
@@ -22,9 +22,13 @@ from relay.codecs.shared.unknown_members import MessageParser, OpenMessage
 from relay.codecs.ticdc_avro.values import NAME
 from relay.model.errors import Malformed
 from relay.model.records import ConsumerRecord
+from relay.templates.avro_ops import Plain
+from relay.templates.tracing import Traced
 
 DDL, WATERMARK, DELETE = b"\x01", b"\x02", b"\x03"
 _DDL_START: Final = DDL + b"{"
+#: The commit ts in a message.
+WORD: Final = Plain("word")
 _TSO: Final = struct.Struct(">Q")
 _TSO_BYTES: Final = 1 + _TSO.size
 
@@ -60,8 +64,10 @@ def commit_ts_in(value: bytes) -> int:
     return int(commit_ts)
 
 
-def with_commit_ts(kind: bytes, commit_ts: int) -> bytes:
+def with_commit_ts(kind: bytes, commit_ts: Any) -> bytes:  # noqa: ANN401 - an integer, which may be traced
     """Return the value of a watermark, or of a deleted row."""
+    if isinstance(commit_ts, Traced):
+        return kind + commit_ts.trace.avro_mark(WORD, commit_ts)
     return kind + _TSO.pack(commit_ts)
 
 

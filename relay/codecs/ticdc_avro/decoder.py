@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog, DdlMessage, apply_ddl
+from relay.codecs.codec import TracedMessage
 from relay.codecs.losses import Loss
 from relay.codecs.shared.avro import AvroSchema, Part, RegisteredSchemas
 from relay.codecs.shared.checksums import CHECKSUM_VERSION
@@ -15,9 +16,11 @@ from relay.codecs.shared.ddl_codes import kinds_of
 from relay.codecs.shared.local_times import LocalTimes, event_time_ns, is_local_time
 from relay.codecs.shared.rows import PartialRows, TypedRows
 from relay.codecs.shared.ticdc import CONNECTOR, is_restored
+from relay.codecs.shared.traced_avro import TracedAvroPart
 from relay.codecs.shared.unknown_members import with_unknown
 from relay.codecs.ticdc_avro.control import (
     DDL,
+    DELETE,
     WATERMARK,
     commit_ts_in,
     kind_of,
@@ -35,6 +38,7 @@ from relay.codecs.ticdc_avro.rows import (
     Layout,
     Layouts,
 )
+from relay.codecs.ticdc_avro.traced import TicdcAvroRow, TracedDelete
 from relay.codecs.ticdc_avro.values import NAME
 from relay.model.errors import Malformed, UnsupportedMessage
 from relay.model.events import (
@@ -46,11 +50,13 @@ from relay.model.events import (
     SchemaChange,
     Source,
     TableId,
+    TableSchema,
     Watermark,
 )
 from relay.model.limits import check_levels, check_values
 from relay.model.lookups import LookupCache
 from relay.model.records import TIME_END_MS, ConsumerRecord
+from relay.templates.tracing import NotTemplatable, Trace
 
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "": Op.INSERT}
 _NS_PER_MS: Final = 1_000_000
@@ -108,20 +114,20 @@ class TicdcAvroDecoder:
         key = self._part(record, "key")
         if key is None:
             raise Malformed(NAME, "key", "neither a key nor a value")
-        source = _source_at(commit_ts) if commit_ts is not None else self._source_without(record, losses)
+        source = source_of(commit_ts, None, record, losses)
         source = with_unknown(source, self._layouts.unknown(key.schema, key.value, "key"))
         layout = self._layouts.find(key.schema, key.schema, catalog, source.at(record))
         images = layout.images(key.value, None)
         losses.append(Loss.COLUMNS_ABSENT)
         self._count(layout, images, losses)
-        return self._change(Op.DELETE, layout, images, source, record)
+        return change_of(Op.DELETE, layout.schema, images, source, record)
 
     def _row(self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]) -> RowChange:
         found = self._value(record)
         key, has_key = self._key(record)
         row, added = found.value, self._layouts.added(found.schema, found.value)
         op = _op_of(added)
-        source = self._source(added, record, losses)
+        source = source_of(*_times_of(added), record, losses)
         source = with_unknown(source, self._layouts.unknown(found.schema, row, "value"))
         if key is not None:
             source = with_unknown(source, self._layouts.unknown(key.schema, key.value, "key"))
@@ -142,7 +148,7 @@ class TicdcAvroDecoder:
             losses.append(Loss.COLUMNS_ABSENT)
         self._count(layout, images, losses)
         self._check(added, layout, images, op, losses)
-        return self._change(op, layout, images, source, record)
+        return change_of(op, layout.schema, images, source, record)
 
     def _value(self, record: ConsumerRecord) -> _Read:
         """Return the value of a row's message. Raises DecodeError."""
@@ -167,27 +173,6 @@ class TicdcAvroDecoder:
             raise UnsupportedMessage(NAME, part, "not a record, so this is not a message of this protocol")
         return _Read(schema, schema.read(NAME, part, body))
 
-    def _change(
-        self, op: Op, layout: Layout, images: Images, source: Source, record: ConsumerRecord
-    ) -> RowChange:
-        emitted_at_ns = record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS
-        return RowChange(op, layout.schema, images, source, emitted_at_ns)
-
-    def _source(self, row: Record, record: ConsumerRecord, losses: list[Loss]) -> Source:
-        commit_ts = row.get(COMMIT_TS)
-        if type(commit_ts) is not int or not commit_ts:
-            return self._source_without(record, losses)
-        commit_ts &= _TSO_BITS
-        time_ms = row.get(TIME)
-        if type(time_ms) is not int or not time_ms or not -TIME_END_MS <= time_ms < TIME_END_MS:
-            return _source_at(commit_ts)
-        return Source(CONNECTOR, time_ms * _NS_PER_MS, commit_ts)
-
-    @staticmethod
-    def _source_without(record: ConsumerRecord, losses: list[Loss]) -> Source:
-        """Return the source of a row whose message has no time, which is counted."""
-        return Source(CONNECTOR, event_time_ns(None, None, record, losses))
-
     def _count(self, layout: Layout, images: TypedRows | PartialRows, losses: list[Loss]) -> None:
         """Count facts missing from a row's definition, and local times that do not exist or are ambiguous."""
         if layout.reader.is_inferred:
@@ -209,6 +194,41 @@ class TicdcAvroDecoder:
             raise Malformed(NAME, path, "the row is corrupted: its checksum is not that of its values")
         if path:
             losses.append(Loss.CHECKSUM)
+
+    # ------------------------------------------------------------ templates
+
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    ) -> TracedMessage:
+        """Return the message with traced values; see `TracingDecoder`. Raises NotTemplatable."""
+        if self._times is not None and any(map(is_local_time, change.schema.columns)):
+            raise NotTemplatable
+        key, has_key = self._key(record)
+        is_key = record.value is None or kind_of(record) == DELETE
+        value = None if is_key else self._value(record)
+        rows = value or key
+        if rows is None or not has_key or self._verifies or change.source.unknown_fields:
+            raise NotTemplatable
+        layout = self._layouts.find(
+            rows.schema, None if key is None else key.schema, catalog, change.source.at(record)
+        )
+        if not self._layouts.is_only_table(rows.schema, change.table, catalog):
+            raise NotTemplatable
+        key_part, value_part = [
+            TracedAvroPart(data, read and read.schema.type, read and read.value, layout.unsigned)
+            for data, read in ((record.key, key), (None if is_key else record.value, value))
+        ]
+        if is_key and record.value is not None:
+            value_part = TracedDelete(record.value)
+        row = TicdcAvroRow(record, change, trace, key_part, value_part)
+        row.split()
+        added = {} if value is None else self._layouts.added(value.schema, value.value)
+        commit_ts, time_ms = row.times(*_times_of(added)) if added else (row.commit_ts, None)
+        for name in added.keys() & (OP, CORRUPTED):
+            value_part.pin(trace, name)
+        source = source_of(commit_ts, time_ms, row.record, [])
+        images = row.images(layout, key_part if is_key else value_part, source.at(row.record), catalog)
+        return row.message([change_of(change.op, change.schema, images, source, row.record)])
 
     # ------------------------------------------------------------ statements
 
@@ -234,6 +254,35 @@ class TicdcAvroDecoder:
             losses.append(Loss.DDL_NOT_UNDERSTOOD)
             change = _with_kinds(change, statement.type)
         return [change], catalog
+
+
+def _times_of(added: Record) -> tuple[int | None, int | None]:
+    """Return the commit ts and the time in milliseconds of a row, from the fields that TiCDC adds."""
+    commit_ts, time_ms = added.get(COMMIT_TS), added.get(TIME)
+    if type(commit_ts) is not int or not commit_ts:
+        return None, None
+    if type(time_ms) is not int or not time_ms or not -TIME_END_MS <= time_ms < TIME_END_MS:
+        time_ms = None
+    return commit_ts & _TSO_BITS, time_ms
+
+
+def source_of(
+    commit_ts: int | None, time_ms: int | None, record: ConsumerRecord, losses: list[Loss]
+) -> Source:
+    """Return the source of a row. Without a commit ts its message has no time, which is counted."""
+    if commit_ts is None:
+        return Source(CONNECTOR, event_time_ns(None, None, record, losses))
+    if time_ms is None:
+        return _source_at(commit_ts)
+    return Source(CONNECTOR, time_ms * _NS_PER_MS, commit_ts)
+
+
+def change_of(
+    op: Op, schema: TableSchema, images: Images, source: Source, record: ConsumerRecord
+) -> RowChange:
+    """Return the change of a row. Its message was sent at the record's time."""
+    emitted_at_ns = record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS
+    return RowChange(op, schema, images, source, emitted_at_ns)
 
 
 def _op_of(added: Record) -> Op:

@@ -22,6 +22,7 @@ from relay.codecs.shared.ddl_codes import code_of
 from relay.codecs.shared.row_writing import RowTarget, TypedWriters
 from relay.codecs.shared.rows import TypeInfo
 from relay.codecs.shared.ticdc import commit_ts_of, per_table_statements, split_chosen_keys, split_updates
+from relay.codecs.shared.traced_avro import traced_body
 from relay.codecs.ticdc_avro.control import DELETE, WATERMARK, TicdcAvroDdl, statement_value, with_commit_ts
 from relay.codecs.ticdc_avro.options import TicdcAvroOptions, carries
 from relay.codecs.ticdc_avro.rows import (
@@ -48,6 +49,7 @@ from relay.model.errors import NotRepresentable
 from relay.model.events import Column, Event, Generated, Op, RowChange, SchemaChange, TableSchema, Watermark
 from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
+from relay.templates.tracing import NotTemplatable, Traced
 
 _NS_PER_MS: Final = 1_000_000
 _OP_TEXTS: Final = {Op.INSERT: "c", Op.READ: "c", Op.UPDATE: "u", Op.DELETE: "d"}
@@ -439,13 +441,16 @@ class _Schema:
     """A written schema: its text, and the writer of its values."""
 
     def __init__(self, text: str) -> None:
-        self.text, self._write = text, value_writer(parse_types(text))
+        self.text, self._type = text, parse_types(text)
+        self._write = value_writer(self._type)
 
     def body(self, part: Part, value: Json) -> bytes:
         """Return the Avro of a value. Raises NotRepresentable."""
         try:
             return written(self._write, value)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, NotTemplatable):
+            if any(isinstance(each, Traced) for each in value.values()):
+                return traced_body(self._type, value)
             raise NotRepresentable(NAME, part, "a value that its Avro schema cannot represent") from None
 
 

@@ -20,15 +20,17 @@ from typing import Final
 
 from relay.codecs.codec import Codec, KeySupport, NonDdlMarker, RegistrySupport, TemplateSupport
 from relay.codecs.losses import Keys
-from relay.codecs.shared.avro import ID_HEADERS, named_schemas
+from relay.codecs.shared.avro import APICURIO_HEADERS, ID_HEADERS, PREFIX_BYTES, named_schemas
 from relay.codecs.shared.id_headers import placing
 from relay.codecs.ticdc_avro.control import DDL, kind_of
 from relay.codecs.ticdc_avro.decoder import TicdcAvroDecoder
 from relay.codecs.ticdc_avro.detection import detect
 from relay.codecs.ticdc_avro.encoder import TicdcAvroEncoder
 from relay.codecs.ticdc_avro.options import TicdcAvroOptions, carries
+from relay.codecs.ticdc_avro.rows import table_name
 from relay.codecs.ticdc_avro.values import NAME
 from relay.model.records import ConsumerRecord
+from relay.templates.ops import Marker
 
 
 def _named_schemas(record: ConsumerRecord) -> Sequence[int | str]:
@@ -55,5 +57,10 @@ CODEC: Final = Codec(
     detection_rule=detect,
     keys=KeySupport(meaning=Keys.ROW, encoder=partial(placing, TicdcAvroEncoder)),
     registry=RegistrySupport(_named_schemas),
-    templates=TemplateSupport(writes_rows_alone=lambda _: True),
+    templates=TemplateSupport(
+        writes_rows_alone=lambda _: True,
+        marker=Marker("any", size=PREFIX_BYTES),
+        deciding_headers=frozenset(ID_HEADERS.values()).union(*APICURIO_HEADERS.values()),
+        table_name=table_name,
+    ),
 )

@@ -29,6 +29,7 @@ from relay.codecs.ticdc_avro.values import (
     form_of_field,
     is_known_field,
     read_of,
+    read_wrapped,
     sanitized,
 )
 from relay.model.avro_types import AvroField, AvroType
@@ -55,7 +56,11 @@ Cells = tuple[Any, ...]
 
 
 class Layout:
-    """Converts rows of one schema to canonical form. `is_key`: they have the columns of the key alone."""
+    """Converts rows of one schema to canonical form. `is_key`: they have the columns of the key alone.
+
+    names, kinds: The fields of the cells, and Avro's types of those that are not null.
+    unsigned: Fields of `long` that stand for unsigned numbers.
+    """
 
     def __init__(
         self,
@@ -71,9 +76,12 @@ class Layout:
         indexes = [index for _, index in in_order]
         reads = [read_of(schema.columns[index].type, field.type.present, zone) for field, index in in_order]
         self.reader = TypedReader(NAME, schema, indexes, reads, _PARTS, known=known)
-        names = [field.name for field, _ in in_order]
-        self._cells: Callable[[Mapping[str, Any]], Cells] = _getter(names)
-        self._names = names
+        self.names = [field.name for field, _ in in_order]
+        self.kinds = [field.type.present.kind for field, _ in in_order]
+        self.unsigned = frozenset(
+            name for name, read in zip(self.names, reads, strict=True) if read is read_wrapped
+        )
+        self._cells: Callable[[Mapping[str, Any]], Cells] = _getter(self.names)
         # In the order of the schema, which is that of TiDB's checksums.
         position_of = {index: at for at, index in enumerate(indexes)}
         self._order = [position_of[index] for _, index in fields]
@@ -93,7 +101,7 @@ class Layout:
         try:
             return self._cells(row)
         except KeyError:
-            return tuple([row.get(name, ABSENT) for name in self._names])
+            return tuple([row.get(name, ABSENT) for name in self.names])
 
     def is_sum(self, images: Images, checksum: int, *, is_old: bool) -> bool:
         """Return whether this may be the checksum of a row."""
@@ -178,6 +186,13 @@ class Layouts:
         if table is None:
             table = self._tables.keep(rows, _table_of(rows.type), _TABLE_BYTES)
         return self._originals.table(table, catalog, at)
+
+    def is_only_table(self, rows: AvroSchema, id: TableId, catalog: Catalog) -> bool:
+        """Return whether the table of a schema has this id, and no other table in the catalog has its name in
+        Avro.
+        """
+        named = self._originals.named(_table_of(rows.type), catalog)
+        return not named or list(named) == [id]
 
     def _build(
         self, rows: AvroSchema, key: AvroSchema | None, known: TableSchema | None, *, has_key: bool
@@ -323,6 +338,11 @@ def _column(field: AvroField, known: TableSchema | None) -> Column:
     return Column(field.name, type_, field.type.kind == "union", declared_default(field, type_))
 
 
+def table_name(table: TableId) -> TableId:
+    """Return a table's name in Avro."""
+    return TableId(sanitized(table.database), sanitized(table.table))
+
+
 class _Originals:
     """Maps names in Avro to the tables of a catalog."""
 
@@ -330,15 +350,19 @@ class _Originals:
         self._catalog: Catalog | None = None
         self._tables: dict[TableId, list[TableId]] = {}
 
-    def table(self, name: TableId, catalog: Catalog, at: Position) -> TableSchema | None:
-        """Return the definition of the table; None if it is unknown or ambiguous."""
+    def named(self, name: TableId, catalog: Catalog) -> Sequence[TableId]:
+        """Return the tables in a catalog that have this name in Avro."""
         if catalog is not self._catalog:
             self._catalog, self._tables = catalog, {}
             for database, tables in catalog.histories.items():
                 for table in tables:
-                    id = TableId(sanitized(database), sanitized(table))
-                    self._tables.setdefault(id, []).append(TableId(database, table))
-        named = self._tables.get(name, ())
+                    id = TableId(database, table)
+                    self._tables.setdefault(table_name(id), []).append(id)
+        return self._tables.get(name, ())
+
+    def table(self, name: TableId, catalog: Catalog, at: Position) -> TableSchema | None:
+        """Return the definition of the table; None if it is unknown or ambiguous."""
+        named = self.named(name, catalog)
         if len(named) < 2:
             return catalog.table(named[0], at) if named else None
         possible = [id for id in named if catalog.table(id, at) is not None]

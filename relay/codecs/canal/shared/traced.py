@@ -52,7 +52,7 @@ _MEMBERS: Final[Declaration] = {
 _EQUAL_IN_TWO_FORMS: Final = frozenset({"decimal", "float", "double"})
 
 
-class TracedTextRow(TracedEvent):
+class TracedTextRow(TracedEvent[TracedPart]):
     """A message of one row of text cells.
 
     ignored: Numbers without meaning to the decoder.
@@ -182,14 +182,18 @@ class _TracedTextReader(TextReader):
         made.plans = {}
         return made
 
-    def row(self, *_: object) -> NoReturn:
-        """Refuse: canonical values are not traced."""
-        raise NotTemplatable
+    def row(self, cells: Cells, part: str) -> tuple[Any, ...]:
+        """Return a row of placeholders; see `TracedReader.row`."""
+        typed = TracedReader.of(self.in_table_order())
+        return typed.row(self._in_table_order(cells), part)
 
     def cells_at(self, indexes: Sequence[int], cells: Cells, part: str) -> TracedKey:
         """Return the traced cells of a key."""
         typed = TracedReader.of(self.in_table_order())
-        return typed.cells_at(indexes, [cells[name] for name in self.names_in_table_order()], part)
+        return typed.cells_at(indexes, self._in_table_order(cells), part)
+
+    def _in_table_order(self, cells: Cells) -> list[Any]:
+        return [cells[name] for name in self.names_in_table_order()]
 
     def step(self, convert: Callable[[str], Any]) -> Callable[[Any], Any]:
         """Return the traced form of a text conversion."""
