@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from relay.model.errors import Problem, UnusableTopicName
+from relay.model.errors import UnusableTopicName
 from relay.model.events import TableId
 from relay.model.limits import MYSQL_NAME
 from relay.text.redaction import HIDDEN, printable, quoted
@@ -189,13 +189,3 @@ def _shown(name: str) -> str:
 
 #: Parts of a text with two fields, split before and after each.
 _PARTS_OF_TWO_FIELDS: Final = 4
-
-
-def template_problems(path: str, text: str) -> list[Problem]:
-    """Return the problems of a template. `path`: its configuration key or option."""
-    try:
-        TopicTemplate.parse(text)
-    except ValueError as error:
-        hint = "letters, digits, . _ - and the placeholders {topic}, {database}, {table}"
-        return [Problem(path, str(error), hint)]
-    return []

@@ -102,7 +102,6 @@ def _error_class(number: int, code: _Code) -> type[BrokerResponseError]:
 
 _CLASSES: Final = {number: _error_class(number, code) for number, code in _CODES.items()}
 FencedInstanceId: Final = _CLASSES[82]
-InvalidRecord: Final = _CLASSES[87]
 UnstableOffsetCommit: Final = _CLASSES[88]
 
 

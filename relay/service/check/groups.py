@@ -21,8 +21,6 @@ from relay.service.check import CheckState, Finding, unreported
 from relay.service.check.cluster import ClusterInspection, Group
 from relay.text.redaction import first_of, printable
 
-#: The client id of every client of relay.
-_CLIENT: Final = "relay"
 #: Maximum number of members listed by name.
 _NAMED: Final = 5
 _SECONDS: Final = 20.0
