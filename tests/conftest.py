@@ -211,6 +211,16 @@ class Kafka:
     async def _holds(self, consumer: Any, partitions: list[TopicPartition], at_least: int) -> bool:
         return bool(sum((await consumer.end_offsets(partitions)).values()) >= at_least)
 
+    async def has_no_open_transaction(self, topic: str) -> bool:
+        """Whether the transactions in a topic have ended: brokers answer a commit before they mark its records."""
+        ends = []
+        for isolation in ("read_committed", "read_uncommitted"):
+            async with AIOKafkaConsumer(
+                bootstrap_servers=self.bootstrap_servers, isolation_level=isolation
+            ) as consumer:
+                ends.append(await consumer.end_offsets(await self.partitions(topic)))
+        return bool(ends[0] == ends[1])
+
     async def length(self, topic: str) -> int:
         """Count the records of a topic."""
         async with AIOKafkaConsumer(bootstrap_servers=self.bootstrap_servers) as consumer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -73,6 +74,7 @@ def expected(config: Config, records: Iterable[ConsumerRecord]) -> ByPartition:
 async def written(kafka: Any, topics: Iterable[str], *, committed: bool = False) -> ByPartition:
     found: ByPartition = defaultdict(list)
     for topic in set(topics):
+        await kafka.until(functools.partial(kafka.has_no_open_transaction, topic))
         for each in await kafka.read(topic, committed=committed):
             found[each.topic, each.partition].append((each.key, each.value, each.headers))
     return found
