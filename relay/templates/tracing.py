@@ -224,7 +224,7 @@ class Trace:
         return bytes(self.mark(Avro(avro, op)))
 
     def _is_avro(self, text: bytes) -> bool:
-        return any(isinstance(self._marked[int(found[3])], Avro) for found in self._marks(text))
+        return any(isinstance(self._ops[int(found[3])], Avro) for found in self._marks(text))
 
     def _unframed_ops(self, text: bytes) -> tuple[_UnframedOp, ...]:
         try:

@@ -72,7 +72,6 @@ class TracedDebeziumRow(TracedRow):
         layout = rows.layout(change.table, self.reader)
         if value.text[:1] != b"{" or layout is None or self.reader.known is None:
             raise NotTemplatable
-        self._trace = trace
         #: The newest DDL of the table, if only the log position orders the row after it.
         self._ddl_in_log = _ddl_in_log(change, record, catalog)
         self._body = self._declared(variable.body)
@@ -92,8 +91,8 @@ class TracedDebeziumRow(TracedRow):
 
     def traced_body(self, body: B) -> B:
         """Return a decoded payload with traced members."""
-        traced = self.value.traced(body, self._body, self._trace)
-        images: Any = {"before": self._trace.refused(), "after": self._trace.refused()}
+        traced = self.value.traced(body, self._body, self.trace)
+        images: Any = {"before": self.trace.refused(), "after": self.trace.refused()}
         parts = {"source": self._source, "transaction": self._transaction}
         return msgspec.structs.replace(traced, **images, **dict(self._traced_parts(body, parts)))
 
@@ -103,7 +102,7 @@ class TracedDebeziumRow(TracedRow):
         for name, declared in parts.items():
             part = getattr(body, name)
             if declared and part is not None:
-                yield name, self.value.traced(part, declared, self._trace)
+                yield name, self.value.traced(part, declared, self.trace)
 
     def read_traced(
         self,
