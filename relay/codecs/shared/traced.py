@@ -274,6 +274,8 @@ class TracedReader(TypedReader):
         """
         row: list[Any] = [ABSENT] * len(self.schema.columns)
         for at, cell, read in zip(self.indexes, cells, self.reads_as, strict=True):
+            if not isinstance(cell, TracedCell):
+                raise NotTemplatable
             if read is not None:
                 cell.trace.look_at(cell.slots, read, _READABLE)
             row[at] = cell.trace.refused()
