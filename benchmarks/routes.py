@@ -119,6 +119,8 @@ ROUTES = (
     Route("debezium-avro", "debezium-json", _NO_SCHEMA, made_from="debezium-json"),
     Route("debezium-avro", "debezium-avro", _NO_SCHEMA, made_from="debezium-json"),
     Route("ticdc-avro", "ticdc-avro", _TICDC_AVRO, _AVRO_OPTIONS, _AVRO_OPTIONS),
+    Route("ticdc-avro", "canal-json", _TICDC_AVRO, _AVRO_OPTIONS),
+    Route("ticdc-canal-json", "ticdc-avro", _TICDC, target_options=_AVRO_OPTIONS),
     Route("ticdc-debezium-avro", "ticdc-debezium-avro", _TICDC_DEBEZIUM_AVRO),
     Route("maxwell-json", "canal-json", _MAXWELL),
     Route("canal-json", "maxwell-json", _CANAL),

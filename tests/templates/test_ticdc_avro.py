@@ -35,6 +35,8 @@ ROUTES: tuple[tuple[str, str, str, Mapping[str, str]], ...] = (
     ("ticdc/avro", AVRO, "flat-json", PLAIN),
     ("ticdc/canal-json.tidb-extension", "ticdc-canal-json", AVRO, EXTENSION),
     ("ticdc/canal-json.tidb-extension", "ticdc-canal-json", AVRO, BEFORE),
+    ("ticdc/canal-json.tidb-extension", "ticdc-canal-json", AVRO, PLAIN),
+    ("ticdc/avro", AVRO, AVRO, PLAIN),
     ("ticdc/open-protocol", "ticdc-open-protocol", AVRO, BEFORE),
 )
 FILES = ("01_all_types", "02_numeric", "09_dml")
