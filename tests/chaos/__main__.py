@@ -36,6 +36,7 @@ import argparse
 import asyncio
 import logging
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,10 +61,20 @@ def main() -> int:
     everything = ["soak", "faults"] if mode() is KernelMode.SHADOW else ["throughput", "soak", "faults"]
     what = [given.what] if given.what else ["faults"] if is_some else everything
     try:
-        return max([_PARTS[each](given, report) for each in what])
+        return max([_status(each, given, report) for each in what])
     except KeyboardInterrupt:
         sys.stderr.write("chaos: interrupted\n")
         return 130
+
+
+def _status(part: str, given: argparse.Namespace, report: Report) -> int:
+    """Run a part; return its exit status. A part that raises has failed, and the next ones still run."""
+    try:
+        return _PARTS[part](given, report)
+    except Exception:
+        sys.stderr.write(f"chaos: {part} did not finish\n")
+        traceback.print_exc()
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
