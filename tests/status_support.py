@@ -11,7 +11,7 @@ import msgspec
 from relay.codecs.losses import Loss
 from relay.io.kafka.ports import Partition
 from relay.model.events import TableId
-from relay.service.observe.about import About, Endpoint, Series
+from relay.service.observe.about import About, Endpoint, InitialLabels
 from relay.service.observe.status import ProcessReport, Status
 from relay.service.observe.together import TogetherStatus
 from relay.service.processes.channel import packed, receive_first
@@ -20,7 +20,7 @@ from relay.service.processes.channel import packed, receive_first
 START = 1_795_255_200.0
 LIMIT = 120.0
 #: What the metrics of a status may count.
-SERIES = Series(
+SERIES = InitialLabels(
     errors=(("translate", "decode.malformed"), ("produce", "service.delivery-failed")),
     dead_letters=("decode.malformed",),
     skipped=("service.claim-check-missing",),

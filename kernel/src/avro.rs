@@ -16,7 +16,7 @@ pub enum AvroOp {
     Long,
     Unsigned,
     /// Not of Avro: a number of eight bytes, the highest first.
-    Word,
+    Uint64,
     Float,
     Double,
     Text,
@@ -32,7 +32,7 @@ pub enum AvroOp {
 }
 
 impl AvroOp {
-    /// Append the kinds of the tokens of a value, in order; None if it has others than scalar values.
+    /// Append the kinds of each scalar value's token, in order. None if `scan` does not support the op.
     pub fn tokens(&self, found: &mut Vec<Kinds>) -> Option<()> {
         match self {
             Self::Record(fields) => fields.iter().try_for_each(|(_, field)| field.tokens(found)),
@@ -50,7 +50,7 @@ impl AvroOp {
         kinds.add(match self {
             Self::Null => Kind::Null,
             Self::Boolean => Kind::Boolean,
-            Self::Int | Self::Long | Self::Unsigned | Self::Word => Kind::Integer,
+            Self::Int | Self::Long | Self::Unsigned | Self::Uint64 => Kind::Integer,
             Self::Float | Self::Double => Kind::Number,
             Self::Text | Self::Binary | Self::Fixed(_) => Kind::Text,
             Self::Union(branches) => return branches.iter().try_for_each(|branch| branch.add_kinds(kinds)),
@@ -60,7 +60,7 @@ impl AvroOp {
     }
 }
 
-/// Append the JSON of each scalar value of the value that some bytes are, and where it stands.
+/// Read an Avro value: append each scalar value's JSON token to `printed`, and its position to `places`.
 pub fn scan(op: &AvroOp, data: &[u8], printed: &mut Vec<u8>, places: &mut Places) -> Option<()> {
     let mut reader = Reader { rest: data };
     reader.scan(op, printed, places)?;
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Append the JSON of a scalar value, and give what token it is.
+    /// Append a scalar value as JSON; return the token's kind and escapes.
     fn token(&mut self, op: &AvroOp, out: &mut Vec<u8>) -> Option<(Kind, Escapes)> {
         let kind = match op {
             AvroOp::Union(branches) => {
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
             }
             AvroOp::Null => Kind::Null,
             AvroOp::Boolean => Kind::Boolean,
-            AvroOp::Int | AvroOp::Long | AvroOp::Unsigned | AvroOp::Word => Kind::Integer,
+            AvroOp::Int | AvroOp::Long | AvroOp::Unsigned | AvroOp::Uint64 => Kind::Integer,
             AvroOp::Float | AvroOp::Double => Kind::Number,
             AvroOp::Binary | AvroOp::Fixed(_) => Kind::Text,
             AvroOp::Symbols(_) | AvroOp::Branch(..) | AvroOp::Record(_) | AvroOp::Items(_) => return None,
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
             AvroOp::Int => print_integer(i32::try_from(self.integer()?).ok()?.into(), out),
             AvroOp::Long => print_integer(self.integer()?, out),
             AvroOp::Unsigned => print_unsigned(self.integer()? as u64, out),
-            AvroOp::Word => print_unsigned(u64::from_be_bytes(self.array()?), out),
+            AvroOp::Uint64 => print_unsigned(u64::from_be_bytes(self.array()?), out),
             AvroOp::Float => print_finite(f32::from_le_bytes(self.array()?).into(), out)?,
             AvroOp::Double => print_finite(f64::from_le_bytes(self.array()?), out)?,
             AvroOp::Text => {
@@ -259,7 +259,7 @@ pub fn write(op: &AvroOp, json: &[u8], out: &mut Vec<u8>) -> Option<()> {
     writer.rest.is_empty().then_some(())
 }
 
-/// Append the Avro of the value that a token is.
+/// Append a token's value as Avro.
 pub fn write_token(op: &AvroOp, token: &Token<'_>, out: &mut Vec<u8>) -> Option<()> {
     let of_kind = |kind: Kind| (token.kind == kind).then_some(token.text);
     match op {
@@ -270,7 +270,7 @@ pub fn write_token(op: &AvroOp, token: &Token<'_>, out: &mut Vec<u8>) -> Option<
         AvroOp::Int => write_integer(i32::try_from(number(of_kind(Kind::Integer)?)?).ok()?.into(), out),
         AvroOp::Long => write_integer(number(of_kind(Kind::Integer)?)?, out),
         AvroOp::Unsigned => write_integer(unsigned(of_kind(Kind::Integer)?)? as i64, out),
-        AvroOp::Word => out.extend_from_slice(&unsigned(of_kind(Kind::Integer)?)?.to_be_bytes()),
+        AvroOp::Uint64 => out.extend_from_slice(&unsigned(of_kind(Kind::Integer)?)?.to_be_bytes()),
         AvroOp::Float => out.extend_from_slice(&(real(token)? as f32).to_le_bytes()),
         AvroOp::Double => out.extend_from_slice(&real(token)?.to_le_bytes()),
         AvroOp::Text => {

@@ -75,7 +75,7 @@ pub enum Read {
         java: bool,
         text: bool,
     },
-    /// Of a scale, in so many bytes at most.
+    /// Scale, and maximum number of bytes.
     DecimalBytes(usize, usize),
     UnscaledInteger,
     Bits,
@@ -144,11 +144,11 @@ pub enum Write {
     Finite,
     FiniteFloat,
     Bits(usize),
-    /// Of so many bits.
+    /// Length in bits.
     BitBytes(u32),
     BigEndian,
     Unscaled(usize),
-    /// Of so many digits, and so many of them behind the point.
+    /// Precision and scale.
     DecimalBytes(usize, usize),
     Latin1,
     Latin1Stripped,

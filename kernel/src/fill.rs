@@ -16,9 +16,9 @@ use crate::token::{Escapes, Kind, Place, Token, Within};
 pub struct Slots<'a> {
     pub record: &'a Record<'a>,
     pub places: &'a [Option<Place>],
-    /// What some of the tokens stand in.
+    /// JSON printed from Avro values; tokens `Within::Printed` are in it.
     pub printed: &'a [u8],
-    /// For the JSON of a value that is written in Avro.
+    /// Scratch buffer: JSON that is then written as Avro.
     pub text: Cell<Vec<u8>>,
     /// What values of which something is lost have added to the template's number.
     pub added: Cell<u64>,

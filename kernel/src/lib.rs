@@ -102,7 +102,7 @@ impl Kernel {
             "key" => MarkedPart::Key,
             "value" => MarkedPart::Value,
             "any" => MarkedPart::Any,
-            _ => return Err(PyValueError::new_err("a marker is in the key or in the value")),
+            _ => return Err(PyValueError::new_err("the part of a marker is key, value or any")),
         };
         let frames = match frames {
             Some((head, width)) if (1..=8).contains(&width) => Some(Frames { head, width }),

@@ -188,7 +188,7 @@ impl AvroOp {
                 "int" => Self::Int,
                 "long" => Self::Long,
                 "unsigned" => Self::Unsigned,
-                "word" => Self::Word,
+                "uint64" => Self::Uint64,
                 "float" => Self::Float,
                 "double" => Self::Double,
                 "string" => Self::Text,

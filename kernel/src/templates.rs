@@ -47,7 +47,7 @@ pub struct Marker {
     part: MarkedPart,
     start: Finder<'static>,
     end: Finder<'static>,
-    /// Not 0: so many bytes at the beginning, whatever the texts are.
+    /// If above 0, the marker is the first `size` bytes; `start` and `end` are unused.
     size: usize,
 }
 

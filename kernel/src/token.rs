@@ -81,12 +81,12 @@ pub struct Place {
     pub within: Within,
 }
 
-/// In which text a token stands.
+/// The text that contains a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Within {
     Key,
     Value,
-    /// What was printed of values in Avro.
+    /// JSON printed from Avro values.
     Printed,
 }
 

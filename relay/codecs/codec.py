@@ -68,12 +68,12 @@ class Decoder(Protocol):
 
 
 class ValueDecoder(ABC):
-    """Decodes a protocol whose messages are values: a record without one has no information."""
+    """Base class for protocols in which a record without a value has no meaning but that of a tombstone."""
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
     ) -> tuple[list[Event], Catalog]:
-        """Return the record's events; count a tombstone."""
+        """Return the record's events. A record without a value has none, and is counted as a tombstone."""
         if record.value:
             return self.decode_value(record.value, record, catalog, losses)
         losses.append(Loss.TOMBSTONE)
@@ -411,10 +411,10 @@ class TemplateSupport(msgspec.Struct, frozen=True):
         other message.
     frames: How messages are combined in a record, if they may be; they mean the same separately if the record
         has a valid Kafka time.
-    deciding_headers: Names of headers that change the meaning of key and value; records with one of them have
-        no template.
-    table_name: Returns the name of a table in messages. Tables of the same name may be confused, so that the
-        definition of one affects the rows of another.
+    deciding_headers: Names of headers that change how key and value are read, such as that of a schema id;
+        records with one of them take the slow path.
+    table_name: Returns a table's name as messages have it. If tables share a name, DDL of one drops the
+        templates of all.
 
     As a target:
 

@@ -30,6 +30,7 @@ from relay.config.keys import RouteConfig
 from relay.config.overrides import (
     BETWEEN,
     PREFIX,
+    Tables,
     flag_tables,
     hint_for_key,
     ignored_variables,
@@ -234,7 +235,6 @@ def _route_alone(data: Mapping[str, Any]) -> RouteConfig | None:
         return None
 
 
-Tables = dict[str, Any]
 Location = tuple[str | int, ...]
 
 #: Stand-ins for missing required values. There is none for [route]: too much depends on it.
@@ -292,7 +292,7 @@ class Repairs:
         if details["type"] == "missing":
             if location not in _STAND_INS:
                 return False
-            _put(self.file, location, copy.deepcopy(_STAND_INS[location]))
+            _put_stand_in(self.file, location, copy.deepcopy(_STAND_INS[location]))
             return True
         found = [_removed(tables, location) for tables in (self.flags, self.file)]
         if variable := variables.get(location):
@@ -300,7 +300,7 @@ class Repairs:
         return any(found) or bool(variable)
 
 
-def _put(tables: MutableMapping[str, Any], location: Location, value: object) -> None:
+def _put_stand_in(tables: MutableMapping[str, Any], location: Location, value: object) -> None:
     for part in location[:-1]:
         tables = tables.setdefault(str(part), {})
     tables[str(location[-1])] = value

@@ -1,6 +1,7 @@
 """Values that override the file: environment variables, and flags (`--set table.key=value`).
 
-pydantic ignores variables that resemble relay's but are not; they are reported here.
+pydantic silently ignores unknown `RELAY_…` variables and likely misspellings of known ones; this module
+reports them.
 """
 
 from __future__ import annotations

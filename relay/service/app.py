@@ -110,7 +110,7 @@ async def run_until(  # noqa: PLR0913 - a run and its observers
 ) -> int:
     """Run the relay until `stop` is set, log its progress, and return the exit status.
 
-    `announces`: log the configuration first. `settings`: those of the loop that `config` does not have.
+    `announces`: log the configuration first. `settings`: loop settings that have no configuration key.
     """
     if announces:
         announce(config, log)
@@ -206,10 +206,10 @@ async def _pass_on(stop: asyncio.Event, relay: Relay, log: Log) -> None:
 
 
 #: Factories of the source and the sink of a delivery mode, and its progress topic, if any.
-Connects = tuple[Callable[[], RecordSource], Callable[[], Sink], ProgressTopic | None]
+ClientFactories = tuple[Callable[[], RecordSource], Callable[[], Sink], ProgressTopic | None]
 
 
-def _clients(config: Config, clusters: Clusters, written: WrittenTopics, log: Log) -> Connects:
+def _clients(config: Config, clusters: Clusters, written: WrittenTopics, log: Log) -> ClientFactories:
     """Return the clients of a run."""
     consumer = kafka.consumer_settings(config)
     source: Callable[..., KafkaSource] = partial(KafkaSource, consumer)
@@ -226,7 +226,7 @@ def _clients(config: Config, clusters: Clusters, written: WrittenTopics, log: Lo
     )
 
 
-def _dry_clients(config: Config, clusters: Clusters, topics: Topics, log: Log) -> Connects:
+def _dry_clients(config: Config, clusters: Clusters, topics: Topics, log: Log) -> ClientFactories:
     """Return the clients of a dry run."""
     progress, reached = _progress_topic(config, clusters), dict[Partition, int]()
     read = progress.read if progress and config.delivery.progress_topic in topics.target_partitions else None

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-#: Avro's primitive types. `float` is printed as the double of equal value, `bytes` as base64. `unsigned` is
-#: a `long` that stands for the unsigned number of the same 64 bits. `word` is not of Avro: an unsigned number
-#: of 8 bytes, the highest first.
+#: Kinds of scalar values: Avro's primitive types, and two more. `float` is printed as the double of equal
+#: value, `bytes` as base64. `unsigned` is a `long` read as the unsigned number of the same 64 bits. `uint64`
+#: is not Avro: an unsigned number of 8 bytes, big-endian.
 PlainKind = Literal[
-    "null", "boolean", "int", "long", "unsigned", "word", "float", "double", "string", "bytes"
+    "null", "boolean", "int", "long", "unsigned", "uint64", "float", "double", "string", "bytes"
 ]
 
 
@@ -49,7 +49,7 @@ class Union(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """A value of one branch of a union: after its number, which is always the same, a value of this type."""
+    """A value of a union that always has the same branch: `number` is its index, `op` its type."""
 
     number: int
     op: AvroOp

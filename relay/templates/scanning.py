@@ -33,13 +33,14 @@ Given = Take | Members | Unordered | Literal["digits", "last-digits"]
 
 _BLANKS: Final = rb"[ \t\n\r]*+"
 _STRING: Final = rb'("(?:[^"\\]++|\\.)*+")'
-#: The next value of an object or a list: a comma, the value's name, and the value, of one kind a group.
+#: The next value of an object or list, with the comma before it and, in an object, its name. The group that
+#: matches determines the value's kind (`_KINDS`).
 _NEXT: Final = re.compile(
     _BLANKS + rb",?" + _BLANKS + rb"(?:" + _STRING + _BLANKS + rb":" + _BLANKS + rb")?(?:" + _STRING +
     rb"|(-?[0-9]++(?![.eE+-]))|(-?[0-9][0-9.eE+-]*)|(true|false)|(null)|([{\[]))",
     re.DOTALL,
 ).match  # fmt: skip
-#: The kind of a value by its group.
+#: The kind of a value by the number of its group; None for objects, lists and names.
 _KINDS: Final[tuple[Kind | None, ...]] = (None, None, "string", "integer", "number", "boolean", "null", None)
 _CLOSED: Final = re.compile(_BLANKS + rb"([}\]])").match
 _NAME: Final = re.compile(_STRING, re.DOTALL).match
@@ -49,8 +50,8 @@ _name_in: Final = msgspec.json.Decoder(str).decode
 class JsonToken(msgspec.Struct, eq=False, gc=False):
     """A value of a text. `name_start`: the start of the name of the member with this value.
 
-    `members` are those of an object by name, in order; `items` are the values of a list; `inside` has either,
-    by name or index.
+    `members`: those of an object by name, in order. `items`: those of a list. `children`: either of them, by
+    name or index.
     """
 
     start: int = 0
@@ -59,15 +60,15 @@ class JsonToken(msgspec.Struct, eq=False, gc=False):
     kind: Kind | None = None
     members: dict[str, JsonToken] | None = None
     items: list[JsonToken] | None = None
-    inside: Mapping[str | int, JsonToken] | None = None
+    children: Mapping[str | int, JsonToken] | None = None
 
     def at(self, path: Path) -> JsonToken | None:
         """Return the value at a path below this one; None if there is none."""
         found: JsonToken | None = self
         for step in path:
-            if found is None or found.inside is None:
+            if found is None or found.children is None:
                 return None
-            found = found.inside.get(step)
+            found = found.children.get(step)
         return found
 
 
@@ -114,10 +115,10 @@ class _Parser:
         if token.kind is None:
             if found[group] == b"{":
                 token.members, token.end = self._members(end)
-                token.inside = cast("dict[str | int, JsonToken]", token.members)
+                token.children = cast("dict[str | int, JsonToken]", token.members)
             else:
                 token.items, token.end = self._items(end)
-                token.inside = dict(enumerate(token.items))
+                token.children = dict(enumerate(token.items))
         return token
 
     def _members(self, at: int) -> tuple[dict[str, JsonToken], int]:

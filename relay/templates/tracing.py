@@ -228,7 +228,8 @@ class Trace:
 
     def _unframed_ops(self, text: bytes) -> tuple[_UnframedOp, ...]:
         try:
-            _ = self._is_avro(text) or _check_json(text)
+            if not self._is_avro(text):
+                _check_json(text)
         except msgspec.DecodeError:  # it is compressed, or was otherwise changed after it was printed
             raise NotTemplatable from None
         ops: list[_UnframedOp] = []
@@ -437,7 +438,7 @@ class TracedNumber(Traced):
         self.trace.conditions.append(condition)
         return is_so
 
-    def __eq__(self, other: object) -> bool:  # type: ignore[override]  # other cells have no order
+    def __eq__(self, other: object) -> bool:  # type: ignore[override]  # `Traced` refuses every comparison
         """Return whether two traced numbers are equal, and record it. Other values raise NotTemplatable."""
         if not isinstance(other, TracedNumber):
             raise NotTemplatable
@@ -447,23 +448,23 @@ class TracedNumber(Traced):
         self.trace.conditions.append(Equal(self.op(), other.op(), is_equal))
         return is_equal
 
-    def __ne__(self, other: object) -> bool:  # type: ignore[override]  # other cells have no order
+    def __ne__(self, other: object) -> bool:  # type: ignore[override]  # `Traced` refuses every comparison
         return not self == other
 
-    def __hash__(self) -> NoReturn:  # type: ignore[override]  # other cells have none
+    def __hash__(self) -> NoReturn:  # type: ignore[override]  # typed as the method of `Traced`
         """Refuse, as other traced values do."""
         raise NotTemplatable
 
-    def __gt__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
+    def __gt__(self, other: int) -> bool:  # type: ignore[override]  # `Traced` refuses every comparison
         return self._compared(self._value > other, other, other + 1)
 
-    def __ge__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
+    def __ge__(self, other: int) -> bool:  # type: ignore[override]  # `Traced` refuses every comparison
         return self._compared(self._value >= other, other - 1, other)
 
-    def __lt__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
+    def __lt__(self, other: int) -> bool:  # type: ignore[override]  # `Traced` refuses every comparison
         return not self >= other
 
-    def __le__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
+    def __le__(self, other: int) -> bool:  # type: ignore[override]  # `Traced` refuses every comparison
         return not self > other
 
 
@@ -515,13 +516,13 @@ class TracedDigits(Traced):
         """Return the number if it is within bounds, else None."""
         return self._number if self._number >= least and self._number < end else None
 
-    def __eq__(self, other: object) -> bool:  # type: ignore[override]  # other cells have no order
+    def __eq__(self, other: object) -> bool:  # type: ignore[override]  # `Traced` refuses every comparison
         """Return whether it is the text of the same slot. Raises NotTemplatable for any other value."""
         if not isinstance(other, TracedDigits) or other._slot != self._slot:
             raise NotTemplatable
         return True
 
-    def __hash__(self) -> NoReturn:  # type: ignore[override]  # other cells have none
+    def __hash__(self) -> NoReturn:  # type: ignore[override]  # typed as the method of `Traced`
         """Refuse, as other traced values do."""
         raise NotTemplatable
 
@@ -564,16 +565,16 @@ class TracedSeconds(Traced):
             return False
         raise NotTemplatable
 
-    def __gt__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
+    def __gt__(self, other: int) -> bool:  # type: ignore[override]  # `Traced` refuses every comparison
         return self._is_above(other)
 
-    def __ge__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
+    def __ge__(self, other: int) -> bool:  # type: ignore[override]  # `Traced` refuses every comparison
         return self._is_above(other - 1)
 
-    def __lt__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
+    def __lt__(self, other: int) -> bool:  # type: ignore[override]  # `Traced` refuses every comparison
         return not self >= other
 
-    def __le__(self, other: int) -> bool:  # type: ignore[override]  # other cells have no order
+    def __le__(self, other: int) -> bool:  # type: ignore[override]  # `Traced` refuses every comparison
         return not self > other
 
 

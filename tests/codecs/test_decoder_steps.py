@@ -31,10 +31,11 @@ from relay.codecs.ogg.messages import check as check_ogg
 from relay.codecs.open_protocol.decoder import check, interpret
 from relay.codecs.simple.decoder import check as check_simple
 from relay.codecs.simple.decoder import interpret as interpret_simple
+from relay.codecs.ticdc_avro import decoder as ticdc_avro
 
 Function = Callable[..., Any]
-#: `interpret` of the decoder of each source protocol with templates, and steps that it is given as functions or
-#: that come before it.
+#: `interpret` of the decoder of each source protocol with templates (`change_of` of TiCDC Avro), and steps that
+#: it is given as functions or that come before it.
 STEPS: dict[str, list[Function]] = {
     "ticdc-open-protocol": [interpret, check],
     "ticdc-simple-json": [interpret_simple, check_simple],
@@ -44,6 +45,7 @@ STEPS: dict[str, list[Function]] = {
     "ticdc-canal-json": [interpret_ticdc],
     "debezium-json": [MessageDecoder.interpret, native.facts_of],
     "ckafka-json": [interpret_ckafka, check_ckafka],
+    "ticdc-avro": [ticdc_avro.change_of, ticdc_avro.source_of],
     "ticdc-debezium": [MessageDecoder.interpret, ticdc.facts_of, ticdc.check],
 }
 TYPE_TESTS = {"isinstance", "issubclass", "type", "callable"}

@@ -164,7 +164,7 @@ def _options(losing: tuple[str, ...], found: list[Setting]) -> str:
     keeping = [setting.text for setting in found if setting.text not in losing]
     if not keeping:
         return ""
-    return f"kept with {' or '.join(keeping)}" if "" in losing else f"only with {' or '.join(losing)}"
+    return f"kept with {' or '.join(keeping)}" if "" in losing else f"lost only with {' or '.join(losing)}"
 
 
 def configuration_part(_: str) -> str:

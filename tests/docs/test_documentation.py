@@ -109,7 +109,7 @@ def test_a_loss_table_has_each_loss_of_each_route() -> None:
 def _holds(when: str, option: str) -> bool:
     """Whether a loss with these words about options occurs with an option ("": the defaults)."""
     named = bool(option) and option in when
-    return named if when.startswith("only with") else not named
+    return named if when.startswith("lost only with") else not named
 
 
 def test_console_examples_print_what_is_shown(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ class _Reading:
             return b"%d" % self._integer(_BITS[kind])
         if kind == "unsigned":
             return b"%d" % (self._integer(64) % _UNSIGNED_END)
-        if kind == "word":
+        if kind == "uint64":
             return b"%d" % int.from_bytes(self._bytes(8), "big")
         if kind == "float":
             return _finite(struct.unpack("<f", self._bytes(4))[0])
@@ -270,7 +270,7 @@ def _plain_written(kind: PlainKind, value: object) -> bytes:
         return _long(value)
     if kind == "unsigned" and isinstance(value, int) and 0 <= value < _UNSIGNED_END:
         return _long(value if value < _UNSIGNED_END >> 1 else value - _UNSIGNED_END)
-    if kind == "word" and isinstance(value, int) and 0 <= value < _UNSIGNED_END:
+    if kind == "uint64" and isinstance(value, int) and 0 <= value < _UNSIGNED_END:
         return value.to_bytes(8, "big")
     if kind in {"float", "double"} and isinstance(value, int | float):
         return _real(kind, value)

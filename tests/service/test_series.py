@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.given_options import parse_options
 from relay.codecs.losses import INFORMATIONAL, Loss, expected_losses
-from relay.service.observe.about import About, Series
+from relay.service.observe.about import About, InitialLabels
 from relay.service.observe.metrics import exposition, registry_of
 from relay.service.observe.status import Status
 
@@ -24,8 +24,8 @@ RECOVERED = {
 DECODE = {"decode.malformed", "decode.unsupported", "decode.limit-exceeded", "decode.out-of-memory"}
 
 
-def series(tmp_path: Path, text: str) -> Series:
-    return Series.of(load(tmp_path, text))
+def series(tmp_path: Path, text: str) -> InitialLabels:
+    return InitialLabels.of(load(tmp_path, text))
 
 
 def test_a_relay_that_stops_at_every_record_exports_only_what_it_recovers_from(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ CASES = {
         (INTEGER,),
         (
             Avro(Plain("long"), Number(0, (("*", 2),))),
-            Avro(Plain("word"), Number(0)),
+            Avro(Plain("uint64"), Number(0)),
             Avro(Plain("int"), Choice((0,), b"0", b"1", b"2", least=10)),
             Avro(Plain("int"), Put((0,), ("int64",), ("int32",))),
         ),
@@ -224,7 +224,7 @@ CASES = {
             rb'"\t\u0001"': rb'"\t\u0001"',
         },
     ),
-    "words": Case(
+    "uint64": Case(
         (Take(("null", "boolean")),),
         (Put((0,)),),
         {b"null": b"null", b"true": b"true", b"false": b"false", b"nul": None, b"True": None, b"nulll": None},

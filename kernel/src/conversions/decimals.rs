@@ -350,7 +350,7 @@ pub fn of_bytes<'a>(bytes: &[u8], scale: usize) -> Option<Text<'a>> {
     Some(Text::from(decimal))
 }
 
-/// How many digits a decimal's unscaled number has; those beyond its scale do not count.
+/// The number of digits of a decimal's unscaled integer, without those beyond `scale`.
 pub fn unscaled_digits(decimal: &[u8], scale: usize) -> Option<usize> {
     let Parts { whole, fraction, .. } = parts(decimal)?;
     let zeros = |digits: &[u8]| digits.iter().take_while(|&&digit| digit == b'0').count();

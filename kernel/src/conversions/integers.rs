@@ -56,14 +56,15 @@ pub fn of_bits(bytes: &[u8]) -> Option<i128> {
     Some(i128::from(u64::from_le_bytes(number)))
 }
 
-/// A BIT's number of its bytes, the highest first. None beyond 64 bits.
+/// Read a BIT from big-endian bytes. None beyond 64 bits.
 pub fn of_bit_bytes(bytes: &[u8]) -> Option<i128> {
     let mut number = [0; 8];
     number.get_mut(8_usize.checked_sub(bytes.len())?..)?.copy_from_slice(bytes);
     Some(i128::from(u64::from_be_bytes(number)))
 }
 
-/// The bytes of a BIT of so many bits, the highest first: where they begin. None for a number of more bits.
+/// The big-endian bytes of a BIT of `length` bits, and the index of the first one. None if the number does
+/// not fit.
 pub fn bit_bytes(length: u32, number: i128) -> Option<([u8; 8], usize)> {
     let number = u64::try_from(number).ok()?;
     let size = 8_usize.checked_sub(usize::try_from(length.div_ceil(8)).ok()?)?;

@@ -51,7 +51,7 @@ fn text_stays(read: &Read, write: Option<&Write>, text: &[u8]) -> bool {
                 && binary::size_of_base64(text).is_some_and(|size| size <= *most)
         }
         (Read::DecimalBytes(scale, most), Some(Write::DecimalBytes(precision, same))) => {
-            // A digit has more than 3.321 bits.
+            // A digit is worth more than 3.321 bits (log2 of 10).
             let is_within = |size: usize| size <= *most && (8 * size - 1) * 1000 <= precision * 3321;
             scale == same
                 && binary::is_least_number(text)

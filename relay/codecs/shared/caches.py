@@ -59,15 +59,16 @@ class ByteCache(dict[Key, Kept], Generic[Key, Kept]):
         return made
 
 
-#: Maximum number of types in a `ByType`, and maximum length of the names in one of them.
+#: Maximum number of types in a `ByType`, and maximum total length of a type's own, charset and collation
+#: names.
 _MOST_TYPES: Final = 1_000
 _LONGEST_TYPE: Final = 256
 
 
 class ByType(dict[ColumnType, Kept], Generic[Kept]):
-    """Objects made from a column's type alone, once for the columns of all tables.
+    """Objects made from a column type alone, shared by the columns of all tables.
 
-    Large types are not kept: ENUM and SET, and those with long names.
+    Not cached: ENUM and SET, whose members rarely recur, and types with long names.
     """
 
     def __init__(self, make: Callable[[ColumnType], Kept]) -> None:

@@ -269,8 +269,8 @@ class TracedReader(TypedReader):
         return lambda cells: TracedCells(values(cells))
 
     def row(self, cells: Sequence[Any], _part: str) -> tuple[Any, ...]:
-        """Return a row of placeholders, and note that all cells can be read: canonical values are not traced,
-        but an encoder may ask whether there is a row.
+        """Return a row of placeholders: canonical values are not traced, but an encoder may test for a row.
+        Note that all cells must be readable.
         """
         row: list[Any] = [ABSENT] * len(self.schema.columns)
         for at, cell, read in zip(self.indexes, cells, self.reads_as, strict=True):

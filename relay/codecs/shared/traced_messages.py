@@ -238,13 +238,12 @@ class TracedPart:
 
 
 class CellTokens(NamedTuple):
-    """The tokens of a column's cells in an image, and the conversion that reads them.
+    """The tokens that a column's cells may have in an image, and the conversion that reads them.
 
-    tokens: Tokens that they are, if `is_one`, or are not.
-    is_negative: Whether they are negative numbers, as the captured one is or is not; None if it does not
-        matter.
-    tried: The conversion that prints a cell which is read but not written, to find out whether it can be
-        read; None if every token can be.
+    tokens: The only allowed tokens if `is_one`, otherwise refused tokens.
+    is_negative: Whether all cells are negative numbers, or none is; None if both fit.
+    tried: For a cell that is read but not written, the conversion that tests whether it can be read; None if
+        every token can.
     path: The path of the value in the cell; None for the path in the reader's `parts`.
     """
 

@@ -28,7 +28,7 @@ from relay.templates.tracing import Traced
 DDL, WATERMARK, DELETE = b"\x01", b"\x02", b"\x03"
 _DDL_START: Final = DDL + b"{"
 #: The commit ts in a message.
-WORD: Final = Plain("word")
+COMMIT_TS_TYPE: Final = Plain("uint64")
 _TSO: Final = struct.Struct(">Q")
 _TSO_BYTES: Final = 1 + _TSO.size
 
@@ -67,7 +67,7 @@ def commit_ts_in(value: bytes) -> int:
 def with_commit_ts(kind: bytes, commit_ts: Any) -> bytes:  # noqa: ANN401 - an integer, which may be traced
     """Return the value of a watermark, or of a deleted row."""
     if isinstance(commit_ts, Traced):
-        return kind + commit_ts.trace.avro_mark(WORD, commit_ts)
+        return kind + commit_ts.trace.avro_mark(COMMIT_TS_TYPE, commit_ts)
     return kind + _TSO.pack(commit_ts)
 
 

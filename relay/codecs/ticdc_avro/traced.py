@@ -10,7 +10,7 @@ from relay.codecs.shared.rows import TypedRows
 from relay.codecs.shared.traced import TracedReader, TracedRows, conversion
 from relay.codecs.shared.traced_avro import FieldPath, TracedAvroPart
 from relay.codecs.shared.traced_messages import TracedEvent
-from relay.codecs.ticdc_avro.control import DELETE, WORD, commit_ts_in
+from relay.codecs.ticdc_avro.control import COMMIT_TS_TYPE, DELETE, commit_ts_in
 from relay.codecs.ticdc_avro.rows import BEFORE, COMMIT_TS, TIME, Layout
 from relay.model.events import Op, Position
 from relay.model.records import TIME_END_MS
@@ -36,7 +36,7 @@ class TracedDelete(TracedAvroPart):
 
     def split(self, first_slot: int) -> int:
         """Make the ops and the slot, numbered `first_slot`; return the next slot."""
-        self.ops, self.slots = (Constant(DELETE), AvroValue(WORD)), {(COMMIT_TS,): first_slot}
+        self.ops, self.slots = (Constant(DELETE), AvroValue(COMMIT_TS_TYPE)), {(COMMIT_TS,): first_slot}
         return first_slot + 1
 
 

@@ -132,7 +132,7 @@ _WITH_HEADERS: Final = 2
 
 
 def take_any_name() -> bool:
-    """Make all consumers of this process read such records from their next fetch on.
+    """Make all consumers of this process read header names that are not UTF-8, from their next fetch on.
 
     Returns False if they do so already.
     """

@@ -47,7 +47,7 @@ _RECOVERED: tuple[tuple[str, type[RelayError]], ...] = (
 )
 
 
-class Series(msgspec.Struct, frozen=True):
+class InitialLabels(msgspec.Struct, frozen=True):
     """Label values that are exported with 0 from the start. Others are exported with their first count.
 
     `errors`: stage and code. `dead_letters`, `skipped`: codes of records that become dead letters, and of
@@ -61,7 +61,7 @@ class Series(msgspec.Struct, frozen=True):
     expected_losses: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, config: Config) -> Series:
+    def of(cls, config: Config) -> InitialLabels:
         """Derive the label values from a configuration. An error at which relay ends is never exported."""
         route = translator_of(config).route
         by_class, policies = _errors_of(config, route), config.errors.by_class
@@ -152,7 +152,7 @@ class About(msgspec.Struct, frozen=True):
     has_row_keys: bool = False
     processes: int = 1
     kernel: str = ""
-    series: Series = Series()
+    series: InitialLabels = InitialLabels()
     has_table_metrics: bool = False
 
     @classmethod
@@ -178,7 +178,7 @@ class About(msgspec.Struct, frozen=True):
             has_row_keys=config.has_row_keys,
             processes=config.delivery.processes,
             kernel=engine_name(),
-            series=Series.of(config),
+            series=InitialLabels.of(config),
             has_table_metrics=config.http.table_metrics,
         )
 

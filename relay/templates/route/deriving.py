@@ -148,8 +148,8 @@ class Deriver:
             self._form.most_bytes,
             tuple(more),
         )
-        packed = _packed_or_shown(template)
-        known.size, known.fingerprint = _FOR_A_PACKED_BYTE * len(packed), hash(packed)
+        serialized = _serialized(template)
+        known.size, known.fingerprint = _FOR_A_PACKED_BYTE * len(serialized), hash(serialized)
         return template, known
 
     def _written(self, events: list[Event], lost: list[Loss]) -> list[Event]:
@@ -247,8 +247,8 @@ _packed: Final = msgspec.msgpack.Encoder().encode
 _FOR_A_PACKED_BYTE: Final = 2
 
 
-def _packed_or_shown(template: Template) -> bytes | str:
-    """Return a text that is the same for equal templates."""
+def _serialized(template: Template) -> bytes | str:
+    """Return a serialized form, which is equal for equal templates."""
     try:
         return _packed(template)
     except OverflowError:  # MessagePack has no integers of more than 64 bits

@@ -133,7 +133,7 @@ class CKafkaDecoder(ValueDecoder):
             record: ConsumerRecord,
             *_: object,
         ) -> RowChange:
-            # DDL has no position in the log.
+            # CKafka's DDL has no binlog position to compare with, so rows are ordered after it by time.
             at = msgspec.structs.replace(source, binlog_file=None).at(record)
             schema, rows = row.read(at, catalog)
             return RowChange(images.op, schema, rows, source, emitted_at_ns)

@@ -76,8 +76,8 @@ SqlTypeTexts = ByteCache[tuple[object, tuple[int, ...]], msgspec.Raw]
 Plan = Callable[[RowChange], TextChange]
 
 
-class _TypeText(NamedTuple):
-    """How a dialect writes the columns of one type; see `CanalDialect`."""
+class _WrittenType(NamedTuple):
+    """A column type as a dialect writes it; see `CanalDialect`."""
 
     write: Write | None
     plain_sql_type: int
@@ -87,15 +87,15 @@ class _TypeText(NamedTuple):
 
 
 class DialectTypes:
-    """How a dialect writes columns, by type."""
+    """Caches a dialect's writers and converters by column type, because tables share types."""
 
     def __init__(self, dialect: CanalDialect) -> None:
         self.dialect, self.texts = dialect, ByType(self._text)
         self._converters: dict[TextStyle, ByType[Write | None]] = {}
 
-    def _text(self, column_type: ColumnType) -> _TypeText:
+    def _text(self, column_type: ColumnType) -> _WrittenType:
         dialect = self.dialect
-        return _TypeText(
+        return _WrittenType(
             value_writer(column_type, dialect.style),
             dialect.plain_sql_type(column_type),
             dialect.sql_type_of(column_type),

@@ -116,6 +116,7 @@ def _cells(value: bytes, root: JsonToken, limits: Limits) -> dict[Path, Given]:
     given: dict[Path, Given] = {(*_NEW, name): TEXT_OR_NULL for name in new.members}
     if old is not None and old.members is not None:
         missing = len(new.members.keys() - old.members.keys())
+        # A value takes at least two bytes, so a short message needs no count (`uncounted_bytes`).
         if len(value) > uncounted_bytes(limits) - 2 * missing and values_in(value) + missing > limits.values:
             raise NotTemplatable
         given[_OLD] = optional_members(value, new, TEXT_OR_NULL.kinds)

@@ -98,7 +98,7 @@ class DebeziumJsonDecoder(MessageDecoder):
             return _ddl(body, body.source, facts, record, catalog, losses)
         raise UnsupportedMessage(NAME, "payload.op", "not one of c, u, d, r, t, and no DDL")
 
-    def _event_without_origin(
+    def _event_of_no_connector(
         self, body: NativeBody, unknown: Unknown | None, record: ConsumerRecord, catalog: Catalog
     ) -> Event:
         """Return the event of a message without `source`: of a transaction, or a heartbeat."""
@@ -118,7 +118,7 @@ class DebeziumJsonDecoder(MessageDecoder):
                 source = Source("mysql", emitted_ns, name=name, unknown_fields=unknown)
                 beside = unknown_in_columns(key_of(record.key), {_SERVER_NAME})
                 return Heartbeat(with_unknown(source, beside), emitted_ns)
-        return super()._event_without_origin(body, unknown, record, catalog)
+        return super()._event_of_no_connector(body, unknown, record, catalog)
 
 
 # ---------------------------------------------------------------- DDL
@@ -193,7 +193,7 @@ def _truncation(
     return declared_events(message, (), catalog, losses, NATIVE)
 
 
-# ---------------------------------------------------------------- messages without a table
+# ---------------------------------------------------------------- transactions and heartbeats
 
 #: The only member of a heartbeat's key: the connector's name.
 _SERVER_NAME: Final = "serverName"

@@ -200,10 +200,7 @@ def facts_of(body: AnyBody, origin: NativeOrigin, record: ConsumerRecord, losses
     """
     source, ms = source_of(body, origin, record, losses), origin.ts_ms
     time_ms = ms if ms is not None and ms > 0 else source.event_time_ns // 1_000_000
-    found, transaction = body.transaction, None
-    if found is not None:
-        transaction = Transaction(found.id, found.total_order, found.data_collection_order)
-    return source, time_ms * 1_000_000, emitted_at_ns(body, record), transaction
+    return source, time_ms * 1_000_000, emitted_at_ns(body, record), transaction_of(body)
 
 
 # ---------------------------------------------------------------- keys

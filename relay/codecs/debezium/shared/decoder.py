@@ -3,7 +3,7 @@
 `MessageDecoder` parses a row whose message has a known shape, as most have, in one step with its images. All
 other messages take the general path: the envelope is parsed strictly, or else leniently. On both paths and
 for templates, `MessageDecoder.interpret` returns the row. A dialect declares its messages as
-`DialectMessages`, and reads the events that are no rows.
+`DialectMessages`, and reads all other events.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ class MessageDecoder:
             return [], catalog
         origin = body.source
         if origin is None or origin.connector not in self._connectors:
-            return [self._event_without_origin(body, message.unknown, record, catalog)], catalog
+            return [self._event_of_no_connector(body, message.unknown, record, catalog)], catalog
         if self._check is not None:
             self._check(origin)
         op = _OPS.get(body.op or "")
@@ -277,17 +277,18 @@ class MessageDecoder:
         catalog: Catalog,
         losses: list[Loss],
     ) -> tuple[list[Event], Catalog]:
-        """Return the events of a message that is no row. Raises DecodeError."""
+        """Return the events of a message of this connector that is not a row. Raises DecodeError."""
         raise NotImplementedError
 
-    def _event_without_origin(
+    def _event_of_no_connector(
         self,
         body: Any,  # noqa: ANN401, ARG002 - a dialect's Body
         unknown: Unknown | None,  # noqa: ARG002
         record: ConsumerRecord,  # noqa: ARG002
         catalog: Catalog,  # noqa: ARG002
     ) -> Event:
-        """Return the event of a message without `source`; by default there are none. Raises
-        UnsupportedMessage for a message of another connector.
+        """Return the event of a message whose source is missing or names another connector.
+
+        By default there is none: raises UnsupportedMessage.
         """
         raise UnsupportedMessage(self._protocol, "payload.source.connector", self._foreign)

@@ -117,8 +117,8 @@ def image(raw: msgspec.Raw) -> bytes | None:
     return None if text == b"null" else text
 
 
-#: The facts of a row's message besides its images: its source, the event time in its position, the time when
-#: the message was made, and the transaction.
+#: Facts of a message of any kind: source, event time by which it is ordered, time when the message was made
+#: (both in nanoseconds), and transaction.
 Facts = tuple[Source, int, int, Transaction | None]
 
 
