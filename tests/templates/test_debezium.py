@@ -101,6 +101,16 @@ class TestOfBoth:
         assert not both.fits(of({"id": 4.0, "v": "b"}))
         assert not both.fits(of({"id": 4, "v": "b"}, source={"table": "u"}))
 
+    @pytest.mark.parametrize("schema", [{}, {"schema": {"type": "struct"}}], ids=["plain", "wrapped"])
+    @pytest.mark.parametrize(("learned", "other"), [(None, 5), (5, None), (None, ""), ("a", None)])
+    def test_a_key_without_columns_differs_from_a_column_named_payload(
+        self, engine: type[Engine], source: str, schema: Row, learned: object, other: object
+    ) -> None:
+        both, of = Both(engine, source, "v VARCHAR(9)"), MAKERS[source]
+        for value in (learned, other):
+            for _ in range(3):
+                both.fits(of(FIRST, key={**schema, "payload": value}))
+
     def test_operations(self, engine: type[Engine], source: str) -> None:
         both, of = Both(engine, source, "v VARCHAR(9)"), MAKERS[source]
         update: Row = {"op": "u", "before": FIRST}

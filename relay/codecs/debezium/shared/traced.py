@@ -33,7 +33,8 @@ from relay.codecs.shared.traced_messages import (
 from relay.model.events import ABSENT, Images, Position, RowChange, Source, TableSchema
 from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.mysql.conversion_names import READ_DOUBLE, READ_FLOAT, READ_INTEGER
-from relay.templates.ops import Conversion, Kinds
+from relay.templates.ops import Conversion, Kinds, Take
+from relay.templates.scanning import SCALAR
 from relay.templates.tracing import NotTemplatable, Trace
 
 #: A time that the parser accepts (`Milliseconds`).
@@ -134,13 +135,25 @@ class TracedDebeziumRow(TracedRow):
             yield _cell(column, layout.unavailable, self.value.text_of(token), token.kind)
 
 
+#: The members of a key with a schema block.
+_WRAPPER: Final = {"schema", "payload"}
+_NOT_NULL: Final = Take(tuple(kind for kind in SCALAR.kinds if kind != "null"))
+
+
 def _vary_key(key: TracedPart) -> None:
-    """Let the values of a key differ; its schema block has none."""
-    if key.root.members is None:
+    """Let the values of a key differ; its schema block has none.
+
+    With a `payload` of null, a key has no columns; with another scalar value, `payload` is a column.
+    """
+    members = key.root.members
+    if members is None:
         key.vary_scalars()
-    for name in key.root.members or ():
-        if name != "schema":
-            key.vary_scalars((name,))
+        return
+    is_wrapper = members.keys() <= _WRAPPER
+    for name, token in members.items():
+        is_column = is_wrapper and token.kind is not None
+        if name != "schema" and not (is_column and token.kind == "null"):
+            key.vary_scalars((name,), given=_NOT_NULL if is_column else SCALAR)
 
 
 # ---------------------------------------------------------------- cells
