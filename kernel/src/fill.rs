@@ -9,6 +9,7 @@ use crate::ops::{
     Arithmetic, Bytes, Calculation, Change, Choice, Condition, Constant, Constants, How, Integer, Put, Span,
     Steps, Target, TargetOp,
 };
+use crate::scan::Scan;
 use crate::templates::Record;
 use crate::token::{Escapes, Kind, Place, Token, Within};
 
@@ -22,6 +23,18 @@ pub struct Slots<'a> {
     pub text: Cell<Vec<u8>>,
     /// What values of which something is lost have added to the template's number.
     pub added: Cell<u64>,
+}
+
+impl<'a> Slots<'a> {
+    pub fn new(record: &'a Record<'a>, scan: &'a Scan) -> Self {
+        Self {
+            record,
+            places: &scan.places,
+            printed: &scan.printed,
+            text: Cell::default(),
+            added: Cell::new(0),
+        }
+    }
 }
 
 /// Whether a token is one of those that msgspec prints so; strings in any spelling.

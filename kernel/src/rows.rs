@@ -1,7 +1,5 @@
 //! Records of any number of rows that become any number of messages.
 
-use std::cell::Cell;
-
 use crate::fill::Slots;
 use crate::ops::Template;
 use crate::scan::Scan;
@@ -184,13 +182,7 @@ fn add_rows<T, F: Fn(Option<&[u8]>, Option<&[u8]>) -> T>(
         if row > 0 && scan.go_to(row).is_none() {
             return row;
         }
-        let slots = Slots {
-            record,
-            places: &scan.places,
-            printed: &scan.printed,
-            text: Cell::default(),
-            added: Cell::new(0),
-        };
+        let slots = Slots::new(record, scan);
         let fits = |&number: &usize| {
             let kept = kept[number].as_ref().filter(|kept| kept.shape == shape);
             kept.is_some_and(|kept| messages.add(number, kept, &slots, texts).is_some())

@@ -1,6 +1,5 @@
 //! Templates, found by the text at their marker.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
@@ -279,13 +278,7 @@ fn fit(
     key: &mut Vec<u8>,
     value: &mut Vec<u8>,
 ) -> Option<u64> {
-    let slots = Slots {
-        record,
-        places: &scan.places,
-        printed: &scan.printed,
-        text: Cell::default(),
-        added: Cell::new(0),
-    };
+    let slots = Slots::new(record, scan);
     holds(template, &slots)?;
     print(target, template.most_bytes, &slots, key, value)?;
     Some(slots.added.get())

@@ -56,17 +56,13 @@ def open_fast_path(
     marker = source.templates.marker
     if marker is None or line.gate is not None or not isinstance(reader, TracingDecoder):
         return None
-    sealing = encoder if isinstance(encoder, SerializingEncoder) else None
-    seal = None if sealing is None else sealing.sealer(engine)
-    traced = TracedLine(
-        reader,
-        line.prepared,
-        encoder.encode if sealing is None else sealing.encode_open,
-        encoder.for_topic if sealing is None and isinstance(encoder, TopicEncoder) else None,
-        line.refused,
-        not line.router.has_topics_of_tables_alone,
-        seal,
-    )
+    encode, for_topic, seal = encoder.encode, None, None
+    if isinstance(encoder, SerializingEncoder):
+        encode, seal = encoder.encode_open, encoder.sealer(engine)
+    elif isinstance(encoder, TopicEncoder):
+        for_topic = encoder.for_topic
+    writes_ends = not line.router.has_topics_of_tables_alone
+    traced = TracedLine(reader, line.prepared, encode, for_topic, line.refused, writes_ends, seal)
     new_engine = partial(engine, marker, source.templates.frames)
     deriver = Deriver(
         traced, MessageFormat(options.unlimited_bytes, target.templates.lengths_at), new_engine()

@@ -266,11 +266,7 @@ async def _assembled(  # noqa: PLR0913 - the parts of a relay
     resolver = resolver_of(config, retries=0)  # the loop itself asks again
     schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
     route = translator_of(config).route
-    targets = None
-    if config.has_table_topics and not dry_run:
-        targets = TableTopics(
-            config, topics, clusters.target, log, translator.partitions_of, warn=status.warn
-        )
+    targets = None if dry_run else _table_topics(config, clusters, topics, log, status, translator)
     written = WrittenTopics(topics.limits, topics.compacted) if targets is None else targets.written
     writes = not dry_run and "to" in route.storages
     stage = TranslationStage(
@@ -310,6 +306,15 @@ async def _assembled(  # noqa: PLR0913 - the parts of a relay
     finally:
         if progress:
             await progress.stop()
+
+
+def _table_topics(
+    config: Config, clusters: Clusters, topics: Topics, log: Log, status: Status, translator: Translates
+) -> TableTopics | None:
+    """Return the topics of tables; None for a route without any."""
+    if not config.has_table_topics:
+        return None
+    return TableTopics(config, topics, clusters.target, log, translator.partitions_of, warn=status.warn)
 
 
 async def _check_again(

@@ -65,7 +65,7 @@ _TSO_BITS: Final = (1 << 64) - 1
 Record = Mapping[str, Any]
 
 
-class _Read(NamedTuple):
+class _DecodedPart(NamedTuple):
     """A key or a value with its schema; None for a missing part, or one without columns."""
 
     schema: AvroSchema
@@ -150,28 +150,28 @@ class TicdcAvroDecoder:
         self._check(added, layout, images, op, losses)
         return change_of(op, layout.schema, images, source, record)
 
-    def _value(self, record: ConsumerRecord) -> _Read:
+    def _value(self, record: ConsumerRecord) -> _DecodedPart:
         """Return the value of a row's message. Raises DecodeError."""
         found = self._part(record, "value")
         if found is None:
             raise Malformed(NAME, "value", "no value")
         return found
 
-    def _key(self, record: ConsumerRecord) -> tuple[_Read | None, bool]:
+    def _key(self, record: ConsumerRecord) -> tuple[_DecodedPart | None, bool]:
         """Return the key, and whether its columns are known. Another converter may have written it."""
         try:
             return self._part(record, "key"), True
         except (Malformed, UnsupportedMessage):
             return None, False
 
-    def _part(self, record: ConsumerRecord, part: Part) -> _Read | None:
+    def _part(self, record: ConsumerRecord, part: Part) -> _DecodedPart | None:
         found = self._schemas.part(record, part)
         if found is None:
             return None
         _, schema, body = found
         if schema.type.kind != "record":
             raise UnsupportedMessage(NAME, part, "not a record, so this is not a message of this protocol")
-        return _Read(schema, schema.read(NAME, part, body))
+        return _DecodedPart(schema, schema.read(NAME, part, body))
 
     def _count(self, layout: Layout, images: TypedRows | PartialRows, losses: list[Loss]) -> None:
         """Count facts missing from a row's definition, and local times that do not exist or are ambiguous."""
@@ -203,23 +203,24 @@ class TicdcAvroDecoder:
         """Return the message with traced values; see `TracingDecoder`. Raises NotTemplatable."""
         if self._times is not None and any(map(is_local_time, change.schema.columns)):
             raise NotTemplatable
+        if self._verifies or change.source.unknown_fields:
+            raise NotTemplatable
         key, has_key = self._key(record)
-        is_key = record.value is None or kind_of(record) == DELETE
-        value = None if is_key else self._value(record)
+        is_deleted = record.value is None or kind_of(record) == DELETE
+        value = None if is_deleted else self._value(record)
         rows = value or key
-        if rows is None or not has_key or self._verifies or change.source.unknown_fields:
+        if rows is None or not has_key:
             raise NotTemplatable
         layout = self._layouts.find(
             rows.schema, None if key is None else key.schema, catalog, change.source.at(record)
         )
         if not self._layouts.is_only_table(rows.schema, change.table, catalog):
             raise NotTemplatable
-        key_part, value_part = [
-            TracedAvroPart(data, read and read.schema.type, read and read.value, layout.unsigned)
-            for data, read in ((record.key, key), (None if is_key else record.value, value))
-        ]
-        if is_key and record.value is not None:
-            value_part = TracedDelete(record.value)
+        key_part = _traced_part(record.key, key, layout)
+        if value is None:
+            value_part = _traced_delete(record.value)
+        else:
+            value_part = _traced_part(record.value, value, layout)
         row = TicdcAvroRow(record, change, trace, key_part, value_part)
         row.split()
         added = {} if value is None else self._layouts.added(value.schema, value.value)
@@ -227,7 +228,7 @@ class TicdcAvroDecoder:
         for name in added.keys() & (OP, CORRUPTED):
             value_part.pin(trace, name)
         source = source_of(commit_ts, time_ms, row.record, [])
-        images = row.images(layout, key_part if is_key else value_part, source.at(row.record), catalog)
+        images = row.images(layout, key_part if is_deleted else value_part, source.at(row.record), catalog)
         return row.message([change_of(change.op, change.schema, images, source, row.record)])
 
     # ------------------------------------------------------------ statements
@@ -254,6 +255,18 @@ class TicdcAvroDecoder:
             losses.append(Loss.DDL_NOT_UNDERSTOOD)
             change = _with_kinds(change, statement.type)
         return [change], catalog
+
+
+def _traced_part(data: bytes | None, part: _DecodedPart | None, layout: Layout) -> TracedAvroPart:
+    """Return the parts of a key or a value that differ between messages. Raises NotTemplatable."""
+    if part is None:
+        return TracedAvroPart(data, None, None)
+    return TracedAvroPart(data, part.schema.type, part.value, layout.unsigned)
+
+
+def _traced_delete(value: bytes | None) -> TracedAvroPart:
+    """Return the value of a deleted row's message, which may have none."""
+    return TracedAvroPart(None, None, None) if value is None else TracedDelete(value)
 
 
 def _times_of(added: Record) -> tuple[int | None, int | None]:

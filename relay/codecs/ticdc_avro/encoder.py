@@ -449,6 +449,7 @@ class _Schema:
         try:
             return written(self._write, value)
         except (ValueError, TypeError, NotTemplatable):
+            # Traced values are looked for only after a failure, so that ordinary rows do not pay for it.
             if any(isinstance(each, Traced) for each in value.values()):
                 return traced_body(self._type, value)
             raise NotRepresentable(NAME, part, "a value that its Avro schema cannot represent") from None

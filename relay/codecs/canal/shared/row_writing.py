@@ -76,7 +76,7 @@ SqlTypeTexts = ByteCache[tuple[object, tuple[int, ...]], msgspec.Raw]
 Plan = Callable[[RowChange], TextChange]
 
 
-class _WrittenType(NamedTuple):
+class _DialectType(NamedTuple):
     """A column type as a dialect writes it; see `CanalDialect`."""
 
     write: Write | None
@@ -93,9 +93,9 @@ class DialectTypes:
         self.dialect, self.texts = dialect, ByType(self._text)
         self._converters: dict[TextStyle, ByType[Write | None]] = {}
 
-    def _text(self, column_type: ColumnType) -> _WrittenType:
+    def _text(self, column_type: ColumnType) -> _DialectType:
         dialect = self.dialect
-        return _WrittenType(
+        return _DialectType(
             value_writer(column_type, dialect.style),
             dialect.plain_sql_type(column_type),
             dialect.sql_type_of(column_type),

@@ -70,7 +70,9 @@ class DebeziumJsonDecoder(MessageDecoder):
     """
 
     def __init__(self, options: DebeziumOptions, answers: LookupCache, protocol: str = NAME) -> None:
-        messages = DialectMessages(NativeEnvelope, NativeRowBody, CONNECTORS, _FOREIGN, facts_of, VARIABLE)
+        messages = DialectMessages(
+            NativeEnvelope, NativeRowBody, CONNECTORS, _FOREIGN, facts_of, VARIABLE, _ddl
+        )
         super().__init__(protocol, messages, DebeziumColumns(options), answers.limits)
 
     def _event(
@@ -94,8 +96,6 @@ class DebeziumJsonDecoder(MessageDecoder):
     ) -> tuple[list[Event], Catalog]:
         if body.op == _TRUNCATE:
             return _truncation(body.source, facts, record, catalog, losses)
-        if body.op is None and (body.ddl is not UNSET or image(body.tableChanges)):
-            return _ddl(body, body.source, facts, record, catalog, losses)
         raise UnsupportedMessage(NAME, "payload.op", "not one of c, u, d, r, t, and no DDL")
 
     def _event_of_no_connector(

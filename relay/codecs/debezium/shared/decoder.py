@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from msgspec import UNSET
+
 from relay.catalog import Catalog
 from relay.codecs.codec import TracedMessage
 from relay.codecs.debezium.shared.dialect import DebeziumDialect
@@ -57,6 +59,8 @@ class DialectMessages(NamedTuple):
     foreign: The reason for refusing a message of another connector.
     facts_of: Returns the facts of a payload with this source.
     variable: The members that differ between messages of a shape.
+    read_ddl: Returns the events of a statement: from its payload, source and facts, record, catalog, and the
+        list of losses.
     check: Checks the numbers in `source`; None if the parser checks all there is. Raises Malformed.
     """
 
@@ -66,6 +70,7 @@ class DialectMessages(NamedTuple):
     foreign: str
     facts_of: Callable[[Any, Any, ConsumerRecord, list[Loss]], Facts]
     variable: VariableMembers
+    read_ddl: Callable[[Any, Any, Facts, ConsumerRecord, Catalog, list[Loss]], tuple[list[Event], Catalog]]
     check: Callable[[Any], None] | None = None
 
 
@@ -78,6 +83,7 @@ class MessageDecoder:
         self._protocol, self._columns, self._limits = protocol, columns, limits
         self._connectors, self._foreign = messages.connectors, messages.foreign
         self._check, self._facts_of, self._variable = messages.check, messages.facts_of, messages.variable
+        self._read_ddl = messages.read_ddl
         self._rows = DebeziumRowDecoder(protocol, columns, messages.row, limits)
         self._parser = parser_of(messages.envelope)
         #: What is known of the rows of each topic.
@@ -97,9 +103,7 @@ class MessageDecoder:
             check_values(self._protocol, "", value, self._limits)
         if record.key and len(record.key) > self._uncounted:
             check_values(self._protocol, "key", record.key, self._limits)
-        topic, in_key = self.topics.get(record.topic), None
-        if record.key is not None and WRAPPED in record.key:
-            in_key = self._blocks.unknown_in_key(record.topic, record.key)
+        topic, in_key = self.topics.get(record.topic), self._unknown_in_key(record)
         if (
             topic is not None
             and topic.shape is not None
@@ -122,10 +126,8 @@ class MessageDecoder:
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
     ) -> TracedMessage:
         """Return the row's message with traced values; see `TracingDecoder`."""
-        row, in_key = TracedDebeziumRow(self._rows, record, change, catalog, trace, self._variable), None
-        if record.key is not None and WRAPPED in record.key:
-            in_key = self._blocks.unknown_in_key(record.topic, record.key)
-        message = self._envelope(row.value.text, in_key, record.topic)
+        row = TracedDebeziumRow(self._rows, record, change, catalog, trace, self._variable)
+        message = self._envelope(row.value.text, self._unknown_in_key(record), record.topic)
         body, read = row.traced_body(body_of(message)), row.read_traced
         if self._check is not None:
             self._check(body.source)
@@ -133,6 +135,11 @@ class MessageDecoder:
         return row.message([] if found is None else [found])
 
     # ------------------------------------------------------------ decoding
+
+    def _unknown_in_key(self, record: ConsumerRecord) -> Unknown | None:
+        if record.key is None or WRAPPED not in record.key:
+            return None
+        return self._blocks.unknown_in_key(record.topic, record.key)
 
     def _unknown_in_block(self, message: Any, topic: str) -> Unknown | None:  # noqa: ANN401 - an envelope
         block = bytes(_block(message))
@@ -233,8 +240,10 @@ class MessageDecoder:
         op = _OPS.get(body.op or "")
         if op is None:
             facts = self._facts_of(body, origin, record, losses)
-            source = with_unknown(facts[0], message.unknown)
-            return self._control(body, (source, *facts[1:]), record, catalog, losses)
+            facts = (with_unknown(facts[0], message.unknown), *facts[1:])
+            if body.op is None and (body.ddl is not UNSET or image(body.tableChanges)):
+                return self._read_ddl(body, origin, facts, record, catalog, losses)
+            return self._control(body, facts, record, catalog, losses)
         read = partial(self._read, bytes(message.schema))
         change = self.interpret(op, body, message.unknown, record, catalog, losses, read)
         return [] if change is None else [change], catalog
@@ -277,15 +286,15 @@ class MessageDecoder:
         catalog: Catalog,
         losses: list[Loss],
     ) -> tuple[list[Event], Catalog]:
-        """Return the events of a message of this connector that is not a row. Raises DecodeError."""
+        """Return the events of a message that is neither a row nor a statement. Raises DecodeError."""
         raise NotImplementedError
 
     def _event_of_no_connector(
         self,
-        body: Any,  # noqa: ANN401, ARG002 - a dialect's Body
-        unknown: Unknown | None,  # noqa: ARG002
-        record: ConsumerRecord,  # noqa: ARG002
-        catalog: Catalog,  # noqa: ARG002
+        body: Any,  # noqa: ANN401, ARG002 - a dialect's Body; for dialects that have such events
+        unknown: Unknown | None,  # noqa: ARG002 - as above
+        record: ConsumerRecord,  # noqa: ARG002 - as above
+        catalog: Catalog,  # noqa: ARG002 - as above
     ) -> Event:
         """Return the event of a message whose source is missing or names another connector.
 

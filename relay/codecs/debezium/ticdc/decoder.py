@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
 
 from relay.catalog import Catalog, DdlMessage
 from relay.codecs.codec import TracedMessage
@@ -61,7 +60,7 @@ class TicdcDebeziumDecoder(MessageDecoder):
 
     def __init__(self, options: TicdcDebeziumOptions, answers: LookupCache, name: str = NAME) -> None:
         messages = DialectMessages(
-            TicdcEnvelope, TicdcRowBody, CONNECTORS, _FOREIGN, facts_of, VARIABLE, check
+            TicdcEnvelope, TicdcRowBody, CONNECTORS, _FOREIGN, facts_of, VARIABLE, _ddl, check
         )
         super().__init__(name, messages, TicdcColumns(), answers.limits)
         self._compression = options.large_message_handle_compression
@@ -98,12 +97,10 @@ class TicdcDebeziumDecoder(MessageDecoder):
         facts: Facts,
         record: ConsumerRecord,
         catalog: Catalog,
-        losses: list[Loss],
+        losses: list[Loss],  # noqa: ARG002 - of the other dialect
     ) -> tuple[list[Event], Catalog]:
         if body.op == _WATERMARK:
             return [_watermark(body.source, facts, record)], catalog
-        if body.op is None and (body.ddl is not UNSET or image(body.tableChanges)):
-            return _ddl(body, body.source, facts, record, catalog, losses)
         raise UnsupportedMessage(NAME, "payload.op", "not one of c, u, d, m, and no DDL")
 
 
