@@ -45,6 +45,14 @@ def test_a_change_is_reported_once() -> None:
     ]
 
 
+def test_the_first_record_is_compared_with_the_second_one_inspected() -> None:
+    (change,) = reported(of_topic(PLAIN)[4:], of_topic(CANAL))
+    assert (change["dialect"], change["before"]) == (
+        "canal-json",
+        "ticdc-canal-json enable-tidb-extension=false",
+    )
+
+
 @pytest.mark.parametrize(
     "path", [PLAIN, EXTENDED, CANAL, "mysql/debezium/09_dml", "ticdc/simple.json.claim-check/04_strings_binary",
              "ticdc/canal-json.claim-check/04_strings_binary", "ticdc/open-protocol.batch/09_dml", "ticdc/avro.tidb-extension/09_dml"]

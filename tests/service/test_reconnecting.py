@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 from broker_support import broker_options
 from secured_support import GROUP, TOPIC, Secured, pkcs8
@@ -348,6 +349,24 @@ class CollectedLate(asyncio.StreamReaderProtocol):
 
     def __del__(self) -> None:
         pass
+
+
+async def test_a_new_topic_takes_one_request_for_metadata() -> None:
+    """A producer asks twice when it meets a topic: the second call shares the answer to the first."""
+    client = AIOKafkaClient()
+    reconnecting.keep_connected(client, Brokers("localhost:9092", Security(table="source.security"), {}))
+    asked: list[set[str]] = []
+
+    async def update(cluster: object, topics: set[str]) -> bool:
+        asked.append({*topics})
+        await asyncio.sleep(0.01)
+        return True
+
+    client._metadata_update = update
+    synchronizer = asyncio.create_task(client._md_synchronizer())
+    assert all(await asyncio.gather(client.add_topic("orders"), client.force_metadata_update()))
+    synchronizer.cancel()
+    assert asked == [{"orders"}]
 
 
 async def test_the_error_with_which_tls_ends_is_not_reported() -> None:

@@ -223,6 +223,9 @@ def _pace_metadata(client: Any) -> None:
     def paced() -> asyncio.Future[bool]:
         nonlocal later
         loop = asyncio.get_running_loop()
+        if client._md_update_fut is not None:
+            # One request is under way: its answer serves this caller, too.
+            return update()
         if (left := next_at - loop.time()) <= 0:
             return ask()
         if later is None or later.done():

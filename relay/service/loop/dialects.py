@@ -23,12 +23,14 @@ _MOST_DIALECTS: Final = 8
 class DialectWatch:
     """Inspect a record of each topic now and then.
 
-    `look_seconds`: the time between two inspections of a topic.
+    `look_seconds`: the time between two inspections of a topic. A topic's first record is kept and inspected
+    at the second inspection: trying all codecs at a start would delay the first output.
     """
 
     def __init__(self, log: Log, look_seconds: float = LOOK_SECONDS) -> None:
         self._log, self._look_seconds = log, look_seconds
         self._known: dict[str, list[DetectedDialect]] = {}
+        self._first: dict[str, ConsumerRecord] = {}
         self._next: dict[str, float] = {}
 
     def look(self, records: Sequence[ConsumerRecord]) -> None:
@@ -41,8 +43,18 @@ class DialectWatch:
             return
         self._next[topic] = now + self._look_seconds
         record = next((each for each in records[:_FEW] if each.value is not None), None)
-        found = () if record is None else detect([record]).dialects
-        known = self._known.setdefault(topic, [])
+        if record is None:
+            return
+        if topic not in self._known and topic not in self._first:
+            self._first[topic] = record
+            return
+        if (first := self._first.pop(topic, None)) is not None:
+            self._inspect(first)
+        self._inspect(record)
+
+    def _inspect(self, record: ConsumerRecord) -> None:
+        found = detect([record]).dialects
+        known = self._known.setdefault(record.topic, [])
         if not found or any(each.may_be(found[0]) for each in known) or len(known) >= _MOST_DIALECTS:
             return
         known.append(found[0])
