@@ -271,7 +271,7 @@ class _RecordPartition(msgspec.Struct, gc=False):
     topic: str | None = None
 
 
-_DECODER = msgspec.json.Decoder(_RecordPartition)
+_PARTITION_DECODER = msgspec.json.Decoder(_RecordPartition)
 
 
 @contextmanager
@@ -314,7 +314,7 @@ def _partitions(lines: Iterable[bytes]) -> list[tuple[str, int]]:
     found: dict[tuple[str, int], None] = {}
     for number, line in enumerate(lines):
         try:
-            where = _DECODER.decode(text_of(line, is_first=number == 0))
+            where = _PARTITION_DECODER.decode(text_of(line, is_first=number == 0))
         except DECODE_ERRORS:
             continue
         found[where.topic or DEFAULT_TOPIC, where.partition] = None

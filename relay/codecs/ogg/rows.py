@@ -30,7 +30,7 @@ _PARTS: Final = PartNames(deleted="before", old="before", new="after")
 _MOST_READERS, _READER_BYTES, _COLUMN_BYTES = 16, 4_000, 1_000
 
 
-#: A reader, after the columns and the key that its messages name, and the inferred types.
+#: The columns and the key that messages name and the inferred types, with the reader of such messages.
 _Kept = tuple[tuple[tuple[str, ...], list[str] | None, tuple[ColumnType, ...]], TypedReader]
 
 
@@ -86,7 +86,7 @@ class OggRowDecoder:
         for its_shape, made in table.kept:
             if made.known is known and its_shape == shape:
                 return made
-        # The key that the message names, unless the row lacks part of it.
+        # A key of which the row lacks part is not the table's key.
         key = tuple(keys) if keys is not None and set(keys) <= set(names) else None
         if covering is None:
             schema = TableSchema(table.id, tuple(map(Column, names, types)), primary_key=key, complete=False)

@@ -247,7 +247,7 @@ def _silent() -> logging.Logger:
 #: Suffixes of names that nobody can register: of this machine (RFC 6761), of services and pods in Kubernetes.
 _NOBODYS: Final = (".localhost", ".svc", ".cluster.local")
 _PORT: Final = re.compile(r":\d{0,5}$")
-ANY: Final = "*"
+_EVERY_NAME: Final = "*"
 
 
 class Hosts:
@@ -268,7 +268,7 @@ class Hosts:
         """Return whether a request with this `Host` is accepted."""
         name = _plain(_PORT.sub("", header))
         return (
-            ANY in self._names
+            _EVERY_NAME in self._names
             or name in self._names
             or "." not in name
             or name.endswith(_NOBODYS)

@@ -74,8 +74,8 @@ class TextReader:
         self.parts = _PARTS
         #: Counts bytes kept after construction.
         self.charge: Callable[[int], None] | None = None
-        #: The same cells in table order, and the function that takes them out of a message; made once it
-        #: pays.
+        #: A reader of the same cells in table order, and the function that selects them in a message. Made
+        #: after some rows.
         self.typed: TypedReader | None = None
         self.cells_of: Callable[[Cells], Sequence[Any]] = tuple
         shown = len(self.indexes)
@@ -86,8 +86,8 @@ class TextReader:
         self.is_partial = self.leaves_out or self.schema.lacks_key_columns
         #: Losses counted for every row.
         self.losses: list[Loss] = []
-        #: Accepts the reader's `mysqlType` in any order and raises for others (`types_checker`); made once it
-        #: pays. And the number of texts in new orders that were read before.
+        #: Accepts the reader's `mysqlType` in any order and raises for others (`types_checker`). Made after
+        #: some texts in new orders, which are counted.
         self.check_types: Callable[[bytes], object] | None = None
         self.reordered_uses = 0
         if self.is_inferred:
@@ -95,7 +95,7 @@ class TextReader:
         if self.is_partial:
             self.losses.append(Loss.COLUMNS_ABSENT)
 
-    # These are made once they are needed: many tables have few rows, and many rows are copied as text.
+    # The following are computed on demand: many tables have few rows, and many rows are copied as text.
 
     @functools.cached_property
     def type_info(self) -> TypeInfo:
