@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import shutil
+import urllib.parse
 import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -58,6 +59,19 @@ class Prometheus:
         alerts = (await self._get("/api/v1/alerts"))["data"]["alerts"]
         firing = [each["labels"] for each in alerts if each["state"] == "firing"]
         return {"/".join(filter(None, (each["alertname"], each.get("check")))) for each in firing}
+
+    async def scraped(self) -> None:
+        """Wait until it has scraped relay several times, and no alert about the time before fires.
+
+        Prometheus begins to scrape 5 s after its start.
+        """
+        query = "/api/v1/query?query=" + urllib.parse.quote("count_over_time((up == 1)[1m:1s]) >= 3")
+        async with asyncio.timeout(60):
+            while True:
+                is_scraped = bool((await self._get(query))["data"]["result"])
+                if is_scraped and "RelayDown" not in await self.firing():
+                    return
+                await asyncio.sleep(0.2)
 
     async def ready(self) -> None:
         """Wait until it answers."""

@@ -123,6 +123,8 @@ async def play(
     tasks = [asyncio.create_task(feeder.run()), asyncio.create_task(watcher.run())]
     try:
         await relay.until_written(20)
+        if prometheus is not None:
+            await prometheus.scraped()
         await asyncio.sleep(1.0)
         if fault.tables:
             await feeder.remember(relay.history, fault.tables)
