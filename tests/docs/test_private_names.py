@@ -28,6 +28,7 @@ _OF_OTHERS = {
     "_get_conn": "aiokafka",
     "_jvm": "pyspark",
     "_max_poll_interval_ms": "aiokafka",
+    "_md_synchronizer": "aiokafka",
     "_metadata_update": "aiokafka",
     "_partition_records": "aiokafka",
     "_records": "aiokafka",
