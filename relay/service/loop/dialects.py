@@ -14,6 +14,9 @@ from relay.io.logs import Log
 from relay.model.records import ConsumerRecord
 
 LOOK_SECONDS: Final = 10.0
+#: How long after its first record a topic is inspected: an inspection tries all codecs, which takes some
+#: time, and would delay the first output after a start.
+_FIRST_LOOK_SECONDS: Final = 1.0
 #: Maximum number of records to search for one with a value.
 _FEW: Final = 16
 #: Maximum number of dialects reported per topic: more cannot come from one producer.
@@ -23,8 +26,7 @@ _MOST_DIALECTS: Final = 8
 class DialectWatch:
     """Inspect a record of each topic now and then.
 
-    `look_seconds`: the time between two inspections of a topic. A topic's first record is kept and inspected
-    at the second inspection: trying all codecs at a start would delay the first output.
+    `look_seconds`: the time between two inspections of a topic.
     """
 
     def __init__(self, log: Log, look_seconds: float = LOOK_SECONDS) -> None:
@@ -41,16 +43,14 @@ class DialectWatch:
         topic, now = records[0].topic, time.monotonic()
         if now < self._next.get(topic, 0.0):
             return
-        self._next[topic] = now + self._look_seconds
         record = next((each for each in records[:_FEW] if each.value is not None), None)
-        if record is None:
+        if topic not in self._next and record is not None:
+            self._first[topic], self._next[topic] = record, now + min(self._look_seconds, _FIRST_LOOK_SECONDS)
             return
-        if topic not in self._known and topic not in self._first:
-            self._first[topic] = record
-            return
-        if (first := self._first.pop(topic, None)) is not None:
-            self._inspect(first)
-        self._inspect(record)
+        self._next[topic] = now + self._look_seconds
+        for each in (self._first.pop(topic, None), record):
+            if each is not None:
+                self._inspect(each)
 
     def _inspect(self, record: ConsumerRecord) -> None:
         found = detect([record]).dialects
