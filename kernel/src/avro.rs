@@ -26,9 +26,39 @@ pub enum AvroOp {
     Union(Vec<AvroOp>),
     /// A value of the branch of a union with this index.
     Branch(usize, Box<AvroOp>),
+    /// Null, which is a zero byte, or a value after these bytes.
+    Nullable(Bytes, Box<AvroOp>),
     /// Fields with what stands before them: a brace or a comma, and the name.
     Record(Vec<(Bytes, AvroOp)>),
     Items(Box<AvroOp>),
+    Map(Box<Entries>),
+}
+
+/// The entries of a map; all of them, in any order.
+#[derive(PartialEq)]
+pub struct Entries {
+    each: Vec<(Bytes, AvroOp)>,
+    /// Their indexes, by name.
+    sorted: Vec<usize>,
+}
+
+impl Entries {
+    /// None if two have the same name.
+    pub fn new(each: Vec<(Bytes, AvroOp)>) -> Option<Self> {
+        let mut sorted: Vec<usize> = (0..each.len()).collect();
+        sorted.sort_unstable_by_key(|&index| &each[index].0);
+        let are_different = sorted.windows(2).all(|pair| each[pair[0]].0 != each[pair[1]].0);
+        are_different.then_some(Self { each, sorted })
+    }
+
+    /// The index of a name, which is probably `likely`.
+    fn find(&self, name: &[u8], likely: usize) -> Option<usize> {
+        if self.each.get(likely).is_some_and(|entry| *entry.0 == *name) {
+            return Some(likely);
+        }
+        let found = self.sorted.binary_search_by(|&index| (*self.each[index].0).cmp(name));
+        self.sorted.get(found.ok()?).copied()
+    }
 }
 
 impl AvroOp {
@@ -37,13 +67,16 @@ impl AvroOp {
         match self {
             Self::Record(fields) => fields.iter().try_for_each(|(_, field)| field.tokens(found)),
             Self::Branch(_, op) => op.tokens(found),
-            _ => {
-                let mut kinds = Kinds::default();
-                self.add_kinds(&mut kinds)?;
-                found.push(kinds);
-                Some(())
-            }
+            Self::Map(entries) => entries.each.iter().try_for_each(|(_, op)| op.scalar_token(found)),
+            _ => self.scalar_token(found),
         }
+    }
+
+    fn scalar_token(&self, found: &mut Vec<Kinds>) -> Option<()> {
+        let mut kinds = Kinds::default();
+        self.add_kinds(&mut kinds)?;
+        found.push(kinds);
+        Some(())
     }
 
     fn add_kinds(&self, kinds: &mut Kinds) -> Option<()> {
@@ -54,17 +87,47 @@ impl AvroOp {
             Self::Float | Self::Double => Kind::Number,
             Self::Text | Self::Binary | Self::Fixed(_) => Kind::Text,
             Self::Union(branches) => return branches.iter().try_for_each(|branch| branch.add_kinds(kinds)),
-            Self::Symbols(_) | Self::Branch(..) | Self::Record(_) | Self::Items(_) => return None,
+            Self::Nullable(_, op) => {
+                kinds.add(Kind::Null);
+                return op.add_kinds(kinds);
+            }
+            Self::Symbols(_) | Self::Branch(..) | Self::Record(_) | Self::Items(_) | Self::Map(_) => {
+                return None;
+            }
         });
         Some(())
     }
 }
 
-/// Read an Avro value: append each scalar value's JSON token to `printed`, and its position to `places`.
-pub fn scan(op: &AvroOp, data: &[u8], printed: &mut Vec<u8>, places: &mut Places) -> Option<()> {
+/// Read an Avro value: append each scalar value's JSON token to `printed`, and its position to `places`. Return
+/// the bytes behind it.
+pub fn scan<'a>(op: &AvroOp, data: &'a [u8], printed: &mut Vec<u8>, places: &mut Places) -> Option<&'a [u8]> {
     let mut reader = Reader { rest: data };
     reader.scan(op, printed, places)?;
-    reader.rest.is_empty().then_some(())
+    Some(reader.rest)
+}
+
+/// What values are that have no structure inside.
+#[derive(Clone, Copy)]
+pub enum Flat {
+    Long,
+    Text,
+}
+
+/// Skip these values.
+pub fn skip<'a>(values: &[Flat], data: &'a [u8]) -> Option<&'a [u8]> {
+    let mut reader = Reader { rest: data };
+    for value in values {
+        match value {
+            Flat::Long => {
+                reader.integer()?;
+            }
+            Flat::Text => {
+                reader.sized()?;
+            }
+        }
+    }
+    Some(reader.rest)
 }
 
 /// Append the JSON of the value that some bytes are.
@@ -88,12 +151,39 @@ impl<'a> Reader<'a> {
                 (self.size()? == *number).then_some(())?;
                 self.scan(op, printed, places)
             }
+            AvroOp::Map(entries) => self.entries(entries, printed, places),
             _ => {
-                let start = u32::try_from(printed.len()).ok()?;
-                let (kind, escapes) = self.token(op, printed)?;
-                let end = u32::try_from(printed.len()).ok()?;
-                places.push(Some(Place { start, end, kind, escapes, within: Within::Printed }));
+                places.push(Some(self.place(op, printed)?));
                 Some(())
+            }
+        }
+    }
+
+    /// Append a scalar value as JSON; return its position.
+    #[inline]
+    fn place(&mut self, op: &AvroOp, printed: &mut Vec<u8>) -> Option<Place> {
+        let start = u32::try_from(printed.len()).ok()?;
+        let (kind, escapes) = self.token(op, printed)?;
+        let end = u32::try_from(printed.len()).ok()?;
+        Some(Place { start, end, kind, escapes, within: Within::Printed })
+    }
+
+    fn entries(&mut self, entries: &Entries, printed: &mut Vec<u8>, places: &mut Places) -> Option<()> {
+        let (first, mut missing, mut likely) = (places.len(), entries.each.len(), 0);
+        places.resize(first + missing, None);
+        loop {
+            let count = self.size()?;
+            if count == 0 {
+                return (missing == 0).then_some(());
+            }
+            missing = missing.checked_sub(count)?;
+            for _ in 0..count {
+                let index = entries.find(self.sized()?, likely)?;
+                let place = self.place(&entries.each[index].1, printed)?;
+                if places[first + index].replace(place).is_some() {
+                    return None;
+                }
+                likely = index + 1;
             }
         }
     }
@@ -105,6 +195,11 @@ impl<'a> Reader<'a> {
                 let branch = self.size()?;
                 return self.token(branches.get(branch)?, out);
             }
+            AvroOp::Nullable(before, op) if self.is_present(before)? => return self.token(op, out),
+            AvroOp::Nullable(..) => {
+                out.extend_from_slice(b"null");
+                return Some((Kind::Null, Escapes::None));
+            }
             AvroOp::Text => {
                 let text = simdutf8::basic::from_utf8(self.sized()?).ok()?;
                 return Some((Kind::Text, json::print_token(text.as_bytes(), out)));
@@ -114,7 +209,11 @@ impl<'a> Reader<'a> {
             AvroOp::Int | AvroOp::Long | AvroOp::Unsigned | AvroOp::Uint64 => Kind::Integer,
             AvroOp::Float | AvroOp::Double => Kind::Number,
             AvroOp::Binary | AvroOp::Fixed(_) => Kind::Text,
-            AvroOp::Symbols(_) | AvroOp::Branch(..) | AvroOp::Record(_) | AvroOp::Items(_) => return None,
+            AvroOp::Symbols(_)
+            | AvroOp::Branch(..)
+            | AvroOp::Record(_)
+            | AvroOp::Items(_)
+            | AvroOp::Map(_) => return None,
         };
         self.print(op, out)?;
         Some((kind, Escapes::None))
@@ -149,6 +248,13 @@ impl<'a> Reader<'a> {
                 (self.size()? == *number).then_some(())?;
                 self.print(op, out)?;
             }
+            AvroOp::Nullable(before, op) => {
+                if self.is_present(before)? {
+                    self.print(op, out)?;
+                } else {
+                    out.extend_from_slice(b"null");
+                }
+            }
             AvroOp::Record(fields) => {
                 for (name, field) in fields {
                     out.extend_from_slice(name);
@@ -157,8 +263,19 @@ impl<'a> Reader<'a> {
                 out.extend_from_slice(if fields.is_empty() { b"{}" } else { b"}" });
             }
             AvroOp::Items(item) => self.items(item, out)?,
+            AvroOp::Map(_) => return None,
         }
         Some(())
+    }
+
+    /// Whether a value follows after these bytes, instead of null; skip the bytes of either.
+    fn is_present(&mut self, before: &[u8]) -> Option<bool> {
+        if let Some(rest) = behind(self.rest, before) {
+            self.rest = rest;
+            return Some(true);
+        }
+        self.rest = behind(self.rest, NULL)?;
+        Some(false)
     }
 
     fn items(&mut self, item: &AvroOp, out: &mut Vec<u8>) -> Option<()> {
@@ -229,6 +346,9 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The first branch of a union.
+const NULL: &[u8] = &[0];
+
 /// Set in each byte of an integer that is followed by more.
 const MORE: u8 = 0x80;
 
@@ -290,7 +410,14 @@ pub fn write_token(op: &AvroOp, token: &Token<'_>, out: &mut Vec<u8>) -> Option<
             write_integer(*number as i64, out);
             write_token(op, token, out)?;
         }
-        AvroOp::Fixed(_) | AvroOp::Symbols(_) | AvroOp::Record(_) | AvroOp::Items(_) => return None,
+        AvroOp::Nullable(..) if token.kind == Kind::Null => out.extend_from_slice(NULL),
+        AvroOp::Nullable(before, op) => {
+            out.extend_from_slice(before);
+            write_token(op, token, out)?;
+        }
+        AvroOp::Fixed(_) | AvroOp::Symbols(_) | AvroOp::Record(_) | AvroOp::Items(_) | AvroOp::Map(_) => {
+            return None;
+        }
     }
     Some(())
 }
@@ -329,6 +456,14 @@ impl Writer<'_> {
             AvroOp::Branch(number, op) => {
                 write_integer(*number as i64, out);
                 self.write(op, out)?;
+            }
+            AvroOp::Nullable(before, op) => {
+                if self.constant(b"null").is_some() {
+                    out.extend_from_slice(NULL);
+                } else {
+                    out.extend_from_slice(before);
+                    self.write(op, out)?;
+                }
             }
             AvroOp::Record(fields) => {
                 for (name, field) in fields {

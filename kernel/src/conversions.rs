@@ -62,7 +62,8 @@ pub enum Read {
     Unsigned64,
     Whole,
     Signed,
-    Natural,
+    /// The greatest number.
+    Natural(i128),
     Seconds(i128),
     PlainDecimal,
     Year1900,
@@ -125,7 +126,7 @@ pub enum Write {
     Int32,
     Long,
     Signed64,
-    Natural,
+    Natural(i128),
     Boolean,
     Decimal,
     DecimalNumber,
@@ -237,10 +238,10 @@ fn word(parameters: &[Parameter]) -> Option<Box<[u8]>> {
     Some(word.as_bytes().into())
 }
 
-/// The greatest number of a member; None is that of 64 bits.
+/// The greatest number of a member; without one, or if it is None, that of 64 bits.
 fn most(parameters: &[Parameter]) -> Option<i128> {
     match parameters {
-        [Parameter::None] => Some(i128::from(u64::MAX)),
+        [] | [Parameter::None] => Some(i128::from(u64::MAX)),
         [Parameter::Integer(most)] => Some(i128::from(*most)),
         _ => None,
     }
@@ -256,6 +257,7 @@ impl Read {
         Some(match name {
             "year-text" => Self::YearText(word(parameters)?),
             "member-number" => Self::MemberNumber(most(parameters)?),
+            "natural" => Self::Natural(most(parameters)?),
             "scaled-decimal" | "decimal-text" => {
                 let [scale] = parameters else { return None };
                 Self::DecimalText(known(scale, MOST_SCALE)?.unwrap_or(0))
@@ -337,7 +339,6 @@ impl Read {
             "unsigned64" => Self::Unsigned64,
             "whole" => Self::Whole,
             "signed-int" => Self::Signed,
-            "natural" => Self::Natural,
             "plain-decimal" => Self::PlainDecimal,
             "year-1900" => Self::Year1900,
             "double-number" => Self::DoubleNumber,
@@ -372,6 +373,7 @@ impl Write {
         Some(match name {
             "year" => Self::Year(word(parameters)?),
             "member-digits" => Self::MemberDigits(most(parameters)?),
+            "natural" => Self::Natural(most(parameters)?),
             "zoned-text" => Self::ZonedText(word(parameters)?),
             "bits" => Self::Bits(small(parameters.first()?, 8)?),
             "bit-bytes" => {
@@ -429,7 +431,6 @@ impl Write {
             "int32" => Self::Int32,
             "long" => Self::Long,
             "signed64" => Self::Signed64,
-            "natural" => Self::Natural,
             "boolean" => Self::Boolean,
             "decimal" => Self::Decimal,
             "decimal-number" => Self::DecimalNumber,
@@ -691,7 +692,7 @@ impl Read {
         Some(match self {
             Self::Int64 | Self::Whole => Value::Integer(number),
             Self::Signed => Value::Integer(i64::try_from(number).ok().map(i128::from)?),
-            Self::Natural => Value::Integer(u64::try_from(number).ok().map(i128::from)?),
+            Self::Natural(most) => Value::Integer((0..=*most).contains(&number).then_some(number)?),
             Self::Unsigned64 => Value::Integer(integers::unsigned(number)),
             Self::Year1900 => Value::Integer(if number == 1900 { 0 } else { number }),
             Self::DateDays => Value::Text(temporal::date_text(number)?),
@@ -762,7 +763,7 @@ impl Write {
             Self::Int32 => json::print_integer(i32::try_from(number).ok().map(i128::from)?, out),
             Self::Long => json::print_integer(i64::try_from(number).ok().map(i128::from)?, out),
             Self::Signed64 => json::print_integer(integers::signed(number)?, out),
-            Self::Natural => json::print_integer(u64::try_from(number).ok().map(i128::from)?, out),
+            Self::Natural(most) if (0..=*most).contains(&number) => json::print_integer(number, out),
             Self::Digits => print_digits(number, out),
             Self::MemberDigits(most) if (0..=*most).contains(&number) => print_digits(number, out),
             Self::Year(zero) if number == 0 => {

@@ -21,13 +21,13 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::avro::AvroOp;
+use crate::avro::{AvroOp, Flat};
 use crate::ops::{Bytes, Template};
 use crate::rows::{Fitted, Frames, Messages};
 use crate::templates::{MarkedPart, Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
-const INTERFACE: u32 = 8;
+const INTERFACE: u32 = 9;
 
 /// Bytes of a buffer that are kept for the next value: there are many schemas and topics, and few large values.
 const MOST_KEPT: usize = 1 << 16;
@@ -96,20 +96,29 @@ type Message<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
 impl Kernel {
     #[new]
     #[pyo3(signature = (marker, frames=None))]
-    fn new(marker: (String, Vec<u8>, Vec<u8>, usize), frames: Option<(Vec<u8>, usize)>) -> PyResult<Self> {
-        let (part, start, end, size) = marker;
+    fn new(
+        marker: (String, Vec<u8>, Vec<u8>, usize, Vec<String>),
+        frames: Option<(Vec<u8>, usize)>,
+    ) -> PyResult<Self> {
+        let (part, start, end, size, values) = marker;
         let part = match part.as_str() {
             "key" => MarkedPart::Key,
             "value" => MarkedPart::Value,
             "any" => MarkedPart::Any,
             _ => return Err(PyValueError::new_err("the part of a marker is key, value or any")),
         };
+        let values = values.iter().map(|kind| match kind.as_str() {
+            "long" => Ok(Flat::Long),
+            "string" => Ok(Flat::Text),
+            _ => Err(PyValueError::new_err("the values of a marker are of the kinds long and string")),
+        });
+        let marker = Marker::new(part, &start, &end, size, values.collect::<PyResult<_>>()?);
         let frames = match frames {
             Some((head, width)) if (1..=8).contains(&width) => Some(Frames { head, width }),
             Some(_) => return Err(PyValueError::new_err("a number has 1 to 8 bytes")),
             None => None,
         };
-        Ok(Self(Box::new(Templates::new(Marker::new(part, &start, &end, size))), frames))
+        Ok(Self(Box::new(Templates::new(marker)), frames))
     }
 
     #[staticmethod]

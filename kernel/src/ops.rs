@@ -66,7 +66,7 @@ pub enum SourceOp {
     Unordered(Box<Unordered>),
     Length(usize),
     Repeated(Box<Repeated>),
-    /// The rest of the part is a value in Avro; each of its scalar values has a slot, of these kinds.
+    /// A value in Avro; each of its scalar values has a slot, of these kinds.
     Avro(Box<(AvroOp, Vec<Kinds>)>),
 }
 

@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 
-use crate::avro::AvroOp;
+use crate::avro::{AvroOp, Entries};
 use crate::conversions::{Parameter, Read, Write};
 use crate::names::Names;
 use crate::ops::{
@@ -200,7 +200,13 @@ impl AvroOp {
             "union" => Self::Union(fields.each(0, |branch| Self::read(branch.0.as_any()))?),
             "record" => Self::Record(fields.avro_fields()?),
             "branch" => Self::Branch(fields.get(0)?, Box::new(Self::read(&fields.item(1)?)?)),
+            "nullable" => Self::Nullable(fields.bytes(0)?, Box::new(Self::read(&fields.item(1)?)?)),
             "items" => Self::Items(Box::new(Self::read(&fields.item(0)?)?)),
+            "map" => {
+                let entries = fields.each(0, |entry| Ok((entry.bytes(0)?, Self::read(&entry.item(1)?)?)))?;
+                let entries = Entries::new(entries);
+                Self::Map(Box::new(entries.ok_or_else(|| meaningless("two entries have the same name"))?))
+            }
             _ => return Err(meaningless("no op of Avro has this name")),
         })
     }

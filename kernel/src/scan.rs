@@ -113,7 +113,7 @@ impl<'a> Scanner<'a, '_> {
                 SourceOp::Repeated(repeated) => self.repeated(repeated)?,
                 SourceOp::Avro(value) => {
                     let Scan { places, printed, .. } = &mut *self.scan;
-                    avro::scan(&value.0, std::mem::take(&mut self.rest), printed, places)?;
+                    self.rest = avro::scan(&value.0, self.rest, printed, places)?;
                 }
             }
         }

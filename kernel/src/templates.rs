@@ -6,6 +6,7 @@ use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 
 use crate::ahead;
+use crate::avro::{self, Flat};
 use crate::clear;
 use crate::fill::Slots;
 use crate::ops::{Bytes, TargetMessage, Template};
@@ -46,18 +47,22 @@ pub struct Marker {
     part: MarkedPart,
     start: Finder<'static>,
     end: Finder<'static>,
-    /// If above 0, the marker is the first `size` bytes; `start` and `end` are unused.
+    /// If above 0, the marker is the first `size` bytes and these values in Avro after them; `start` and `end` are
+    /// unused.
     size: usize,
+    values: Vec<Flat>,
 }
 
 impl Marker {
-    pub fn new(part: MarkedPart, start: &[u8], end: &[u8], size: usize) -> Self {
-        Self { part, start: Finder::new(start).into_owned(), end: Finder::new(end).into_owned(), size }
+    pub fn new(part: MarkedPart, start: &[u8], end: &[u8], size: usize, values: Vec<Flat>) -> Self {
+        let finder = |text| Finder::new(text).into_owned();
+        Self { part, start: finder(start), end: finder(end), size, values }
     }
 
     fn text<'a>(&self, part: &'a [u8]) -> Option<&'a [u8]> {
         if self.size > 0 {
-            return part.get(..self.size);
+            let rest = avro::skip(&self.values, part.get(self.size..)?)?;
+            return part.get(..part.len() - rest.len());
         }
         let rest = &part[self.start.find(part)? + self.start.needle().len()..];
         Some(&rest[..self.end.find(rest)?])

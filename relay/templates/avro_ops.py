@@ -4,8 +4,8 @@ An engine (`relay.templates.engine`) returns the JSON as msgspec prints it, and 
 members in the order of the schema. If it returns nothing, the codec converts the value, and raises the error
 if it is invalid.
 
-A few valid forms are left to the codec. In Avro: lists in blocks with byte counts, numbers that are not
-finite, an `int` beyond its 32 bits. In JSON: unions other than of null and one type, `Fixed`, `Symbols`.
+A few valid forms are left to the codec. In Avro: lists and maps in blocks with byte counts, numbers that are
+not finite, an `int` beyond its 32 bits. In JSON: unions other than of null and one type, `Fixed`, `Symbols`.
 """
 
 from __future__ import annotations
@@ -56,6 +56,16 @@ class Branch(NamedTuple):
     tag: Literal["branch"] = "branch"
 
 
+class Nullable(NamedTuple):
+    """Null, which is a zero byte (the first branch of a union), or a value after the bytes `before`: the
+    index of its branch, and fields of its record that are always the same.
+    """
+
+    before: bytes
+    op: AvroOp
+    tag: Literal["nullable"] = "nullable"
+
+
 class Record(NamedTuple):
     """An object. Each field has its name, a JSON text with a colon, and the type of its value."""
 
@@ -70,4 +80,13 @@ class Items(NamedTuple):
     tag: Literal["items"] = "items"
 
 
-AvroOp = Plain | Fixed | Symbols | Union | Branch | Record | Items
+class Map(NamedTuple):
+    """A map of exactly these entries, by name, in any order. Only for `AvroValue`: the values are scalar, and
+    the slots have the order of `entries`.
+    """
+
+    entries: tuple[tuple[bytes, AvroOp], ...]
+    tag: Literal["map"] = "map"
+
+
+AvroOp = Plain | Fixed | Symbols | Union | Branch | Nullable | Record | Items | Map

@@ -104,10 +104,11 @@ class Repeated(NamedTuple):
 
 
 class AvroValue(NamedTuple):
-    """The rest of the part: a value in Avro, with a slot for each scalar value, in order.
+    """A value in Avro, with a slot for each scalar value, in order.
 
     A slot contains the JSON token that an `AvroReader` prints for the value. `op` consists of records,
-    branches of unions, and scalar types: no `Items`, no `Symbols`, and unions of scalar types only.
+    branches of unions, maps of scalar types, and scalar types: no `Items`, no `Symbols`, and unions of scalar
+    types only.
     """
 
     op: AvroOp
@@ -298,7 +299,8 @@ class Marker(NamedTuple):
     """The bytes by which templates are looked up: in a part, from the first `start` (the part's beginning if
     it is empty) up to the next `end`. A part without these texts fits no template.
 
-    size: If above 0, the marker is the first `size` bytes of the part instead.
+    size: If above 0, the marker is the first `size` bytes of the part instead, and the Avro `values` after
+        them.
 
     Part `any` is the key, or the value of a record without key.
     """
@@ -307,6 +309,7 @@ class Marker(NamedTuple):
     start: bytes = b""
     end: bytes = b""
     size: int = 0
+    values: tuple[Literal["long", "string"], ...] = ()
 
 
 class Frames(NamedTuple):

@@ -75,7 +75,8 @@ def refuse_traced(value: object) -> None:
 class Written(NamedTuple):
     """How an encoder writes a column's cells, as in `Put`.
 
-    `null_loss`: loss kind of a NULL. `loss`: the lossy conversion of values that `write` refuses.
+    `null_loss`: loss kind of a NULL. `loss`: the lossy conversion of values that `write` refuses. `avro`: the
+    Avro that the target has for the printed value; None for JSON.
     """
 
     read: Conversion | None
@@ -83,6 +84,7 @@ class Written(NamedTuple):
     null: bytes | None = b"null"
     null_loss: str | None = None
     loss: ConversionLoss | None = None
+    avro: AvroOp | None = None
 
 
 def _lost(losses: Mapping[str, int], added: int) -> list[str]:
@@ -161,7 +163,7 @@ class Trace:
 
     def put(self, slots: tuple[int, ...], written: Written) -> Put:
         """Return the op that prints a cell, and record that it is converted, even if it is never printed."""
-        read, write, null, null_loss, loss = written
+        read, write, null, null_loss, loss, _ = written
         put = Put(slots, read, write, null)
         if null_loss in self._refused:
             put = put._replace(null=None)
@@ -617,7 +619,8 @@ class TracedCell(Traced):
 
     def written_as(self, written: Written) -> TracedOp:
         """Return the cell as written by an encoder."""
-        return TracedOp(self.trace, self.trace.put(self.slots, written))
+        put = self.trace.put(self.slots, written)
+        return TracedOp(self.trace, put if written.avro is None else Avro(written.avro, put))
 
 
 class TracedOp(Traced):
@@ -625,10 +628,10 @@ class TracedOp(Traced):
 
     __slots__ = ("_op",)
 
-    def __init__(self, trace: Trace, op: Put | Changed | Choice) -> None:
+    def __init__(self, trace: Trace, op: Put | Changed | Choice | Avro) -> None:
         self.trace, self._op = trace, op
 
-    def op(self) -> Put | Changed | Choice:
+    def op(self) -> Put | Changed | Choice | Avro:
         """Return the op that prints the value."""
         return self._op
 

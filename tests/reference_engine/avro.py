@@ -9,12 +9,24 @@ from __future__ import annotations
 import base64
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
-from relay.templates.avro_ops import AvroOp, Branch, Fixed, Items, Plain, PlainKind, Record, Symbols, Union
+from relay.templates.avro_ops import (
+    AvroOp,
+    Branch,
+    Fixed,
+    Items,
+    Map,
+    Nullable,
+    Plain,
+    PlainKind,
+    Record,
+    Symbols,
+    Union,
+)
 
 _print = msgspec.json.Encoder().encode
 _parse = msgspec.json.Decoder().decode
@@ -36,6 +48,12 @@ def scalars(op: AvroOp) -> Iterator[AvroOp]:
             yield from scalars(field)
     elif isinstance(op, Branch):
         yield from scalars(op.op)
+    elif isinstance(op, Map):
+        if len({name for name, _ in op.entries}) < len(op.entries):
+            raise ValueError("two entries have the same name")
+        for _, value in op.entries:
+            _check_scalar(value)
+            yield value
     else:
         _check_scalar(op)
         yield op
@@ -45,18 +63,32 @@ def _check_scalar(op: AvroOp) -> None:
     if isinstance(op, Union):
         for branch in op.branches:
             _check_scalar(branch)
+    elif isinstance(op, Nullable):
+        _check_scalar(op.op)
     elif not isinstance(op, Plain | Fixed):
         raise ValueError("not a record of scalar values")  # noqa: TRY004 - of a template, not of an argument
 
 
-def tokens(op: AvroOp, data: bytes) -> list[bytes] | None:
-    """Return the JSON of the scalar values of a value, which is all of the bytes; None if it is not read here."""
-    reading = _Reading(data, 0)
+def tokens(op: AvroOp, data: bytes, at: int) -> tuple[list[bytes], int] | None:
+    """Return the JSON of the scalar values of the value at an offset, and the offset behind it; None if it is not
+    read here.
+    """
+    reading = _Reading(data, at)
     try:
-        found = [b"".join(reading.value(scalar)) for scalar in reading.scalars(op)]
+        return list(reading.scalars(op)), reading.at
     except _Misfit:
         return None
-    return found if reading.is_at_end else None
+
+
+def marked_values(kinds: Iterable[str], data: bytes, at: int) -> int | None:
+    """Return the offset behind values of these kinds (`relay.templates.ops.Marker`); None if they are not there."""
+    reading = _Reading(data, at)
+    try:
+        for kind in kinds:
+            reading.skip(kind)
+    except _Misfit:
+        return None
+    return reading.at
 
 
 class AvroText:
@@ -79,23 +111,52 @@ class _Reading:
     """Bytes being read."""
 
     def __init__(self, data: bytes, at: int) -> None:
-        self._data, self._at = data, at
+        self._data, self.at = data, at
 
     @property
     def is_at_end(self) -> bool:
         """Whether all bytes were read."""
-        return self._at == len(self._data)
+        return self.at == len(self._data)
 
-    def scalars(self, op: AvroOp) -> Iterator[AvroOp]:
-        """Give the types of the scalar values, each of which is read before the next one. Raises _Misfit."""
+    def skip(self, kind: str) -> None:
+        """Read a `long` or a `string`, whatever text it is. Raises _Misfit."""
+        number = self._integer(64)
+        if kind == "string":
+            self._bytes(number)
+
+    def scalars(self, op: AvroOp) -> Iterator[bytes]:
+        """Give the JSON of each scalar value. Raises _Misfit."""
         if isinstance(op, Record):
             for _, field in op.fields:
                 yield from self.scalars(field)
         elif isinstance(op, Branch):
             self._check_branch(op.number)
             yield from self.scalars(op.op)
+        elif isinstance(op, Map):
+            yield from self._entries(op)
         else:
-            yield op
+            yield b"".join(self.value(op))
+
+    def _entries(self, op: Map) -> list[bytes]:
+        ops = dict(op.entries)
+        found: dict[bytes, bytes] = {}
+        while count := self._integer(64):
+            if not 0 < count <= len(ops) - len(found):
+                raise _Misfit
+            for _ in range(count):
+                name = self._bytes(self._integer(64))
+                if name in found or name not in ops:
+                    raise _Misfit
+                found[name] = b"".join(self.value(ops[name]))
+        if len(found) < len(ops):
+            raise _Misfit
+        return [found[name] for name in ops]
+
+    def _is_present(self, op: Nullable) -> bool:
+        is_present = self._data.startswith(op.before, self.at)
+        if self._bytes(len(op.before) if is_present else 1) != (op.before if is_present else b"\0"):
+            raise _Misfit
+        return is_present
 
     def _check_branch(self, index: int) -> None:
         if self._integer(64) != index:
@@ -114,10 +175,14 @@ class _Reading:
         elif isinstance(op, Branch):
             self._check_branch(op.number)
             yield from self.value(op.op)
+        elif isinstance(op, Nullable):
+            yield from self.value(op.op if self._is_present(op) else Plain("null"))
         elif isinstance(op, Record):
             yield from self._record(op)
-        else:
+        elif isinstance(op, Items):
             yield from self._items(op)
+        else:
+            raise _Misfit
 
     def _record(self, op: Record) -> Iterator[bytes]:
         yield b"{"
@@ -135,11 +200,11 @@ class _Reading:
             if count < 0:
                 raise _Misfit
             for _ in range(count):
-                before = self._at
+                before = self.at
                 yield b"" if is_first else b","
                 is_first = False
                 yield from self.value(op.item)
-                if self._at == before:
+                if self.at == before:
                     raise _Misfit
         yield b"]"
 
@@ -185,10 +250,10 @@ class _Reading:
         return (number >> 1) ^ -(number & 1)
 
     def _bytes(self, size: int) -> bytes:
-        found = self._data[self._at : self._at + size] if size >= 0 else b""
+        found = self._data[self.at : self.at + size] if size >= 0 else b""
         if len(found) != size:
             raise _Misfit
-        self._at += size
+        self.at += size
         return found
 
 
@@ -234,20 +299,26 @@ def _written(op: AvroOp, value: object) -> Iterator[bytes]:
     elif isinstance(op, Branch):
         yield _long(op.number)
         yield from _written(op.op, value)
+    elif isinstance(op, Nullable):
+        yield b"\0" if value is None else op.before
+        yield from _written(Plain("null") if value is None else op.op, value)
     elif isinstance(op, Record):
-        names = [_parse(name[:-1]) for name, _ in op.fields]
-        if not isinstance(value, dict) or list(value) != names:
-            raise _Misfit
-        for (_, field), each in zip(op.fields, value.values(), strict=True):
-            yield from _written(field, each)
+        yield from _record_written(op, value)
     elif isinstance(op, Items) and isinstance(value, list):
-        if value:
-            yield _long(len(value))
+        yield _long(len(value)) if value else b""
         for each in value:
             yield from _written(op.item, each)
         yield _long(0)
     else:
         raise _Misfit
+
+
+def _record_written(op: Record, value: object) -> Iterator[bytes]:
+    names = [_parse(name[:-1]) for name, _ in op.fields]
+    if not isinstance(value, dict) or list(value) != names:
+        raise _Misfit
+    for (_, field), each in zip(op.fields, value.values(), strict=True):
+        yield from _written(field, each)
 
 
 def _branch(op: Union, value: object) -> Branch:

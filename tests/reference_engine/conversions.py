@@ -249,7 +249,7 @@ READS: Final[Mapping[str, Callable[..., Read]]] = {
     "unsigned64": lambda: unsigned64,
     "whole": lambda: int,
     "signed-int": lambda: _integer_between(-(1 << 63), 1 << 63),
-    "natural": lambda: _integer_between(0, 1 << 64),
+    "natural": lambda most=None: _integer_between(0, 1 << 64 if most is None else most + 1),
     "seconds": _seconds,
     "plain-decimal": lambda: _plain_decimal,
     "year-1900": lambda: forms.read_year,
@@ -463,6 +463,17 @@ def _maxwell(base: str, *, has_nulls: bool = True) -> Write:
     return _lossless(writer.of(Column("", ColumnType(base))), writer.lost)
 
 
+def _up_to(most: int | None, write: Write) -> Write:
+    """Write no number above `most`."""
+
+    def bounded(number: int) -> Any:
+        if most is not None and number > most:
+            raise ValueError("beyond the greatest number")
+        return write(number)
+
+    return bounded
+
+
 def _null_document(text: str) -> msgspec.Raw:
     """What is written for a JSON column's null."""
     document = _maxwell("json", has_nulls=False)(text)
@@ -510,7 +521,7 @@ WRITES: Final[Mapping[str, Callable[..., Write]]] = {
     "int32": lambda: ticdc_avro.int32,
     "long": lambda: ticdc_avro.int64,
     "signed64": lambda: functools.partial(_of_type, int, signed64),
-    "natural": lambda: _maxwell("bit"),
+    "natural": lambda most=None: _up_to(most, _maxwell("bit")),
     "boolean": lambda: BOOLEANS,
     "decimal": lambda: functools.partial(_of_type, Decimal, numbers.decimal_text),
     "decimal-number": lambda: _flat("decimal", is_iso=False, has_calendar=0),

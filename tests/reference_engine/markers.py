@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+from reference_engine.avro import marked_values
 from relay.templates.ops import Constant, Marker, SourceOp, Template
 
 Part = TypeVar("Part", bytes, tuple[SourceOp, ...])
@@ -13,7 +14,8 @@ Part = TypeVar("Part", bytes, tuple[SourceOp, ...])
 def marked(marker: Marker, text: bytes) -> bytes | None:
     """Return what a part of a message has at the marker; None if it lacks that."""
     if marker.size:
-        return text[: marker.size] if len(text) >= marker.size else None
+        end = marked_values(marker.values, text, marker.size) if len(text) >= marker.size else None
+        return None if end is None else text[:end]
     start = text.find(marker.start)
     if start < 0:
         return None

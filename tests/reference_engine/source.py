@@ -139,10 +139,10 @@ class Scan:
         return token
 
     def _avro(self, avro: AvroOp) -> None:
-        texts = tokens_of(avro, self._part[self._at :])
-        if texts is None:
+        found = tokens_of(avro, self._part, self._at)
+        if found is None:
             raise NoMatch
-        self._at = len(self._part)
+        texts, self._at = found
         for text in texts:
             match = _TOKEN.fullmatch(text)
             kind = cast("Kind", match and match.lastgroup)

@@ -192,6 +192,9 @@ def _integer_pairs() -> Iterator[Pair]:
     ):
         yield Pair(("int64",), write, _whole)
         yield Pair(("unscaled-int",), write, _ONE_BYTE if write == ("boolean",) else _BYTES)
+    for most in (0, 3, (1 << 63) - 1):
+        yield Pair(("natural", most), None, _either(_whole, _little))
+        yield Pair(("int64",), ("natural", most), _either(_whole, _little))
     for length in (1, 8, 12, 64):
         yield Pair(("int64",), ("bit-bytes", length), _either(_whole, _little))
         yield Pair(("bit-bytes",), ("bit-bytes", length), _BYTES)

@@ -18,7 +18,18 @@ from relay.codecs.debezium.shared.connect_reading import ConnectReader, text_op
 from relay.codecs.debezium.shared.connect_writing import ConnectWriter
 from relay.codecs.shared.avro import AvroSchema
 from relay.model.errors import Malformed
-from relay.templates.avro_ops import Branch, Fixed, Items, Plain, PlainKind, Record, Symbols, Union
+from relay.templates.avro_ops import (
+    Branch,
+    Fixed,
+    Items,
+    Map,
+    Nullable,
+    Plain,
+    PlainKind,
+    Record,
+    Symbols,
+    Union,
+)
 from relay.templates.engine import AvroReader, Engine
 
 PRIMITIVES: tuple[PlainKind, ...] = ("null", "boolean", "int", "long", "float", "double", "string", "bytes")
@@ -164,6 +175,13 @@ def test_the_kernel_reads_what_the_interpreter_reads() -> None:
         (Plain("uint64"), b"\0" * 7, None),
         (Branch(1, Plain("int")), b"\x02\x02", b"1"),
         (Branch(1, Plain("int")), b"\x00\x02", None),
+        (Nullable(b"\x04x", Plain("int")), b"\x04x\x02", b"1"),
+        (Nullable(b"\x04x", Plain("int")), b"\x00", b"null"),
+        (Nullable(b"\x04x", Plain("int")), b"\x04y\x02", None),
+        (Nullable(b"\x04x", Plain("int")), b"\x04", None),
+        (Nullable(b"\x04x", Plain("int")), b"", None),
+        (Nullable(b"\x02", Record(((b'"a":', Plain("int")),))), b"\x02\x02", b'{"a":1}'),
+        (Map(((b"a", Plain("int")),)), b"\x02\x02a\x02\x00", None),
         (Plain("boolean"), b"\x02", None),
         (Plain("float"), struct.pack("<f", 0.1), b"0.10000000149011612"),
         (Plain("double"), struct.pack("<d", math.inf), None),
@@ -248,6 +266,11 @@ _PAIR = Record(((b'"a":', Plain("null")), (b'"b":', Plain("int"))))
         (Branch(1, Plain("int")), b"1", b"\2\2"),
         (Branch(0, Plain("null")), b"null", b"\0"),
         (Branch(0, Plain("null")), b"1", None),
+        (Nullable(b"\4x", Plain("int")), b"1", b"\4x\2"),
+        (Nullable(b"\4x", Plain("int")), b"null", b"\0"),
+        (Nullable(b"\4x", Plain("int")), b"true", None),
+        (Nullable(b"\4", Record(((b'"a":', Plain("int")),))), b'{"a":1}', b"\4\2"),
+        (Map(((b"a", Plain("int")),)), b'{"a":1}', None),
         (Plain("boolean"), b"true", b"\1"),
         (Plain("boolean"), b"1", None),
         (Plain("float"), b"1e39", struct.pack("<f", math.inf)),

@@ -7,6 +7,7 @@ import random
 import pytest
 from engine_support import ANYWHERE, ENGINES, NO_LIMIT, filled, template
 
+from relay import ConsumerRecord
 from relay.templates.engine import CREDIT_PER_MATCH, MAX_CREDIT, MAX_TRIED, TRY_INTERVAL, Engine
 from relay.templates.ops import (
     TIME_MS,
@@ -29,6 +30,7 @@ from relay.templates.ops import (
     Template,
     Unordered,
 )
+from relay.templates.route.markers import marked_text
 
 pytestmark = pytest.mark.parametrize("make", ENGINES)
 
@@ -60,6 +62,29 @@ def test_templates_are_found_by_the_marker(make: type[Engine]) -> None:
     assert engine.translate(None, None, 0, 0, b"t/3/") is None
 
 
+def test_values_of_avro_are_in_the_marker(make: type[Engine]) -> None:
+    marker = Marker("value", size=1, values=("string", "long"))
+    engine = make(marker)
+    texts = [b"a\4xy\2", b"a\4xz\2", b"a\4xy\x80\1"]
+    numbers = {text: engine.add(template((Constant(text + b";"), TAKE), (Put((0,)),))) for text in texts}
+    for text, number in numbers.items():
+        record = ConsumerRecord("t", 3, 0, 0, None, text + b";5")
+        assert engine.translate(None, record.value, 0, 0, b"t/3/") == (number, None, b"5", MARK)
+        assert marked_text(marker, record) == text
+    for odd in (
+        b"",
+        b"a",
+        b"a\4x",
+        b"a\4xy",
+        b"a\3xy\2;5",
+        b"a\4xy\x80",
+        b"a" + b"\x80" * 10 + b"\1",
+        b"a\xff\x7f",
+    ):
+        assert filled(engine, odd) is None
+        assert marked_text(marker, ConsumerRecord("t", 3, 0, 0, None, odd)) not in numbers
+
+
 @pytest.mark.parametrize(
     ("marker", "source"),
     [
@@ -69,6 +94,8 @@ def test_templates_are_found_by_the_marker(make: type[Engine]) -> None:
         (Marker("value", b"s", b"e"), (Constant(b"e"), TAKE, Constant(b"s"))),
         (Marker("value", b"s", b"e"), ()),
         (Marker("key", b"", b"x"), (Constant(b"x"),)),
+        (Marker("value", size=1, values=("string",)), (Constant(b"a\2"), TAKE)),
+        (Marker("value", size=1, values=("long",)), (Constant(b"a\x80"), TAKE)),
     ],
 )
 def test_the_marker_is_in_the_constants(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 from engine_support import ANYWHERE, ENGINES, filled, template
 
-from relay.templates.avro_ops import Branch, Fixed, Plain, Record, Union
+from relay.templates.avro_ops import Branch, Fixed, Map, Nullable, Plain, Record, Union
 from relay.templates.engine import Engine
 from relay.templates.ops import (
     LOSS,
@@ -65,6 +65,9 @@ AVRO = Record(
     )
 )
 HALF = struct.pack("<d", 0.5)
+#: Two nullable values: the one in the second branch of a union, the other in the third, after a field that is `u`.
+ENTRIES = Map(((b"a", Nullable(b"\2", Plain("long"))), (b"b", Nullable(b"\4u", Plain("string")))))
+ZONED = Nullable(b"\6", Record(((b'"location":', Plain("string")), (b'"value":', Plain("string")))))
 
 CASES = {
     "scalar values of Avro": Case(
@@ -82,6 +85,53 @@ CASES = {
             b'\0\0\2\6a\xc3"\2\1' + HALF + b"\xff": None,
             b"\0\0\2\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\0\2\1" + HALF + b"\xff": None,
             b"": None,
+        },
+    ),
+    "a map in Avro, and a text after it": Case(
+        (Constant(b"<"), AvroValue(ENTRIES), Constant(b">"), AvroValue(Plain("string"))),
+        (Put((0,)), COMMA, Put((1,)), COMMA, Put((2,))),
+        {
+            b"<\4\2a\2\4\2b\4u\4vw\0>\2x": b'2,"vw","x"',
+            b"<\4\2b\4u\2w\2a\0\0>\2x": b'null,"w","x"',
+            b"<\2\2b\0\2\2a\2\3\0>\0": b'-2,null,""',
+            b"<\4\2a\2\4\2b\4u\4vw\0": None,
+            b"<\4\2a\2\4\2b\4u\4vw\0>": None,
+            b"<\4\2a\2\4\2b\4u\4vw\0>\2xy": None,
+            b"<\4\2a\2\4\2b\4w\4vw\0>\2x": None,
+            b"<\4\2a\2\4\2b\2>\2x": None,
+            b"<\4\2a\2\4\2a\2\4\0>\2x": None,
+            b"<\4\2a\2\4\2c\2\4\0>\2x": None,
+            b"<\2\2a\2\4\0>\2x": None,
+            b"<\6\2a\2\4\2b\0\2a\0\0>\2x": None,
+            b"<\2\2a\2\4\4\2b\0\2a\0\0>\2x": None,
+            b"<\1\6\2a\2\4\2\2b\0\0>\2x": None,
+            b"<\0>\2x": None,
+            b"<\xff" + b"\xff" * 8 + b"\1>": None,
+        },
+    ),
+    "nullable output in Avro": Case(
+        (TOKEN,),
+        (
+            Avro(Nullable(b"\4", Plain("string")), Put((0,))),
+            Avro(ZONED, Put((0,), None, ("zoned-text", "UTC"))),
+        ),
+        {
+            b'"a"': b"\4\2a\6\6UTC\2a",
+            b"null": b"\0\0",
+            b"1": None,
+        },
+    ),
+    "numbers up to one": Case(
+        (TOKEN,),
+        (Put((0,), ("natural", 3), ("natural", 2)), COMMA, Put((0,), ("natural",), ("natural",))),
+        {
+            b"0": b"0,0",
+            b"2": b"2,2",
+            b"3": None,
+            b"4": None,
+            b"-1": None,
+            b"null": b"null,null",
+            b'"1"': None,
         },
     ),
     "output in Avro": Case(

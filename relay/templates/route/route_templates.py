@@ -15,6 +15,7 @@ from relay.templates.engine import Engine
 from relay.templates.ops import LOSS, Marker
 from relay.templates.route.deriving import Deriver, only_row
 from relay.templates.route.known import FoundRows, TemplateInfo
+from relay.templates.route.markers import marked_text
 from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
 from relay.templates.route.topic_templates import BREAK_EVEN_ROWS, Shape, TopicTemplates
 
@@ -189,7 +190,7 @@ class RouteTemplates:
         """
         if not self._has_capacity():
             return True
-        marked = _marked(self._marker, record)
+        marked = marked_text(self._marker, record)
         if marked is None:
             return False
         threshold = self._threshold
@@ -206,7 +207,7 @@ class RouteTemplates:
         `is_split`: its row became several messages. After the warm-up such records are counted separately:
         many have no template, which must not delay others.
         """
-        marked = _marked(self._marker, record)
+        marked = marked_text(self._marker, record)
         topic = self.of_topic(record.topic)
         if marked is None or topic.warmup_count(marked) < self._threshold:
             return False
@@ -261,7 +262,7 @@ class RouteTemplates:
 
         `change` None: the record had other contents, which have no template. `is_split`: as in `is_due`.
         """
-        topic, marked = self.of_topic(record.topic), _marked(self._marker, record)
+        topic, marked = self.of_topic(record.topic), marked_text(self._marker, record)
         if marked is None:
             return
         shape = marked, is_split
@@ -288,7 +289,7 @@ class RouteTemplates:
         back-off.
         """
         table = self._table_name(table)
-        marked = _marked(self._marker, record)
+        marked = marked_text(self._marker, record)
         if marked is None or (topic, (marked, is_split)) in self._shapes_of[table]:
             return
         if self._shape_bytes > self._policy.shape_bytes:
@@ -337,15 +338,3 @@ class RouteTemplates:
             return topic.engine.add(template), known
         except Exception:
             return None
-
-
-def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:
-    has_key = marker.part == "key" or (marker.part == "any" and record.key is not None)
-    text = record.key if has_key else record.value
-    if text is None:
-        return None
-    if marker.size:
-        return text[: marker.size] if len(text) >= marker.size else None
-    start = text.find(marker.start)
-    end = text.find(marker.end, start + len(marker.start))
-    return None if start < 0 or end < 0 else text[start:end]

@@ -1,0 +1,49 @@
+"""The text at the marker, by which templates are looked up (`relay.templates.ops.Marker`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relay.model.records import ConsumerRecord
+from relay.templates.ops import Marker
+
+
+def marked_text(marker: Marker, record: ConsumerRecord) -> bytes | None:
+    """Return a record's text at the marker; None if it has none."""
+    has_key = marker.part == "key" or (marker.part == "any" and record.key is not None)
+    text = record.key if has_key else record.value
+    if text is None:
+        return None
+    if marker.size:
+        end = _end_of_values(marker, text)
+        return text[:end] if 0 < end <= len(text) else None
+    start = text.find(marker.start)
+    end = text.find(marker.end, start + len(marker.start))
+    return None if start < 0 or end < 0 else text[start:end]
+
+
+_MORE: Final = 0x80
+
+
+def _end_of_values(marker: Marker, text: bytes) -> int:
+    """Return the offset behind the marker's Avro values; 0 if they are not valid."""
+    at = marker.size
+    for kind in marker.values:
+        number = shift = 0
+        while True:
+            if at >= len(text) or shift > _MOST_SHIFT:
+                return 0
+            byte = text[at]
+            at += 1
+            number |= (byte & ~_MORE) << shift
+            shift += 7
+            if byte < _MORE:
+                break
+        if kind == "string":
+            if number & 1:
+                return 0
+            at += number >> 1
+    return at
+
+
+_MOST_SHIFT: Final = 63
