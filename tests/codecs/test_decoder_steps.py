@@ -39,6 +39,7 @@ Function = Callable[..., Any]
 STEPS: dict[str, list[Function]] = {
     "ticdc-open-protocol": [interpret, check],
     "ticdc-simple-json": [interpret_simple, check_simple],
+    "ticdc-simple-avro": [interpret_simple, check_simple],
     "maxwell-json": [interpret_maxwell, check_maxwell],
     "ogg-json": [interpret_ogg, check_ogg],
     "canal-json": [interpret_canal],

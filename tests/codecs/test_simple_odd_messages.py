@@ -15,10 +15,12 @@ from simple_support import (
     DDL_TS,
     SIMPLE,
     VERSION,
+    as_avro,
     bootstrap,
     column,
     ddl,
     read,
+    records,
     row,
     table,
     value_of,
@@ -29,8 +31,9 @@ from support import CANAL, TICDC, record, row_message
 from relay import NotRepresentable, RowChange, SchemaChange, Translator
 from relay.codecs.simple.avro_bytes import SimpleAvroReader
 from relay.codecs.simple.avro_values import read_of, read_value, write_of
-from relay.model.errors import Malformed
+from relay.model.errors import LimitExceeded, Malformed
 from relay.model.events import ColumnType, TableId
+from relay.model.limits import Limits
 
 BOTH = pytest.mark.parametrize("target", [SIMPLE, AVRO])
 
@@ -323,3 +326,15 @@ def test_a_type_keeps_what_only_its_statement_says(more: dict[str, Any]) -> None
     assert change.after is not None
     (found,) = [each for each in change.after.columns if each.name == "f"]
     assert found.type == ColumnType("float", length=5, scale=2)
+
+
+def test_items_of_avro_are_counted() -> None:
+    columns = [column(f"c{at}") for at in range(50)]
+    wide, long = table(*columns), table(column("c", "varchar", default="," * 500))
+    translator = Translator(AVRO, CANAL, limits=Limits(values=60))
+    for schema in (wide, long):
+        (given,) = records(as_avro(bootstrap(schema)))
+        translator.translate(given)
+    (given,) = records(as_avro(bootstrap(wide)))
+    with pytest.raises(LimitExceeded, match="more values than the limit `values` allows, 40"):
+        Translator(AVRO, CANAL, limits=Limits(values=40)).translate(given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC
 from typing import Any, Final, NamedTuple
@@ -12,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
+from reference_engine.avro import AvroBody
 from reference_engine.conversions import (
     EXACT,
     READ_KINDS,
@@ -21,6 +23,7 @@ from reference_engine.conversions import (
     read_function,
     write_function,
 )
+from reference_engine.tokens import print_value
 from templates import values_support as made_values
 
 from relay.codecs.canal.ckafka import values as ckafka_values
@@ -36,13 +39,15 @@ from relay.codecs.maxwell import values as maxwell
 from relay.codecs.open_protocol import values as open_protocol
 from relay.codecs.shared.base64_text import base64_text, read_base64
 from relay.codecs.shared.shaped import written_in_key
+from relay.codecs.shared.traced import avro_of
+from relay.codecs.simple import avro_values as simple_avro
 from relay.codecs.simple.json_wire import JsonWire, html_text
 from relay.codecs.ticdc_avro import values as ticdc_avro
 from relay.model.avro_types import AvroType
 from relay.model.events import Column, ColumnType
 from relay.mysql import numbers, values
 from relay.mysql.conversion_names import conversion_of, kernel_name, loss_of, steps_of
-from relay.mysql.types import BLOBS, CHARS, FLOATS, FRACTIONAL, GEOMETRIES, INTEGERS
+from relay.mysql.types import BINARIES, BLOBS, CHARS, FLOATS, FRACTIONAL, GEOMETRIES, INTEGERS
 
 _TOKYO = ZoneInfo("Asia/Tokyo")
 _M = made_values.MEMBERS
@@ -216,6 +221,8 @@ def _reads(column_type: ColumnType) -> Iterator[Any]:
         yield ticdc_columns.read_of(column_type, is_known=is_known, is_key=is_key)
     yield maxwell.read_of(column_type)
     yield JsonWire("").read_of(column_type, UTC)
+    read_simple = simple_avro.read_of(column_type, UTC)
+    yield _of_base64(read_simple) if column_type.base in BINARIES else read_simple
     yield from _form_reads(column_type)
 
 
@@ -319,6 +326,43 @@ def test_every_conversion_is_of_some_function() -> None:
     losses = {loss.write[0] for each in _all_writes() if (loss := loss_of(each.call))}
     assert WRITES.keys() == writes | losses
     assert not writes & losses
+
+
+# ---------------------------------------------------------------- Simple as Avro
+
+
+def test_every_write_of_simple_as_avro_has_a_name() -> None:
+    for column_type in TYPES:
+        write = simple_avro.write_of(column_type, UTC, "UTC", _nothing)
+        assert conversion_of(write) is not None
+        assert avro_of(write) == simple_avro.avro_type(column_type)
+        write = simple_avro.write_of(column_type, _TOKYO, "Asia/Tokyo", _nothing)
+        assert (avro_of(write) is None) == (column_type.base == "timestamp")
+
+
+def _nothing() -> None:
+    """Count nothing."""
+
+
+def test_writes_of_simple_as_avro_do_what_the_codec_does() -> None:
+    taken: Counter[object] = Counter()
+    for column_type in TYPES:
+        write = simple_avro.write_of(column_type, UTC, "UTC", _nothing)
+        op, made = avro_of(write), write_function(conversion_of(write))
+        chosen = random.Random(str(column_type))
+        assert op is not None
+        assert made is not None
+        for _ in range(300):
+            value = made_values.canonical_value(chosen)
+            try:
+                printed = print_value(made(value))
+            except UNFIT:
+                continue
+            body = AvroBody(b"", op, b"").body(printed)
+            if body is not None:
+                assert write(value) == body, (column_type, value)
+                taken[column_type] += 1
+    assert len(taken) == len(TYPES)
 
 
 # ---------------------------------------------------------------- what they make of values

@@ -19,6 +19,7 @@ from support import record as as_record
 from templates_support import Both, outcome
 
 from relay import ConsumerRecord, Malformed, Resolver, RowChange, Translator
+from relay.codecs.simple.avro_bytes import avro_long
 from relay.model.events import Op, Source, Transaction
 
 Function = Callable[..., Any]
@@ -44,13 +45,14 @@ class Family(NamedTuple):
     number: str
     second: int
     check: str = ""
-    text: Callable[[int], str] = str
+    text: Callable[[int], bytes] = b"%d".__mod__
     records: Callable[[str], list[ConsumerRecord]] = captured
 
 
-def wall_clock(time_ns: int) -> str:
+def wall_clock(time_ns: int) -> bytes:
     """A time of CKafka, which is in UTC+8."""
-    return f"{datetime.fromtimestamp(time_ns // 10**9, timezone(timedelta(hours=8))):%Y%m%d%H%M%S}"
+    time = datetime.fromtimestamp(time_ns // 10**9, timezone(timedelta(hours=8)))
+    return f"{time:%Y%m%d%H%M%S}".encode()
 
 
 FAMILIES = [
@@ -69,6 +71,15 @@ FAMILIES = [
         "commit_ts",
         1000 << 18,
         "relay.codecs.simple.decoder.check",
+    ),
+    Family(
+        "ticdc-simple-avro",
+        "ticdc/simple.avro/09_dml",
+        "relay.codecs.simple.decoder.source_of",
+        "commit_ts",
+        1000 << 18,
+        "relay.codecs.simple.decoder.check",
+        avro_long,
     ),
     Family(
         "maxwell-json",
@@ -277,7 +288,7 @@ def rows(family: Family, monkeypatch: pytest.MonkeyPatch) -> Rows:
 
 def shifted(family: Family, record: ConsumerRecord, number: int, by: int) -> ConsumerRecord:
     """A record with another time."""
-    old, new = family.text(number).encode(), family.text(number + by).encode()
+    old, new = family.text(number), family.text(number + by)
     key, value = (part and part.replace(old, new) for part in (record.key, record.value))
     return msgspec.structs.replace(record, key=key, value=value)
 

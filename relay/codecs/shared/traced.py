@@ -9,7 +9,7 @@ other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
@@ -21,7 +21,8 @@ from relay.codecs.shared.rows import TypedReader, TypedRows
 from relay.codecs.shared.shaped import written_in_key
 from relay.model.events import ABSENT, Position, TableSchema
 from relay.model.records import ConsumerRecord
-from relay.mysql.conversion_names import READ_INTEGER, READ_SIGNED, conversion_of, loss_of
+from relay.mysql.conversion_names import READ_INTEGER, READ_SIGNED, conversion_of, kernel_name, loss_of
+from relay.templates.avro_ops import AvroOp
 from relay.templates.ops import Changed, Choice, Conversion, Put
 from relay.templates.tracing import NotTemplatable, Trace, Traced, TracedCell, TracedNumber, TracedOp, Written
 
@@ -41,6 +42,8 @@ _PLAIN_INTEGERS: Final[tuple[Conversion | None, ...]] = (
 )
 _NEGATIVE: Final = 1 << 63
 _name = msgspec.json.Encoder().encode
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def conversion(function: Callable[..., Any] | None) -> Conversion | None:
@@ -92,6 +95,23 @@ def _precedes(later: Sequence[Position], commit_ts: TracedNumber | None) -> None
     # (`Catalog.created_at_same_instant`).
     if commit_ts is None or len(times) < len(later) or not commit_ts < min(times):
         raise NotTemplatable
+
+
+def writing_avro(op: AvroOp, *conversion: Any) -> Callable[[F], F]:  # noqa: ANN401 - see `kernel_name`
+    """Return a decorator that marks a write whose results are Avro: `op` encodes what the conversion
+    prints.
+    """
+
+    def mark(function: F) -> F:
+        function.avro = op  # type: ignore[attr-defined]  # functions take attributes
+        return kernel_name(*conversion)(function)
+
+    return mark
+
+
+def avro_of(write: Callable[..., Any] | None) -> AvroOp | None:
+    """Return the Avro of a write's results (`writing_avro`); None if they are not Avro."""
+    return getattr(write, "avro", None)
 
 
 class TracedCells(dict[str, Any]):
@@ -254,7 +274,7 @@ class TracedReader(TypedReader):
         names = self.names if names is None else names
         replaced = map(_replaced, nulls or [None] * len(writes))
         forms = [
-            Written(read, conversion(write), null, null_loss, loss_of(write))
+            Written(read, conversion(write), null, null_loss, loss_of(write), avro_of(write))
             for read, write, (null, null_loss) in zip(self.reads_as, writes, replaced, strict=True)
         ]
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
+from relay.model.limits import DEFAULT_LIMITS
+
 Item = TypeVar("Item")
 
 _MOST_BITS: Final = 63
@@ -17,13 +19,17 @@ _MORE: Final = 0x80
 _SHORT: Final = [bytes((value << 1,)) for value in range(64)]
 
 
+class TooManyItems(ValueError):
+    """There are more items of arrays and maps than allowed."""
+
+
 class SimpleAvroReader:
-    """Reads data from its beginning."""
+    """Reads data from an offset. `most_items`: maximum items of all arrays and maps together."""
 
-    __slots__ = ("_at", "_data")
+    __slots__ = ("_at", "_data", "_items_left")
 
-    def __init__(self, data: bytes, at: int = 0) -> None:
-        self._data, self._at = data, at
+    def __init__(self, data: bytes, at: int = 0, most_items: int = DEFAULT_LIMITS.values) -> None:
+        self._data, self._at, self._items_left = data, at, most_items
 
     @property
     def is_done(self) -> bool:
@@ -91,11 +97,14 @@ class SimpleAvroReader:
         return read(self) if branch else None
 
     def items(self, read: Callable[[SimpleAvroReader], Item]) -> Iterator[Item]:
-        """Read the items in the blocks of an array or a map. Raises ValueError."""
+        """Read the items in the blocks of an array or a map. Raises ValueError and TooManyItems."""
         while count := self.long():
             if count < 0:
                 count = -count
                 self.long()  # the size of the block in bytes
+            self._items_left -= min(count, len(self._data))
+            if self._items_left < 0:
+                raise TooManyItems
             for _ in range(count):
                 yield read(self)
 

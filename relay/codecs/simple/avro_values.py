@@ -11,10 +11,11 @@ import functools
 import math
 import struct
 from collections.abc import Callable
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 from typing import Any, Final
 
 from relay.codecs.shared.conversions import Read, Write
+from relay.codecs.shared.traced import writing_avro
 from relay.codecs.simple.avro_bytes import SimpleAvroReader, avro_bytes, avro_long, avro_text
 from relay.codecs.simple.values import (
     ZonedText,
@@ -27,12 +28,43 @@ from relay.codecs.simple.values import (
 )
 from relay.model.events import ColumnType
 from relay.mysql import numbers, values
+from relay.mysql.conversion_names import READ_DOUBLE, READ_INTEGER, conversion_of, kernel_name
 from relay.mysql.types import BINARIES, FLOATS, INTEGERS
+from relay.templates.avro_ops import AvroOp, Nullable, Plain
 
 _NULL, _LONG, _FLOAT, _DOUBLE, _STRING, _BYTES, _TIMESTAMP, _UNSIGNED = map(avro_long, range(8))
 _SINGLE, _PRECISE = struct.Struct("<f"), struct.Struct("<d")
 _END: Final = 1 << 64
 _HALF: Final = 1 << 63
+
+# ---------------------------------------------------------------- types
+
+_TEXT: Final = Nullable(_STRING, Plain("string"))
+_DATA: Final = Nullable(_BYTES, Plain("bytes"))
+_NUMBER: Final = Nullable(_LONG, Plain("long"))
+#: Numbers above 2^63 are the negative ones of the same bits.
+_MEMBER: Final = Nullable(_LONG, Plain("unsigned"))
+_WRAPPED: Final = Nullable(_UNSIGNED, Plain("unsigned"))
+_FLOAT32: Final = Nullable(_FLOAT, Plain("float"))
+_FLOAT64: Final = Nullable(_DOUBLE, Plain("double"))
+_UTC_TIME: Final = Nullable(_TIMESTAMP + avro_text("UTC"), Plain("string"))
+#: BIT in the classic architecture.
+BIT_NUMBER: Final = _MEMBER
+
+
+def avro_type(column_type: ColumnType) -> AvroOp:
+    """Return the Avro of a column's values, as the new architecture writes them; of a TIMESTAMP, in UTC."""
+    base = column_type.base
+    if base == "timestamp":
+        return _UTC_TIME
+    if base in {"enum", "set"}:
+        return _MEMBER
+    if base in INTEGERS or base == "year":
+        return _WRAPPED if base == "bigint" and column_type.unsigned else _NUMBER
+    if base in FLOATS:
+        return _FLOAT32 if base == "float" else _FLOAT64
+    return _DATA if base in BINARIES else _TEXT
+
 
 # ---------------------------------------------------------------- read
 
@@ -89,7 +121,8 @@ def read_of(column_type: ColumnType, zone: tzinfo) -> Read:
     if base == "bit":
         return _read_bits
     if base in {"enum", "set"}:
-        return functools.partial(_read_member, max_member_number(column_type))
+        most = max_member_number(column_type)
+        return kernel_name(*_natural(most))(functools.partial(_read_member, most))
     if base in FLOATS:
         return _read_float if base == "float" else _read_double
     if base in BINARIES:
@@ -101,14 +134,16 @@ def read_of(column_type: ColumnType, zone: tzinfo) -> Read:
 _STYLE: Final = values.TextStyle(float_text=numbers.go_text, zero_year="0", pads_binary=True)
 
 
+@kernel_name(*READ_INTEGER)
 def _read_integer(value: Any) -> int:  # noqa: ANN401 - any branch
     if type(value) is not int:
         raise TypeError("not an integer")
     return value
 
 
+@kernel_name("int")
 def _read_bits(value: Any) -> int:  # noqa: ANN401 - any branch
-    """Read a BIT: text; a number in the classic architecture."""
+    """Read a BIT: text; a number in the classic architecture, which its kernel name does not cover."""
     return numbers.read_int(value) if type(value) is str else _read_integer(value) % _END
 
 
@@ -117,6 +152,7 @@ def _read_member(most: int, value: Any) -> int:  # noqa: ANN401 - any branch
     return checked_number(most, _read_integer(value) % _END)
 
 
+@kernel_name(*READ_DOUBLE)
 def _read_double(value: Any) -> float:  # noqa: ANN401 - any branch
     if type(value) is not float:
         raise TypeError("not a number with a fraction")
@@ -129,6 +165,7 @@ def _finite(value: float) -> float:
     return value
 
 
+@kernel_name("float")
 def _read_float(value: Any) -> float:  # noqa: ANN401 - any branch
     return numbers.shortest_float32(_read_double(value))
 
@@ -140,6 +177,7 @@ def _binary_reader(column_type: ColumnType) -> Read:
     return values.padded_reader(_read_bytes, length)
 
 
+@kernel_name("base64")
 def _read_bytes(value: Any) -> bytes:  # noqa: ANN401 - any branch
     if type(value) is not bytes:
         raise TypeError("not bytes")
@@ -153,31 +191,41 @@ def write_of(column_type: ColumnType, zone: tzinfo, zone_name: str, unmoved: Cal
     """Return the writing function of a column's canonical value."""
     base = column_type.base
     if base == "timestamp":
-        return functools.partial(_write_zoned, timestamp_writer(zone, zone_name, unmoved))
+        write_zoned = functools.partial(_write_zoned, timestamp_writer(zone, zone_name, unmoved))
+        return writing_avro(_UTC_TIME, "text")(write_zoned) if zone is UTC else write_zoned
     if base == "bigint" and column_type.unsigned:
         return _write_unsigned
     if base in INTEGERS or base == "year":
         return _write_number
     if base in {"enum", "set"}:
-        return functools.partial(_write_member, max_member_number(column_type))
-    if base == "float":
-        return _write_single
-    if base == "double":
-        return _write_precise
+        most = max_member_number(column_type)
+        return writing_avro(_MEMBER, *_natural(most))(functools.partial(_write_member, most))
+    if base in FLOATS:
+        return _write_single if base == "float" else _write_precise
     if base in BINARIES:
         return _write_bytes
     write = values.writer(column_type, _STYLE)
-    return _write_text if write is None else functools.partial(_write_as_text, write)
+    if write is None:
+        return _write_text
+    write_text, conversion = functools.partial(_write_as_text, write), conversion_of(write)
+    return write_text if conversion is None else writing_avro(_TEXT, *conversion)(write_text)
 
 
 NULL: Final = _NULL
 
 
+def _natural(most: int) -> tuple[str | int | None, ...]:
+    """Return the conversion of a number from 0 to `most`."""
+    return ("natural", most) if most < _HALF else ("natural",)
+
+
+@writing_avro(_NUMBER, "int64")
 def _write_number(value: int) -> bytes:
     """Write a number, as a negative one if its highest bit is set. Raises OverflowError beyond 64 bits."""
     return _LONG + avro_long(value)
 
 
+@writing_avro(_WRAPPED, "natural")
 def _write_unsigned(value: int) -> bytes:
     if not 0 <= value < _END:
         raise ValueError("not an unsigned number of 64 bits")
@@ -193,18 +241,22 @@ def _signed(value: int) -> int:
     return value - _END if value >= _HALF else value
 
 
+@writing_avro(_FLOAT32, "finite-float")
 def _write_single(value: float) -> bytes:
     return _FLOAT + _SINGLE.pack(_finite(value))
 
 
+@writing_avro(_FLOAT64, "finite")
 def _write_precise(value: float) -> bytes:
     return _DOUBLE + _PRECISE.pack(_finite(value))
 
 
+@writing_avro(_DATA, "base64")
 def _write_bytes(value: bytes) -> bytes:
     return _BYTES + avro_bytes(value)
 
 
+@writing_avro(_TEXT, "text")
 def _write_text(value: str) -> bytes:
     return _STRING + avro_text(value)
 

@@ -16,6 +16,7 @@ from msgspec import UNSET
 from relay.codecs.shared.conversions import Read, Write
 from relay.codecs.simple.avro_bytes import (
     SimpleAvroReader,
+    TooManyItems,
     avro_block,
     avro_bytes,
     avro_flag,
@@ -23,17 +24,19 @@ from relay.codecs.simple.avro_bytes import (
     avro_optional,
     avro_text,
 )
-from relay.codecs.simple.avro_values import NULL, read_of, read_value, write_of
+from relay.codecs.simple.avro_rows import KINDS, MESSAGE, ROW_TYPES, head_of, row_bytes
+from relay.codecs.simple.avro_traced import TracedAvroRow, traced_row
+from relay.codecs.simple.avro_values import read_of, read_value, write_of
 from relay.codecs.simple.definitions import ColumnEntry, DataType, IndexEntry, TableEntry, temporal_digits
 from relay.codecs.simple.messages import BOOTSTRAP, OPS, WATERMARK, Checksum, Image, SimpleMessage
 from relay.model.errors import Malformed, NotRepresentable
-from relay.model.events import ColumnType
+from relay.model.events import ColumnType, RowChange
+from relay.model.limits import DEFAULT_LIMITS, Limits, exceeded
+from relay.model.records import ConsumerRecord
 from relay.mysql.types import BINARIES, FLOATS, INTEGERS, MAX_BITS, default_bytes, default_text
+from relay.templates.tracing import Trace
 
-_MESSAGE: Final = avro_long(11)
-_KINDS: Final = (WATERMARK, BOOTSTRAP, "DDL", "DML")
 _DDL_TYPES: Final = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
-_DML_TYPES: Final = ("INSERT", "UPDATE", "DELETE")
 _SIGNED: Final = INTEGERS | FLOATS | {"bit", "year", "decimal"}
 _SCALED: Final = frozenset({"decimal", "timestamp"})
 
@@ -47,15 +50,17 @@ class AvroWire:
     @staticmethod
     def is_plain(value: bytes) -> bool:
         """Return whether a value is an uncompressed message."""
-        return value[:1] == _MESSAGE
+        return value[:1] == MESSAGE
 
-    def read(self, value: bytes) -> SimpleMessage:
-        """Read a message. Raises Malformed."""
-        if value[:1] != _MESSAGE:
+    def read(self, value: bytes, limits: Limits = DEFAULT_LIMITS) -> SimpleMessage:
+        """Read a message. Raises Malformed and LimitExceeded."""
+        if value[:1] != MESSAGE:
             raise Malformed(self.name, "", "does not begin as a message of Simple, with the byte 0x16")
-        reader = SimpleAvroReader(value, 1)
+        reader = SimpleAvroReader(value, 1, limits.values)
         try:
             message = _read(reader)
+        except TooManyItems:
+            raise exceeded(self.name, "value", "values", "values", limits.values) from None
         except UnicodeDecodeError:
             raise Malformed(self.name, "", "text that is not UTF-8") from None
         except ValueError as error:
@@ -66,7 +71,7 @@ class AvroWire:
         """Write a message. Raises NotRepresentable for lone surrogates and for numbers beyond 64 bits."""
         try:
             if message.type in OPS:
-                return _framed("DML", _dml(message))
+                return row_bytes(message)
             if message.type == BOOTSTRAP:
                 return _framed(BOOTSTRAP, _bootstrap(message))
             if message.type == WATERMARK:
@@ -75,6 +80,12 @@ class AvroWire:
         except (OverflowError, UnicodeError):
             reason = "text that is not Unicode, or a number beyond 63 bits"
             raise NotRepresentable(self.name, "", reason) from None
+
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, trace: Trace, limits: Limits
+    ) -> tuple[TracedAvroRow, SimpleMessage]:
+        """Return a row with traced values, and its message with traced members. Raises NotTemplatable."""
+        return traced_row(self.read(record.value or b"", limits), record, change, trace)
 
     def read_of(self, column_type: ColumnType, zone: tzinfo) -> Read:
         """Return the function from a column's value to the canonical one; `zone`: for a TIMESTAMP without."""
@@ -91,8 +102,8 @@ class AvroWire:
 
 
 def _read(reader: SimpleAvroReader) -> SimpleMessage:
-    kind = reader.choice(_KINDS)
-    if reader.choice(_KINDS) != kind:
+    kind = reader.choice(KINDS)
+    if reader.choice(KINDS) != kind:
         raise ValueError("a payload that does not match its type")
     message = _READS[kind](reader)
     if not reader.is_done:
@@ -130,7 +141,7 @@ def _read_dml(reader: SimpleAvroReader) -> SimpleMessage:
         database=reader.text(),
         table=reader.text(),
         table_id=reader.long(),
-        type=reader.choice(_DML_TYPES),
+        type=reader.choice(ROW_TYPES),
         commit_ts=reader.long(),
         build_ts=reader.long(),
         schema_version=reader.long(),
@@ -214,8 +225,7 @@ def _read_index(reader: SimpleAvroReader) -> IndexEntry:
 
 
 def _framed(kind: str, payload: bytes) -> bytes:
-    number = avro_long(_KINDS.index(kind))
-    return _MESSAGE + number + number + payload
+    return head_of(kind) + payload
 
 
 def _stamps(message: SimpleMessage) -> bytes:
@@ -241,45 +251,6 @@ def _ddl(message: SimpleMessage) -> bytes:
             ),
         )
     )
-
-
-def _dml(message: SimpleMessage) -> bytes:
-    location, checksum = message.claim_check_location, message.checksum
-    return b"".join(
-        (
-            avro_long(message.version),
-            avro_text(message.database or ""),
-            avro_text(message.table or ""),
-            avro_long(message.table_id),
-            avro_long(_DML_TYPES.index(message.type)),
-            avro_long(message.commit_ts),
-            avro_long(message.build_ts),
-            avro_long(message.schema_version),
-            avro_optional(None if location is None else avro_text(location)),
-            avro_optional(avro_flag(True) if message.handle_key_only else None),
-            avro_optional(None if checksum is None else _checksum(checksum)),
-            _image(message.data),
-            _image(message.old),
-        )
-    )
-
-
-def _checksum(checksum: Checksum) -> bytes:
-    return b"".join(
-        (
-            avro_long(checksum.version),
-            avro_flag(checksum.corrupted),
-            avro_long(checksum.current),
-            avro_long(checksum.previous),
-        )
-    )
-
-
-def _image(image: Image | None) -> bytes:
-    if image is None:
-        return b"\x00"
-    entries = [avro_text(name) + (NULL if value is None else value) for name, value in image.items()]
-    return b"\x02" + avro_block(entries)
 
 
 def _table(entry: TableEntry) -> bytes:

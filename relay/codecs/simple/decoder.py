@@ -33,7 +33,6 @@ from relay.codecs.simple.messages import (
 )
 from relay.codecs.simple.options import SimpleOptions
 from relay.codecs.simple.rows import ReadImages, SimpleRowDecoder, definition_of_version
-from relay.codecs.simple.traced import traced_message, traced_row
 from relay.model.errors import Malformed, UnsupportedMessage
 from relay.model.events import (
     TSO_LOGICAL_BITS,
@@ -52,7 +51,7 @@ from relay.model.events import (
     TableSchema,
     Watermark,
 )
-from relay.model.limits import check_levels, check_values, uncounted_bytes
+from relay.model.limits import check_levels
 from relay.model.lookups import LookupCache
 from relay.model.records import TIME_END_MS, ConsumerRecord
 from relay.templates.tracing import Trace
@@ -72,7 +71,6 @@ class SimpleDecoder(ValueDecoder):
         self._name = wire.name
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {LargeMessageCompression.LZ4, LargeMessageCompression.SNAPPY}
-        self._uncounted = uncounted_bytes(answers.limits)
         self._rules = _Rules(
             wire.name,
             verifies=options.integrity_check_level != "none",
@@ -105,9 +103,8 @@ class SimpleDecoder(ValueDecoder):
     def traced(
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
     ) -> TracedMessage:
-        """Return the row's message with traced values, of JSON; see `TracingDecoder`."""
-        row = traced_row(record, change, trace, self._limits)
-        message = traced_message(self._wire.read(row.value.text), row, trace)
+        """Return the row's message with traced values; see `TracingDecoder`."""
+        row, message = self._wire.traced(record, change, trace, self._limits)
 
         def read(*_: object) -> tuple[TableSchema, Images]:
             return row.images()
@@ -118,9 +115,7 @@ class SimpleDecoder(ValueDecoder):
     def _read(self, value: bytes) -> SimpleMessage:
         if self._is_packed or not self._wire.is_plain(value):
             value = decompressed(self._name, "", value, self._compression, Decompression(self._limits))
-        if len(value) > self._uncounted:
-            check_values(self._name, "value", value, self._limits)
-        message = self._wire.read(value)
+        message = self._wire.read(value, self._limits)
         check(message, self._name)
         return message
 

@@ -19,8 +19,10 @@ from relay.codecs.shared import unknown_members
 from relay.codecs.shared.base64_text import base64_text, read_base64
 from relay.codecs.shared.conversions import Read, Write
 from relay.codecs.shared.lenient_json import REFUSED, complaint
+from relay.codecs.shared.traced_messages import TracedRow
 from relay.codecs.simple.definitions import TableEntry
 from relay.codecs.simple.messages import BOOTSTRAP, OPS, WATERMARK, Checksum, SimpleMessage
+from relay.codecs.simple.traced import traced_message, traced_row
 from relay.codecs.simple.values import (
     ZonedText,
     checked_number,
@@ -31,12 +33,14 @@ from relay.codecs.simple.values import (
     timestamp_writer,
 )
 from relay.model.errors import Malformed, NotRepresentable
-from relay.model.events import ColumnType
+from relay.model.events import ColumnType, RowChange
+from relay.model.limits import DEFAULT_LIMITS, Limits, check_values, uncounted_bytes
+from relay.model.records import ConsumerRecord
 from relay.mysql import numbers, values
 from relay.mysql.conversion_names import kernel_name
 from relay.mysql.values import TextStyle
 from relay.templates.ops import Put
-from relay.templates.tracing import Traced, mark_of
+from relay.templates.tracing import Trace, Traced, mark_of
 
 # ---------------------------------------------------------------- messages
 
@@ -123,8 +127,10 @@ class JsonWire:
         """Return whether a value is uncompressed JSON."""
         return value[:2] == b'{"'
 
-    def read(self, value: bytes) -> SimpleMessage:
-        """Read a message. Raises Malformed."""
+    def read(self, value: bytes, limits: Limits = DEFAULT_LIMITS) -> SimpleMessage:
+        """Read a message. Raises Malformed and LimitExceeded."""
+        if len(value) > uncounted_bytes(limits):
+            check_values(self.name, "value", value, limits)
         try:
             found = _parse(value)
         except UnicodeDecodeError:
@@ -162,6 +168,13 @@ class JsonWire:
         if _has_escaped(text):
             text = _ESCAPED.sub(_escape, text)
         return text
+
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, trace: Trace, limits: Limits
+    ) -> tuple[TracedRow, SimpleMessage]:
+        """Return a row with traced values, and its message with traced members. Raises NotTemplatable."""
+        row = traced_row(record, change, trace, limits)
+        return row, traced_message(self.read(row.value.text, limits), row, trace)
 
     def read_of(self, column_type: ColumnType, zone: tzinfo) -> Read:
         """Return the function from a column's value to the canonical one; `zone`: for a TIMESTAMP without."""

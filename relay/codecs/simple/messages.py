@@ -6,16 +6,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from relay.codecs.codec import TracedMessage
 from relay.codecs.shared.conversions import Read, Write
+from relay.codecs.shared.rows import TypedRows
 from relay.codecs.shared.unknown_members import Unknown
 from relay.codecs.simple.definitions import TableEntry
-from relay.model.events import ColumnType, Op
+from relay.model.events import ColumnType, Event, Op, RowChange, TableSchema
+from relay.model.limits import DEFAULT_LIMITS, Limits
+from relay.model.records import ConsumerRecord
+from relay.templates.tracing import Trace
 
 #: The version of the protocol.
 VERSION: Final = 1
@@ -62,6 +67,20 @@ class SimpleMessage(msgspec.Struct, kw_only=True, gc=False):
     unknown: Unknown | None = None
 
 
+class TracedSimpleRow(Protocol):
+    """A message of a row with traced values. `record`: its record, for `interpret`."""
+
+    record: ConsumerRecord
+
+    def images(self) -> tuple[TableSchema, TypedRows]:
+        """Return the definition and the images."""
+        ...
+
+    def message(self, events: Sequence[Event]) -> TracedMessage:
+        """Return the message with its events."""
+        ...
+
+
 class SimpleWire(Protocol):
     """One encoding."""
 
@@ -71,12 +90,18 @@ class SimpleWire(Protocol):
         """Return whether a message begins as an uncompressed one."""
         ...
 
-    def read(self, value: bytes) -> SimpleMessage:
+    def read(self, value: bytes, limits: Limits = DEFAULT_LIMITS) -> SimpleMessage:
         """Read a message. Raises DecodeError."""
         ...
 
     def write(self, message: SimpleMessage) -> bytes:
         """Write a message. Raises NotRepresentable."""
+        ...
+
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, trace: Trace, limits: Limits
+    ) -> tuple[TracedSimpleRow, SimpleMessage]:
+        """Return a row with traced values, and its message with traced members. Raises NotTemplatable."""
         ...
 
     def read_of(self, column_type: ColumnType, zone: tzinfo) -> Read:

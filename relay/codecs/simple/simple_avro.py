@@ -16,6 +16,7 @@ from relay.codecs.simple import detection
 from relay.codecs.simple.avro_wire import AvroWire
 from relay.codecs.simple.options import SimpleOptions
 from relay.codecs.simple.protocol import codec_of
+from relay.templates.ops import Marker
 
 NAME: Final = "ticdc-simple-avro"
 
@@ -24,4 +25,6 @@ CODEC: Final = codec_of(
     "TiCDC Simple as Avro (protocol=simple, encoding-format=avro)",
     SimpleOptions,
     detection.avro,
+    # Rows of version 1: database, table, id of the table, operation.
+    marker=Marker("value", size=4, values=("string", "string", "long", "long")),
 )
