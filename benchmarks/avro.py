@@ -1,11 +1,13 @@
 """Messages in Avro: a registry in memory, and what fastavro alone makes of them, as one would use it: with
-the schemas that are registered, logical types included, and values as it reads them.
+the schemas that are registered, or the one that is part of TiCDC (Simple), logical types included, and values
+as it reads them.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,18 @@ import fastavro
 from relay.io.resolver import Resolver
 from relay.model.lookups import RegisteredSchema
 
+# The schema of TiCDC Simple is one of the tests' modules.
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+import simple_avro_schema
+
 _PREFIX_BYTES = 5
+#: The first byte of a message with a registered schema, and of one of Simple.
+_REGISTERED, _SIMPLE = 0x00, 0x16
+
+
+def is_avro(data: bytes) -> bool:
+    """Return whether a key or a value is in Avro."""
+    return data[0] in {_REGISTERED, _SIMPLE}
 
 
 class Registry:
@@ -57,16 +70,23 @@ REGISTRY = Registry()
 RESOLVER = Resolver(registries={"source": REGISTRY, "target": REGISTRY})
 
 
+def _parts(data: bytes) -> tuple[Any, bytes]:
+    """Return the schema of a message as fastavro has it, and its Avro."""
+    if data[0] == _SIMPLE:
+        return simple_avro_schema.SCHEMA, data
+    return REGISTRY.parsed(data), data[_PREFIX_BYTES:]
+
+
 def reading(data: bytes) -> Callable[[], Any]:
     """Return what reads a message."""
-    schema, body = REGISTRY.parsed(data), data[_PREFIX_BYTES:]
+    schema, body = _parts(data)
     reader, file = fastavro.schemaless_reader, io.BytesIO
     return lambda: reader(file(body), schema, None)
 
 
 def writing(data: bytes) -> Callable[[], object]:
     """Return what writes a message whose value is known."""
-    schema, value = REGISTRY.parsed(data), reading(data)()
+    (schema, _), value = _parts(data), reading(data)()
     writer, new_file = fastavro.schemaless_writer, io.BytesIO
 
     def write() -> bytes:

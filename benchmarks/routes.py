@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.avro import REGISTRY, RESOLVER
+from benchmarks.avro import REGISTRY, RESOLVER, is_avro
 from relay.cli.record_files import RecordReader
 from relay.codecs.open_protocol.frames import VERSION, unframe
 from relay.core.translator import Translator
@@ -28,6 +28,7 @@ _TICDC_AVRO = "ticdc/avro.tidb-extension"
 _TICDC_DEBEZIUM_AVRO = "ticdc/debezium-avro"
 _MAXWELL = "mysql/maxwell"
 _SIMPLE = "ticdc/simple.json"
+_SIMPLE_AVRO = "ticdc/simple.avro"
 _AVRO_OPTIONS: Mapping[str, str] = {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}
 _EXTENSION: Mapping[str, str] = {"enable-tidb-extension": "true"}
 
@@ -66,7 +67,7 @@ class Route(NamedTuple):
         """The key and the value of a record of either side that are in Avro."""
         if (record.key or b"").startswith(VERSION):
             return []
-        return [part for part in (record.key, record.value) if part and part[0] == 0]
+        return [part for part in (record.key, record.value) if part and is_avro(part)]
 
 
 _CONFIG = """\
@@ -126,6 +127,7 @@ ROUTES = (
     Route("canal-json", "maxwell-json", _CANAL),
     Route("ticdc-simple-json", "canal-json", _SIMPLE),
     Route("ticdc-canal-json", "ticdc-simple-json", _TICDC),
+    Route("ticdc-simple-avro", "canal-json", _SIMPLE_AVRO),
 )
 
 
