@@ -207,6 +207,31 @@ def test_untraceable_change_uses_slow_path(family: Family, monkeypatch: pytest.M
     assert outputs(family, "debezium-json") == (before, 0)
 
 
+def with_its_number(message: Any, source: Source) -> Source:
+    return msgspec.structs.replace(source, server_id=message.id)
+
+
+def with_its_time(row: Any, source: Source) -> Source:
+    return msgspec.structs.replace(source, binlog_file=row.message.TIME)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "change"), [("canal-json", with_its_number), (CKAFKA, with_its_time)], ids=["id", "TIME"]
+)
+def test_a_new_meaning_of_a_member_prevents_templates(
+    protocol: str, change: Callable[[Any, Source], Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The member differs between messages, and templates of the decoder as it is ignore it, or decode it."""
+    family = next(each for each in FAMILIES if each.protocol == protocol)
+    origin = pkgutil.resolve_name(family.origin)
+    monkeypatch.setattr(
+        family.origin, lambda message, *args, **more: change(message, origin(message, *args, **more))
+    )
+    after, used = outputs(family, "debezium-json")
+    assert after
+    assert not used
+
+
 def maxwell_rows() -> list[ConsumerRecord]:
     """Inserts with consecutive transactions, log positions and times."""
     return [

@@ -14,7 +14,8 @@ numbers, and `interpret` returns its events. The template of the message comes f
 
 A change in `check` or `interpret` therefore changes the template as well, or prevents it. The declarations
 (token forms and cell tokens) are a second description of `decode` and of the row reader: keep the two in
-step. All functions raise NotTemplatable.
+step. `test_changed_messages_become_the_same` compares them for every source. All functions raise
+NotTemplatable.
 """
 
 from __future__ import annotations
@@ -221,8 +222,28 @@ class TracedPart:
         return first_slot + len(self.slots)
 
     def traced(self, message: M, declared: Declaration, trace: Trace) -> M:
-        """Return a decoded struct with its variable members as traced values."""
-        return msgspec.structs.replace(message, **self.traced_members(declared, trace))
+        """Return a decoded struct with its variable members as traced values. The values of its other members
+        that differ between messages support no operation.
+        """
+        others = self._undeclared(message, declared, trace.refused())
+        return msgspec.structs.replace(message, **(others | self.traced_members(declared, trace)))
+
+    def _undeclared(
+        self, message: msgspec.Struct, declared: Declaration, refused: object
+    ) -> dict[str, object]:
+        """Return a placeholder for each field with variable parts; an object of variable values keeps its
+        names.
+        """
+        parents = {member.path[:-1] for member in declared.values()}
+        varying = {path[: len(parent) + 1] for parent in parents for path in self.given}
+        found: dict[str, object] = {}
+        for field in msgspec.structs.fields(message):
+            paths = varying & {(*parent, field.encode_name) for parent in parents}
+            if paths:
+                value = getattr(message, field.name)
+                has_names = isinstance(value, dict) and paths.isdisjoint(self.given)
+                found[field.name] = dict.fromkeys(value, refused) if has_names else refused
+        return found
 
     def traced_members(self, declared: Declaration, trace: Trace) -> dict[str, Any]:
         """Return the traced values of variable members, by field."""
