@@ -53,7 +53,7 @@ else
 endif
 
 core: setup  ## run the core's tests, which need no Kafka
-	$(RUN)/pytest -q -n $(WORKERS) --dist worksteal $(CORE) tests/docs tests/fuzz
+	$(RUN)/pytest -q -n $(WORKERS) --dist worksteal $(CORE) tests/docs tests/fuzz tests/templates
 
 PYTHONS ?= 3.11 3.13
 CORE := tests/codecs tests/edge_cases tests/golden tests/mysql tests/test_*.py

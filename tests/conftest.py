@@ -96,12 +96,19 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def _some_cases(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Keep some cases of each test, evenly spread, and no test that measures time or memory."""
+    """Keep some cases of each test, evenly spread, or all (`all_cases`); and no test that measures time or
+    memory.
+    """
     cases: dict[tuple[Path, str], list[pytest.Item]] = {}
     for item in items:
         module = vars(getattr(item, "module", None) or object)
         if not any(getattr(each, "__module__", None) == "cost_support" for each in module.values()):
-            cases.setdefault((item.path, getattr(item, "originalname", item.name)), []).append(item)
+            name = (
+                item.name
+                if item.get_closest_marker("all_cases")
+                else getattr(item, "originalname", item.name)
+            )
+            cases.setdefault((item.path, name), []).append(item)
     return [
         found[at * len(found) // QUICK_CASES] if len(found) > QUICK_CASES else found[at]
         for found in cases.values()

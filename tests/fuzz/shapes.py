@@ -35,8 +35,9 @@ from engine_support import ENGINE
 from reference_engine import Interpreter
 
 from fuzz import binary
+from fuzz.corpus import Sample
 from fuzz.dictionary import Look, look_of, nearly, other_token
-from fuzz.findings import BrokenError, Finding, write
+from fuzz.findings import BrokenError, Finding, Setting, write
 from fuzz.mutations import changed_bytes
 from fuzz.oracle import Bench
 from fuzz.session import Session, sample_routes
@@ -337,24 +338,45 @@ class Done(NamedTuple):
 
 def work(seed: int, number: int, routes: Sequence[tuple[str, str]]) -> Done:
     """Work through a session; all of it follows from its seed, its number and the routes."""
-    return _Run(seed, number, routes).done()
+    chance = random.Random((seed << 32) ^ number ^ 0x5A5A)
+    session = Session(seed, number, routes)
+    setting, records = session.setting, session.sample.records
+    if chance.random() < _STRICT:
+        setting = setting._replace(target_options={**setting.target_options, "strict": "true"})
+    if chance.random() < _UNSPREAD:
+        setting = setting._replace(partitions=None, spread_by=None, rules=())
+    if chance.random() < _INFERRED:
+        defining = set(map(id, session.statements))
+        records = tuple([record for record in records if id(record) not in defining]) or records
+    origin = f"seed {seed} session {number}, {session.sample.name}"
+    return _Run(setting._replace(prefix=()), records, chance, origin, Sizes(MESSAGES)).done()
+
+
+class Sizes(NamedTuple):
+    """How many messages are tried: of all records, of one record at random, and with one value replaced."""
+
+    messages: int
+    of_record: int = _MESSAGES_OF_RECORD
+    probes: int = _MOST_PROBES
+
+
+def try_sample(sample: Sample, target: str, seed: int, sizes: Sizes) -> Done:
+    """Change the records of a sample, on a route without options."""
+    setting = Setting(sample.protocol, target, sample.options, {}, None, (), sample.objects)
+    return _Run(setting, sample.records, random.Random(seed), sample.name, sizes).done()
 
 
 class _Run:
-    def __init__(self, seed: int, number: int, routes: Sequence[tuple[str, str]]) -> None:
-        self._chance = random.Random((seed << 32) ^ number ^ 0x5A5A)
-        session = Session(seed, number, routes)
-        setting, self._records = session.setting, session.sample.records
-        if self._chance.random() < _STRICT:
-            setting = setting._replace(target_options={**setting.target_options, "strict": "true"})
-        if self._chance.random() < _UNSPREAD:
-            setting = setting._replace(partitions=None, spread_by=None, rules=())
-        if self._chance.random() < _INFERRED:
-            defining = set(map(id, session.statements))
-            rows = tuple([record for record in self._records if id(record) not in defining])
-            self._records = rows or self._records
-        self._setting = setting._replace(prefix=())
-        self._origin = f"seed {seed} session {number}, {session.sample.name}"
+    def __init__(
+        self,
+        setting: Setting,
+        records: Sequence[ConsumerRecord],
+        chance: random.Random,
+        origin: str,
+        sizes: Sizes,
+    ) -> None:
+        self._setting, self._records, self._chance = setting, tuple(records), chance
+        self._origin, self._sizes = origin, sizes
         self._tally = _Tally()
         self._bench = Bench(self._setting, engine=_counting(self._tally))
         self._messages = self._fitted = 0
@@ -366,7 +388,7 @@ class _Run:
         began = time.process_time()
         first = self._chance.randrange(len(self._records))
         for at, record in enumerate(self._records):
-            if self._messages >= MESSAGES or self._found:
+            if self._messages >= self._sizes.messages or self._found:
                 break
             size = len(record.value or b"") + len(record.key or b"")
             for _ in range(_SIGHTS if at >= first or self._chance.random() < 0.3 else 1):
@@ -384,8 +406,9 @@ class _Run:
         self._taught.clear()
         fits = self._fits(record)
         free = self._free(parts, fits)
-        probes = ((each, True) for each in one_value_probes(parts, chance))
-        others = ((changed_inside(parts, free, chance), False) for _ in range(_MESSAGES_OF_RECORD))
+        sizes = self._sizes
+        probes = ((each, True) for each in one_value_probes(parts, chance, sizes.probes))
+        others = ((changed_inside(parts, free, chance), False) for _ in range(sizes.of_record))
         for changed, is_probe in itertools.chain(probes, others):
             self._messages += 1
             is_asked = is_probe or chance.random() < _ASKED
@@ -487,12 +510,14 @@ def _tame(token: bytes) -> bytes:
     return token[: digit.start()] + bytes([digit[0][0] + 1]) + token[digit.end() :]
 
 
-def one_value_probes(parts: Parts, chance: random.Random) -> Iterator[ConsumerRecord]:
+def one_value_probes(
+    parts: Parts, chance: random.Random, most: int = _MOST_PROBES
+) -> Iterator[ConsumerRecord]:
     """Yield the record with one value replaced: by null, a number or another text. This exposes a slot that
     the pipeline interprets but a template only copies.
     """
     pairs = [(value, probe) for value in parts.values for probe in PROBES if probe != value.token]
-    for value, probe in chance.sample(pairs, min(len(pairs), _MOST_PROBES)):
+    for value, probe in chance.sample(pairs, min(len(pairs), most)):
         yield parts.changed([(value, probe)])
 
 

@@ -1,18 +1,26 @@
-"""Faults of templates that are planted in the engine are found, and a session does the same every time."""
+"""Templates do what the pipeline does on changed messages of every source; faults that are planted in the engine
+are found, and a session does the same every time.
+"""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from engine_support import ENGINE
+from golden.messages import rows_of
+from support import CAPTURED, captured_files, protocol_of
 
 from fuzz import shapes
+from fuzz.corpus import Sample, captured_sample, made_sample
 from fuzz.dictionary import TEXTS, look_of
 from fuzz.findings import read, write
 from fuzz.session import reproduce, sample_routes, watch
 from relay import ConsumerRecord
+from relay.codecs import BUILT_IN
 from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import AvroReader, AvroWriter, Engine, Run, Translation
 from relay.templates.ops import Frames, Marker, Template
@@ -20,6 +28,11 @@ from relay.templates.ops import Frames, Marker, Template
 ROUTES = sample_routes(lambda source, target: (source, target) == ("ticdc-canal-json", "flat-json"))
 SEED = 1
 TOKENS = (b"1", b'"x"', b"null", b"true")
+SOURCES = [name for name, codec in BUILT_IN.items() if codec.is_readable and codec.templates.marker]
+#: All of them show times and the values of columns; each shows other facts of a row.
+TARGETS = ("debezium-json", "maxwell-json", "ticdc-open-protocol")
+#: Changed messages of a sample, and of its records together: those with random values.
+MESSAGES, RANDOM_MESSAGES = 1_500, 300
 #: A session of the seed with templates.
 SESSION = 2
 
@@ -75,6 +88,39 @@ def planted(fault: str) -> type[Engine]:  # noqa: C901 - the methods of an engin
             return self._engine.translate_rows(key, value, offset, time_ms, max_output_bytes, shared)
 
     return Planted
+
+
+def samples(source: str) -> Iterator[Sample]:
+    """Yield captured files of a source: all of the folder with the most, and one of each other folder. Where
+    nothing is captured: what relay writes, or else examples.
+    """
+    files = [file for file in CAPTURED if protocol_of(file) == source and not file.endswith(".schemas")]
+    folders = Counter(file.rpartition("/")[0] for file in files)
+    for file in files:
+        folder, _, name = file.rpartition("/")
+        if folder == folders.most_common(1)[0][0] or name == "09_dml":
+            yield captured_sample(file)
+    if not files and BUILT_IN[source].is_writable:
+        for file in captured_files("ticdc/canal-json.tidb-extension"):
+            yield made_sample(file, source, 0)
+    elif not files:
+        yield Sample(source, source, {}, rows_of(source))
+
+
+@pytest.mark.all_cases
+@pytest.mark.parametrize("source", SOURCES)
+def test_changed_messages_become_the_same(source: str) -> None:
+    """A decoder reads values in more places than `interpret`: what it reads must agree with the declarations
+    for templates, and a function with a name (`kernel_name`) with the kernel.
+    """
+    fitted = 0
+    for at, sample in enumerate(samples(source)):
+        target = [each for each in TARGETS if each != source][at % 2]
+        sizes = shapes.Sizes(MESSAGES, RANDOM_MESSAGES // len(sample.records) + 1, probes=40)
+        done = shapes.try_sample(sample, target, SEED, sizes)
+        assert not done.findings, f"{sample.name}: {done.findings[0].detail}"
+        fitted += done.fitted
+    assert fitted > 100
 
 
 def test_a_session_does_the_same_every_time_by_template(monkeypatch: pytest.MonkeyPatch) -> None:

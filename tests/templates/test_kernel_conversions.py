@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import msgspec
@@ -11,11 +12,12 @@ from reference_engine.conversions import READS, WRITES
 from templates import kernel_conversions
 from templates.kernel_conversions import Pair, compare, counts, uses
 
-_COUNTS = list(counts(10_000))
+_COUNTS = list(counts(2_000 if os.environ.get("PYTEST_QUICK") == "1" else 10_000))
 _PARTS = 8
 
 
 @needs_kernel
+@pytest.mark.all_cases
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_what_the_kernel_takes_is_what_python_makes(part: int) -> None:
     for pair, count in _COUNTS[part::_PARTS]:
