@@ -12,6 +12,7 @@ import msgspec
 
 from relay.codecs.maxwell.messages import MaxwellMessage
 from relay.codecs.maxwell.rows import Layout, MaxwellRowDecoder
+from relay.codecs.maxwell.values import NO_YEAR
 from relay.codecs.shared.traced import conversion
 from relay.codecs.shared.traced_messages import (
     NUMBER,
@@ -58,8 +59,6 @@ _DATA: Final = "data"
 _KEY_VALUES: Final[Path] = ("primary_key",)
 #: Parts of a Kafka key that are not values.
 _NAMES_IN_KEYS: Final[frozenset[Path]] = frozenset({("database",), ("table",), (0,), (1,)})
-#: The token of the YEAR 0000.
-_NO_YEAR: Final = b"1900"
 #: Types with more than one token, or without a named conversion.
 _WITHOUT_TOKENS: Final = GEOMETRIES | {"json", "set", "vector"}
 
@@ -148,7 +147,7 @@ def _known_cell(layout: Layout, at: int, column: Column) -> CellTokens:
         read = conversion(layout.reader.reads[at])
     if has_null:
         kinds = (*kinds, "null")
-    return CellTokens(kinds, read, (_NO_YEAR,) if base == "year" else ())
+    return CellTokens(kinds, read, (b"%d" % NO_YEAR,) if base == "year" else ())
 
 
 def _inferred_cells(column: Column, kind: Kind | None) -> tuple[CellTokens, CellTokens]:

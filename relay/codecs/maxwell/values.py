@@ -230,9 +230,12 @@ def _read_bit(value: int) -> int:
     return _read_unsigned(value)
 
 
+#: Maxwell writes this for the YEAR 0000. MySQL has no such YEAR.
+NO_YEAR: Final = 1900
+
+
 def _read_year(year: int) -> int:
-    """Read a YEAR. 1900 is no YEAR of MySQL: Maxwell writes it for 0000."""
-    return 0 if year == 1900 else year
+    return 0 if year == NO_YEAR else year
 
 
 def _read_decimal(scale: int, value: Decimal) -> Decimal:
