@@ -60,7 +60,7 @@ _STRICT: Final = 0.1
 #: Share of sessions without the statements that define tables: their rows' types are inferred.
 _INFERRED: Final = 0.2
 #: What replaces each value of a record in turn, before values are changed at random.
-PROBES: Final = (b"null", b"0", b'"x"')
+PROBES: Final = (b"null", b"0", b"1", b'""', b'"x"')
 #: Maximum of such records of one record.
 _MOST_PROBES: Final = 120
 #: Bytes of a zero and the id of a schema.

@@ -116,7 +116,7 @@ def test_changed_messages_become_the_same(source: str) -> None:
     fitted = 0
     for at, sample in enumerate(samples(source)):
         target = [each for each in TARGETS if each != source][at % 2]
-        sizes = shapes.Sizes(MESSAGES, RANDOM_MESSAGES // len(sample.records) + 1, probes=40)
+        sizes = shapes.Sizes(MESSAGES, RANDOM_MESSAGES // len(sample.records) + 1, probes=60)
         done = shapes.try_sample(sample, target, SEED, sizes)
         assert not done.findings, f"{sample.name}: {done.findings[0].detail}"
         fitted += done.fitted
