@@ -48,7 +48,13 @@ fn behind_source(ops: &Steps<SourceOp>) -> usize {
             of_lines(&repeated.ops.steps, |step| step.before.start as u8) + behind_source(&repeated.ops)
         }
         SourceOp::OneOf(texts) => of_lines(texts, |text| text.start as u8),
-        SourceOp::Take(_) | SourceOp::Length(_) | SourceOp::Avro(_) => 0,
+        SourceOp::Text(text) => text.head.start as usize & 1,
+        SourceOp::Take(_)
+        | SourceOp::Length(_)
+        | SourceOp::Avro(_)
+        | SourceOp::Enter
+        | SourceOp::Leave
+        | SourceOp::Varint => 0,
     };
     ops.steps.iter().map(|step| behind(&step.op)).sum()
 }

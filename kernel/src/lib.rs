@@ -5,6 +5,7 @@
 mod ahead;
 mod avro;
 mod conversions;
+mod fields;
 mod fill;
 mod json;
 mod names;
@@ -22,8 +23,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::avro::{AvroOp, Flat};
+use crate::fields::Fields;
 use crate::ops::{Bytes, Template};
-use crate::rows::{Fitted, Frames, Messages};
+use crate::rows::{Fitted, Frames, Framing, Messages};
 use crate::templates::{MarkedPart, Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
@@ -85,9 +87,16 @@ impl AvroWriter {
 /// The templates are in a box because Python allocates objects at multiples of 16 bytes, and searchers for
 /// markers hold vector registers, which need more.
 #[pyclass(module = "relay_cdc_kernel")]
-struct Kernel(Box<Templates>, Option<Frames>);
+struct Kernel(Box<Templates>, Option<Framing>);
 
 const _: () = assert!(align_of::<Kernel>() <= 16, "Python aligns objects at 16 bytes");
+
+/// The tuples of `relay.templates.ops.Frames` and `Fields`.
+#[derive(FromPyObject)]
+enum NewFraming {
+    Frames(Vec<u8>, usize),
+    Fields(u8, u8, u8, u8, u8),
+}
 
 type Translation<'py> = (u64, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, Bound<'py, PyBytes>);
 type Message<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
@@ -97,10 +106,10 @@ impl Kernel {
     #[new]
     #[pyo3(signature = (marker, frames=None))]
     fn new(
-        marker: (String, Vec<u8>, Vec<u8>, usize, Vec<String>),
-        frames: Option<(Vec<u8>, usize)>,
+        marker: (String, Vec<u8>, Vec<u8>, usize, Vec<String>, usize),
+        frames: Option<NewFraming>,
     ) -> PyResult<Self> {
-        let (part, start, end, size, values) = marker;
+        let (part, start, end, size, values, texts) = marker;
         let part = match part.as_str() {
             "key" => MarkedPart::Key,
             "value" => MarkedPart::Value,
@@ -112,10 +121,17 @@ impl Kernel {
             "string" => Ok(Flat::Text),
             _ => Err(PyValueError::new_err("the values of a marker are of the kinds long and string")),
         });
-        let marker = Marker::new(part, &start, &end, size, values.collect::<PyResult<_>>()?);
+        let marker = Marker::new(part, &start, &end, size, values.collect::<PyResult<_>>()?, texts);
         let frames = match frames {
-            Some((head, width)) if (1..=8).contains(&width) => Some(Frames { head, width }),
-            Some(_) => return Err(PyValueError::new_err("a number has 1 to 8 bytes")),
+            Some(NewFraming::Frames(head, width)) if (1..=8).contains(&width) => {
+                Some(Framing::Frames(Frames { head, width }))
+            }
+            Some(NewFraming::Frames(..)) => {
+                return Err(PyValueError::new_err("a number has 1 to 8 bytes"));
+            }
+            Some(NewFraming::Fields(outer, inner, kind, begin, end)) => {
+                Some(Framing::Fields(Fields { outer, inner, kind, begin, end }))
+            }
             None => None,
         };
         Ok(Self(Box::new(Templates::new(marker)), frames))
@@ -156,6 +172,9 @@ impl Kernel {
         time_ms: i64,
         mark_prefix: &[u8],
     ) -> Option<Translation<'py>> {
+        if let (Some(Framing::Fields(fields)), Some(value)) = (&self.1, value) {
+            fields.has_one(value)?;
+        }
         let Translated { number, has_key, has_value } =
             self.0.translate(&Record { key, value, offset, time_ms })?;
         let key = has_key.then(|| PyBytes::new(py, &self.0.key));
@@ -179,7 +198,7 @@ impl Kernel {
         let mut messages = Messages::new(make, max_output_bytes, shared);
         let record = Record { key, value, offset, time_ms };
         match self.0.translate_rows(&record, self.1.as_ref(), &mut messages) {
-            Fitted::All => {}
+            Fitted::All(_) => {}
             Fitted::Some(rows) => return Ok(rows.into_pyobject(py)?.into_any()),
         }
         let runs = messages.found.chunk_by(|(one, _), (other, _)| one == other);

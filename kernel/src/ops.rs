@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::avro::AvroOp;
 use crate::conversions::{Read, Write};
 use crate::names::Names;
-use crate::token::{Escapes, Kinds};
+use crate::token::{Escapes, Kind, Kinds};
 
 pub type Bytes = Box<[u8]>;
 
@@ -68,6 +68,30 @@ pub enum SourceOp {
     Repeated(Box<Repeated>),
     /// A value in Avro; each of its scalar values has a slot, of these kinds.
     Avro(Box<(AvroOp, Vec<Kinds>)>),
+    /// The number of bytes up to the matching `Leave`.
+    Enter,
+    Leave,
+    Varint,
+    Text(Box<Text>),
+}
+
+/// A text of Protocol Buffers: what stands before its size, and what stands for null or an empty text instead.
+#[derive(PartialEq)]
+pub struct Text {
+    pub head: Constant,
+    pub null: Option<Constant>,
+    pub empty: Option<Constant>,
+}
+
+impl Text {
+    pub fn kinds(&self) -> Kinds {
+        let mut kinds = Kinds::default();
+        kinds.add(Kind::Text);
+        if self.null.is_some() {
+            kinds.add(Kind::Null);
+        }
+        kinds
+    }
 }
 
 /// Ops that come once for each row, what stands between two rounds of them, and how many slots they have.

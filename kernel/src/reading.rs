@@ -9,7 +9,8 @@ use crate::conversions::{Parameter, Read, Write};
 use crate::names::Names;
 use crate::ops::{
     Arithmetic, Bytes, Calculation, Change, Choice, Condition, Constant, Constants, How, Integer, Member,
-    Members, Part, Put, Repeated, Slots, SourceOp, Step, Steps, TargetMessage, TargetOp, Template, Unordered,
+    Members, Part, Put, Repeated, Slots, SourceOp, Step, Steps, TargetMessage, TargetOp, Template, Text,
+    Unordered,
 };
 use crate::sharing::Ways;
 use crate::spans::{taken, with_spans};
@@ -271,10 +272,14 @@ impl<'py> Fields<'py> {
             "length" => SourceOp::Length(self.width(0)?),
             "repeated" => SourceOp::Repeated(Box::new(self.repeated(reader)?)),
             "avro" => SourceOp::Avro(Box::new(self.avro_source()?)),
+            "enter" => SourceOp::Enter,
+            "leave" => SourceOp::Leave,
+            "varint" => SourceOp::Varint,
+            "text" => SourceOp::Text(Box::new(self.text(reader)?)),
             _ => return Err(meaningless("no op of a source has this name")),
         };
         reader.slots += match &op {
-            SourceOp::Take(_) => 1,
+            SourceOp::Take(_) | SourceOp::Varint | SourceOp::Text(_) => 1,
             SourceOp::Members(members) => members.each.len(),
             SourceOp::Repeated(repeated) => repeated.width,
             SourceOp::Avro(value) => value.1.len(),
@@ -285,6 +290,15 @@ impl<'py> Fields<'py> {
 
     fn one_of(&self, reader: &mut Reader<'_>) -> PyResult<Box<[Constant]>> {
         self.texts(0)?.iter().map(|text| reader.constant(text)).collect()
+    }
+
+    fn text(&self, reader: &mut Reader<'_>) -> PyResult<Text> {
+        let mut instead = |index: usize| -> PyResult<Option<Constant>> {
+            let text = self.item(index)?;
+            if text.is_none() { Ok(None) } else { reader.constant(&bytes(&text)?).map(Some) }
+        };
+        let (null, empty) = (instead(1)?, instead(2)?);
+        Ok(Text { head: reader.constant(&self.bytes(0)?)?, null, empty })
     }
 
     fn avro_source(&self) -> PyResult<(AvroOp, Vec<Kinds>)> {

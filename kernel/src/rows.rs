@@ -1,11 +1,18 @@
 //! Records of any number of rows that become any number of messages.
 
+use crate::fields::Fields;
 use crate::fill::Slots;
 use crate::ops::Template;
 use crate::scan::Scan;
 use crate::templates::{Kept, MAX_TRIED, Record, Templates, Tried, holds, print, scan_rows};
 
-/// How messages stand together in a record; `relay.templates.ops.Frames`.
+/// How messages stand together in a record.
+pub enum Framing {
+    Frames(Frames),
+    Fields(Fields),
+}
+
+/// Messages after their lengths; `relay.templates.ops.Frames`.
 pub struct Frames {
     pub head: Vec<u8>,
     pub width: usize,
@@ -39,7 +46,8 @@ impl Frames {
 
 /// How many of a record's rows fit.
 pub enum Fitted {
-    All,
+    /// All of them, and how many there are.
+    All(usize),
     /// So many before the first that does not.
     Some(usize),
 }
@@ -98,10 +106,14 @@ impl Templates {
     pub fn translate_rows<T, F: Fn(Option<&[u8]>, Option<&[u8]>) -> T>(
         &mut self,
         record: &Record<'_>,
-        frames: Option<&Frames>,
+        framing: Option<&Framing>,
         messages: &mut Messages<T, F>,
     ) -> Fitted {
-        let Some(frames) = frames else { return self.message(record, messages) };
+        let frames = match framing {
+            None => return self.message(record, messages),
+            Some(Framing::Fields(fields)) => return self.messages_of(fields, record, messages),
+            Some(Framing::Frames(frames)) => frames,
+        };
         let Some((mut keys, mut values)) = frames.of(record) else { return Fitted::Some(0) };
         let mut key = frames.head.clone();
         let mut rows = 0;
@@ -111,13 +123,39 @@ impl Templates {
             key.truncate(frames.head.len());
             key.extend_from_slice(frame);
             match self.message(&Record { key: Some(&key), value: Some(value), ..*record }, messages) {
-                Fitted::All => rows += 1,
+                Fitted::All(more) => rows += more,
                 Fitted::Some(_) if messages.remaining_bytes < 0 => return Fitted::Some(0),
                 Fitted::Some(fitted) => return Fitted::Some(rows + fitted),
             }
             (keys, values) = (other_keys, other_values);
         }
-        Fitted::All
+        Fitted::All(rows)
+    }
+
+    /// Translate a record of messages that are fields of one.
+    fn messages_of<T, F: Fn(Option<&[u8]>, Option<&[u8]>) -> T>(
+        &mut self,
+        fields: &Fields,
+        record: &Record<'_>,
+        messages: &mut Messages<T, F>,
+    ) -> Fitted {
+        let Some(packet) = record.value.and_then(|value| fields.of(value)) else { return Fitted::Some(0) };
+        let mut rows = 0;
+        let all_fit = packet.each(&mut Vec::new(), |value| {
+            match self.message(&Record { value: Some(value), ..*record }, messages) {
+                Fitted::All(more) => rows += more,
+                Fitted::Some(_) if messages.remaining_bytes < 0 => {
+                    rows = 0;
+                    return false;
+                }
+                Fitted::Some(fitted) => {
+                    rows += fitted;
+                    return false;
+                }
+            }
+            true
+        });
+        if all_fit { Fitted::All(rows) } else { Fitted::Some(rows) }
     }
 
     /// Add the rows of a message, by the first source that all of them fit; if there is none, nothing.
@@ -155,7 +193,7 @@ impl Templates {
             }
             if fitted == rows {
                 credit.gain();
-                return Fitted::All;
+                return Fitted::All(rows);
             }
             most = most.max(fitted);
             messages.found.truncate(before);

@@ -2,9 +2,10 @@
 
 use crate::avro;
 use crate::clear;
+use crate::fields;
 use crate::json;
-use crate::ops::{Constant, Constants, Members, Repeated, Source, SourceOp, Steps, Unordered};
-use crate::token::{Kind, Kinds, Place, Places, Within};
+use crate::ops::{Constant, Constants, Members, Repeated, Source, SourceOp, Steps, Text, Unordered};
+use crate::token::{Escapes, Kind, Kinds, Place, Places, Within};
 
 /// The values found in a message, and scratch buffers; reused for the next message.
 #[derive(Default)]
@@ -18,6 +19,8 @@ pub struct Scan {
     rounds: Vec<Rounds>,
     /// Which members of an object have come.
     met: Vec<bool>,
+    /// Where the bytes end that ops have entered and not left, from the end of the part.
+    ends: Vec<usize>,
     /// Whether a message of several rows does not fit.
     pub is_of_one: bool,
 }
@@ -39,6 +42,7 @@ impl Scan {
         clear(&mut self.printed);
         clear(&mut self.later);
         clear(&mut self.rounds);
+        clear(&mut self.ends);
     }
 
     /// Append a place for each slot of a part of the message. The whole part is taken.
@@ -47,7 +51,8 @@ impl Scan {
         let Source { constants, ops } = source;
         let mut scanner = Scanner { scan: self, constants, length: part.len(), rest: part, within };
         scanner.steps(ops)?;
-        scanner.rest.is_empty().then_some(())
+        scanner.rest.is_empty().then_some(())?;
+        self.ends.is_empty().then_some(())
     }
 
     /// How many rows the message has; None if there are not as many of all rounds.
@@ -115,6 +120,10 @@ impl<'a> Scanner<'a, '_> {
                     let Scan { places, printed, .. } = &mut *self.scan;
                     self.rest = avro::scan(&value.0, self.rest, printed, places)?;
                 }
+                SourceOp::Enter => self.enter()?,
+                SourceOp::Leave => (self.scan.ends.pop()? == self.rest.len()).then_some(())?,
+                SourceOp::Varint => self.varint()?,
+                SourceOp::Text(text) => self.sized_text(text)?,
             }
         }
         self.constant(ops.end)
@@ -145,6 +154,50 @@ impl<'a> Scanner<'a, '_> {
     #[inline]
     fn text(&mut self, text: &[u8]) -> Option<()> {
         self.rest = behind(self.rest, text)?;
+        Some(())
+    }
+
+    /// Note where bytes end that stand behind their number.
+    #[inline]
+    fn enter(&mut self) -> Option<()> {
+        let (size, rest) = fields::size(self.rest)?;
+        self.rest = rest;
+        self.scan.ends.push(rest.len().checked_sub(size)?);
+        Some(())
+    }
+
+    fn varint(&mut self) -> Option<()> {
+        let (number, rest) = fields::varint(self.rest)?;
+        self.rest = rest;
+        let start = self.scan.printed.len();
+        self.scan.printed.extend_from_slice(itoa::Buffer::new().format(number as i64).as_bytes());
+        self.printed(start, Kind::Integer, Escapes::None)
+    }
+
+    fn sized_text(&mut self, text: &Text) -> Option<()> {
+        let start = self.scan.printed.len();
+        if self.constant(text.head).is_some() {
+            let (size, rest) = fields::size(self.rest)?;
+            let (found, rest) = rest.split_at_checked(size)?;
+            self.rest = rest;
+            let found = simdutf8::basic::from_utf8(found).ok()?;
+            let escapes = json::print_token(found.as_bytes(), &mut self.scan.printed);
+            return self.printed(start, Kind::Text, escapes);
+        }
+        if text.empty.is_some_and(|empty| self.constant(empty).is_some()) {
+            self.scan.printed.extend_from_slice(b"\"\"");
+            return self.printed(start, Kind::Text, Escapes::None);
+        }
+        self.constant(text.null?)?;
+        self.scan.printed.extend_from_slice(b"null");
+        self.printed(start, Kind::Null, Escapes::None)
+    }
+
+    /// Add a place for what was printed from `start` on.
+    #[inline]
+    fn printed(&mut self, start: usize, kind: Kind, escapes: Escapes) -> Option<()> {
+        let (start, end) = (u32::try_from(start).ok()?, u32::try_from(self.scan.printed.len()).ok()?);
+        self.scan.places.push(Some(Place { start, end, kind, escapes, within: Within::Printed }));
         Some(())
     }
 

@@ -29,6 +29,12 @@ fn taken_by<'a>(ops: &Steps<SourceOp>, constants: &'a Constants) -> Vec<Taken<'a
             (SourceOp::Members(members), _) => {
                 found.extend(members.each.iter().map(|member| Taken { kinds: member.kinds, between: None }));
             }
+            (SourceOp::Varint, _) => {
+                let mut kinds = Kinds::default();
+                kinds.add(Kind::Integer);
+                found.push(Taken { kinds, between: None });
+            }
+            (SourceOp::Text(text), _) => found.push(Taken { kinds: text.kinds(), between: None }),
             (SourceOp::Repeated(repeated), _) => found.extend(taken_by(&repeated.ops, constants)),
             (SourceOp::Avro(value), _) => {
                 found.extend(value.1.iter().map(|&kinds| Taken { kinds, between: None }));

@@ -51,12 +51,21 @@ pub struct Marker {
     /// unused.
     size: usize,
     values: Vec<Flat>,
+    /// If above 0, so many texts with their lengths end the marker; `end` is unused.
+    texts: usize,
 }
 
 impl Marker {
-    pub fn new(part: MarkedPart, start: &[u8], end: &[u8], size: usize, values: Vec<Flat>) -> Self {
+    pub fn new(
+        part: MarkedPart,
+        start: &[u8],
+        end: &[u8],
+        size: usize,
+        values: Vec<Flat>,
+        texts: usize,
+    ) -> Self {
         let finder = |text| Finder::new(text).into_owned();
-        Self { part, start: finder(start), end: finder(end), size, values }
+        Self { part, start: finder(start), end: finder(end), size, values, texts }
     }
 
     fn text<'a>(&self, part: &'a [u8]) -> Option<&'a [u8]> {
@@ -64,8 +73,27 @@ impl Marker {
             let rest = avro::skip(&self.values, part.get(self.size..)?)?;
             return part.get(..part.len() - rest.len());
         }
+        if self.texts > 0 {
+            return self.sized_texts([part].into_iter());
+        }
         let rest = &part[self.start.find(part)? + self.start.needle().len()..];
         Some(&rest[..self.end.find(rest)?])
+    }
+
+    /// The first texts at the marker of which one is not empty; if there are none, the first.
+    fn sized_texts<'a>(&self, parts: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+        let mut first = None;
+        for mut rest in parts {
+            while let Some(at) = self.start.find(rest) {
+                rest = &rest[at + self.start.needle().len()..];
+                let Some((text, is_empty)) = sized_texts(rest, self.texts) else { continue };
+                if !is_empty {
+                    return Some(text);
+                }
+                first = first.or(Some(text));
+            }
+        }
+        first
     }
 
     /// What a record has at the marker.
@@ -78,6 +106,9 @@ impl Marker {
         let source = self.part.of(template.key.as_ref(), template.value.as_ref())?;
         let constants = source.ops.steps.iter().map(|step| step.before).chain([source.ops.end]);
         let mut texts = constants.map(|constant| source.constants.text(constant));
+        if self.texts > 0 {
+            return self.sized_texts(texts).map(Into::into);
+        }
         let found = if self.size > 0 || self.start.needle().is_empty() {
             self.text(texts.next()?)
         } else {
@@ -85,6 +116,18 @@ impl Marker {
         };
         found.map(Into::into)
     }
+}
+
+/// Texts after their lengths, with a byte between them, and whether all are empty.
+fn sized_texts(rest: &[u8], count: usize) -> Option<(&[u8], bool)> {
+    let mut end = 0;
+    for number in 0..count {
+        end += usize::from(number > 0);
+        let length = *rest.get(end)?;
+        end += 1 + usize::from(length);
+        (length < 0x80).then_some(())?;
+    }
+    Some((rest.get(..end)?, end == 2 * count - 1))
 }
 
 pub struct Kept {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from relay.templates.avro_ops import AvroOp
-from relay.templates.ops import Frames, Marker, Template
+from relay.templates.ops import Framing, Marker, Template
 
 #: Maximum templates with the same text at the marker, and so the attempts per message.
 MAX_TRIED: Final = 8
@@ -59,7 +59,7 @@ class Engine(Protocol):
         op.
         """
 
-    def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
+    def __init__(self, marker: Marker, frames: Framing | None = None) -> None:
         """Create an engine without templates. `marker`: looks up all its templates. `frames`: the framing of
         several messages in a record, if the format has one.
         """
@@ -107,7 +107,7 @@ class Engine(Protocol):
 
         Each row is translated like a record with only that row. The rows of one message (`Repeated`) fit
         templates with the same source ops, of which the most recently used is tried first; in a record of
-        frames each frame is a message.
+        frames or fields (`Framing`) each is a message.
 
         If not all rows fit, return the number of rows before the first that does not, for the source ops that
         fit most rows; 0 for a record without rows. `max_output_bytes`: maximum total bytes of the target's

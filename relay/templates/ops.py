@@ -98,7 +98,7 @@ class Repeated(NamedTuple):
     `Repeated`.
     """
 
-    ops: tuple[Constant | Take | OneOf | Members | Unordered, ...]
+    ops: tuple[Constant | Take | OneOf | Members | Unordered | Enter | Leave | Varint | Text, ...]
     between: bytes
     tag: Literal["repeated"] = "repeated"
 
@@ -115,7 +115,51 @@ class AvroValue(NamedTuple):
     tag: Literal["avro"] = "avro"
 
 
-SourceOp = Constant | Take | OneOf | Members | Unordered | Length | Repeated | AvroValue
+class Enter(NamedTuple):
+    """A varint: the number of bytes up to the matching `Leave`. Both are in the same sequence of ops."""
+
+    tag: Literal["enter"] = "enter"
+
+
+class Leave(NamedTuple):
+    """The end of the bytes since the matching `Enter`."""
+
+    tag: Literal["leave"] = "leave"
+
+
+class Varint(NamedTuple):
+    """A varint of Protocol Buffers in its shortest form; the next slot has it as a signed 64-bit integer."""
+
+    tag: Literal["varint"] = "varint"
+
+
+class Text(NamedTuple):
+    """A text of Protocol Buffers: `head`, the number of its bytes as a varint, and UTF-8.
+
+    The next slot has it as a string. In its place may be `null`, which means null, or, if `head` does not
+    follow, `empty`, which means an empty text; None: neither.
+    """
+
+    head: bytes
+    null: bytes | None = None
+    empty: bytes | None = None
+    tag: Literal["text"] = "text"
+
+
+SourceOp = (
+    Constant
+    | Take
+    | OneOf
+    | Members
+    | Unordered
+    | Length
+    | Repeated
+    | AvroValue
+    | Enter
+    | Leave
+    | Varint
+    | Text
+)
 
 # ---------------------------------------------------------------- target
 
@@ -301,6 +345,9 @@ class Marker(NamedTuple):
 
     size: If above 0, the marker is the first `size` bytes of the part instead, and the Avro `values` after
         them.
+    texts: If above 0, the marker ends after this many texts instead of before `end`. Each has its length
+        before it, a byte below 128, and one byte is between texts. Where all texts are empty, the marker
+        is at the next `start`; if they are empty everywhere, at the first.
 
     Part `any` is the key, or the value of a record without key.
     """
@@ -310,6 +357,7 @@ class Marker(NamedTuple):
     end: bytes = b""
     size: int = 0
     values: tuple[Literal["long", "string"], ...] = ()
+    texts: int = 0
 
 
 class Frames(NamedTuple):
@@ -322,6 +370,29 @@ class Frames(NamedTuple):
 
     head: bytes
     width: int
+
+
+class Fields(NamedTuple):
+    """The framing of several messages as fields of Protocol Buffers in one record, with tags of one byte.
+
+    The value consists of numbers and then the field `outer`, whose bytes consist of numbers and then a field
+    `inner` for each message. A single message is a record of the same form, with the same key.
+
+    The field `kind` of a message is a number, with at most a field of bytes before it. Messages up to one of
+    the kind `end`, and since one of the kind `begin`, belong together; each means the same in a record with
+    these two alone, in the order begin, message, end. Begin and end also are a record without others, which
+    is translated once, before the messages, and counts as a row.
+    """
+
+    outer: int
+    inner: int
+    kind: int
+    begin: int
+    end: int
+
+
+#: The framing of a format.
+Framing = Frames | Fields
 
 
 class TargetMessage(NamedTuple):

@@ -44,7 +44,7 @@ from fuzz.session import Session, sample_routes
 from relay import ConsumerRecord
 from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import AvroReader, AvroWriter, Engine, Message, Run, Translation
-from relay.templates.ops import LOSS, Frames, Marker, Template
+from relay.templates.ops import LOSS, Framing, Marker, Template
 from relay.templates.scanning import JsonToken, parsed
 from relay.templates.tracing import NotTemplatable
 
@@ -214,7 +214,7 @@ class _Counting:
 
     tally: _Tally
 
-    def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
+    def __init__(self, marker: Marker, frames: Framing | None = None) -> None:
         self._marker, self._frames, self.kernel = marker, frames, ENGINE(marker, frames)
         self._templates: dict[int, Template] = {}
         self._interpreters: dict[int, Interpreter] = {}

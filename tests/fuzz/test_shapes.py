@@ -23,7 +23,7 @@ from relay import ConsumerRecord
 from relay.codecs import BUILT_IN
 from relay.templates.avro_ops import AvroOp
 from relay.templates.engine import AvroReader, AvroWriter, Engine, Run, Translation
-from relay.templates.ops import Frames, Marker, Template
+from relay.templates.ops import Framing, Marker, Template
 
 ROUTES = sample_routes(lambda source, target: (source, target) == ("ticdc-canal-json", "flat-json"))
 SEED = 1
@@ -54,7 +54,7 @@ def planted(fault: str) -> type[Engine]:  # noqa: C901 - the methods of an engin
         def avro_writer(head: bytes, op: AvroOp, end: bytes) -> AvroWriter:
             return made.avro_writer(head, op, end)
 
-        def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
+        def __init__(self, marker: Marker, frames: Framing | None = None) -> None:
             self._engine = made(marker, frames)
 
         def add(self, template: Template) -> int:

@@ -35,7 +35,9 @@ from relay.templates.ops import (
     Take,
     TargetOp,
     Template,
+    Text,
     Unordered,
+    Varint,
 )
 
 #: No wall clock is so far from UTC.
@@ -55,7 +57,7 @@ def check(template: Template) -> None:
 def _checked_slots(source: SourceOp, *, is_inside: bool = False) -> int:
     """Return how many slots an op has. Raises ValueError for one that means nothing."""
     match source:
-        case Take():
+        case Take() | Varint() | Text():
             return 1
         case Members(members):
             return len(members)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from reference_engine.avro import AvroBody, AvroText
 from reference_engine.checks import check
+from reference_engine.fields import fields_of, has_one
 from reference_engine.functions import Functions
 from reference_engine.markers import marked_in, template_text
 from reference_engine.source import Scan, Scanned
@@ -24,7 +25,7 @@ from relay.templates.engine import (
     Run,
     Translation,
 )
-from relay.templates.ops import OFFSET, TIME_MS, Frames, Marker, Template
+from relay.templates.ops import OFFSET, TIME_MS, Fields, Frames, Framing, Marker, Template
 
 
 class _TooMuch(Exception):
@@ -93,7 +94,7 @@ class _Tried:
 class Interpreter:
     """Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`)."""
 
-    def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
+    def __init__(self, marker: Marker, frames: Framing | None = None) -> None:
         self._marker = marker
         self._frames = frames
         self._kept: dict[int, _Kept] = {}
@@ -155,6 +156,8 @@ class Interpreter:
     ) -> Translation | None:
         """Translate the key and value of a record; None if they fit no template."""
         record = _Record(key, value, {OFFSET: offset, TIME_MS: time_ms})
+        if isinstance(self._frames, Fields) and not has_one(self._frames, value or b""):
+            return None
         tried = self._tried_with(record)
         if tried is None or not tried.whole.is_due():
             return None
@@ -186,16 +189,20 @@ class Interpreter:
         numbers = {OFFSET: offset, TIME_MS: time_ms}
         if self._frames is None:
             records = [_Record(key, value, numbers)]
+        elif isinstance(self._frames, Fields):
+            records = [_Record(key, each, numbers) for each in fields_of(self._frames, value or b"")]
         else:
             records = [_Record(*parts, numbers) for parts in _framed(self._frames, key, value)]
         runs = _Runs(_OutputBudget(max_output_bytes, shared))
-        for before, record in enumerate(records):
+        before = 0
+        for record in records:
             try:
-                fitted = self._add_rows(record, runs)
+                fitted, is_all = self._add_rows(record, runs)
             except _TooMuch:
                 return 0
-            if fitted is not None:
-                return before + fitted
+            before += fitted
+            if not is_all:
+                return before
         return runs.found or 0
 
     def _tried_with(self, record: _Record) -> _Tried | None:
@@ -203,14 +210,14 @@ class Interpreter:
         text = marked_in(self._marker, record.key, record.value)
         return None if text is None else self._tried.get(text)
 
-    def _add_rows(self, record: _Record, runs: _Runs) -> int | None:
-        """Add the rows of a message; if not all of them fit, return how many do, and add none. Raises
-        _TooMuch.
+    def _add_rows(self, record: _Record, runs: _Runs) -> tuple[int, bool]:
+        """Add the rows of a message, or none if not all of them fit. Return how many fit, and whether all do.
+        Raises _TooMuch.
         """
         most, sources = 0, list[object]()
         tried = self._tried_with(record)
         if tried is None or not tried.rows.is_due():
-            return 0
+            return 0, False
         numbers = tried.numbers
         for number in list(numbers):
             kept = self._kept[number]
@@ -225,10 +232,10 @@ class Interpreter:
             if len(found) == len(rows):
                 runs.add(found)
                 tried.rows.gain()
-                return None
+                return len(rows), True
             most = max(most, len(found))
         tried.rows.lose(len(sources))
-        return most
+        return most, False
 
     def _filled_rows(
         self, rows: list[Tokens], record: _Record, numbers: list[int], source: object, budget: _OutputBudget

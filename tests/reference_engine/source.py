@@ -9,6 +9,7 @@ from typing import Final, cast
 import msgspec
 
 from reference_engine.avro import tokens as tokens_of
+from reference_engine.fields import varint
 from reference_engine.tokens import (
     INTEGER,
     NoMatch,
@@ -23,15 +24,19 @@ from relay.templates.ops import (
     MOST_REWRITTEN,
     AvroValue,
     Constant,
+    Enter,
     Kind,
     Kinds,
+    Leave,
     Length,
     Members,
     OneOf,
     Repeated,
     SourceOp,
     Take,
+    Text,
     Unordered,
+    Varint,
 )
 
 # A number's fraction and exponent are not possessive, which CPython before 3.11.5 gets wrong (gh-106052).
@@ -74,11 +79,13 @@ class Scan:
         self._at = 0
         self._scanned = scanned
         self._tokens = scanned.tokens
+        #: Where the bytes end that were entered and not left.
+        self._ends: list[int] = []
 
     def take(self, ops: Iterable[SourceOp]) -> None:
         """Append a token for each slot. The whole part is taken."""
         self._ops(ops)
-        self._require(self._at == len(self._part))
+        self._require(self._at == len(self._part) and not self._ends)
 
     def _repeated(self, ops: Iterable[SourceOp], between: bytes) -> None:
         first, later = len(self._tokens), list[Tokens]()
@@ -90,7 +97,7 @@ class Scan:
         self._tokens = self._scanned.tokens
         self._scanned.later.append((first, later))
 
-    def _ops(self, ops: Iterable[SourceOp]) -> None:
+    def _ops(self, ops: Iterable[SourceOp]) -> None:  # noqa: C901 - a case for each op
         for op in ops:
             match op:
                 case Constant(text):
@@ -109,6 +116,22 @@ class Scan:
                     self._repeated(inner, between)
                 case AvroValue(avro):
                     self._avro(avro)
+                case Enter() | Leave() | Varint() | Text():
+                    self._fields(op)
+
+    def _fields(self, op: Enter | Leave | Varint | Text) -> None:
+        match op:
+            case Enter():
+                size = self._varint()
+                self._ends.append(self._at + size)
+            case Leave():
+                self._require(bool(self._ends) and self._ends.pop() == self._at)
+            case Varint():
+                number = self._varint()
+                signed = number - (number >> 63 << 64)
+                self._tokens.append(Token("integer", b"%d" % signed, signed))
+            case Text(head, null, empty):
+                self._text(head, null, empty)
 
     def _require(self, fits: bool) -> None:
         if not fits:
@@ -137,6 +160,30 @@ class Scan:
         if kind == "string" and len(self._part) - match.start() > MOST_REWRITTEN:
             self._require(print_value(token.value) == token.text)
         return token
+
+    def _varint(self) -> int:
+        found = varint(self._part, self._at)
+        if found is None:
+            raise NoMatch
+        number, self._at = found
+        return number
+
+    def _text(self, head: bytes, null: bytes | None, empty: bytes | None) -> None:
+        if self._has(head):
+            end = self._varint() + self._at
+            self._require(end <= len(self._part))
+            try:
+                text = self._part[self._at : end].decode()
+            except UnicodeDecodeError as error:
+                raise NoMatch from error
+            self._at = end
+        elif empty is not None and self._has(empty):
+            text = ""
+        else:
+            self._require(null is not None and self._has(null))
+            self._tokens.append(Token("null", b"null", None))
+            return
+        self._tokens.append(Token("string", print_value(text), text))
 
     def _avro(self, avro: AvroOp) -> None:
         found = tokens_of(avro, self._part, self._at)

@@ -12,8 +12,11 @@ from relay.templates.ops import (
     Below,
     Constant,
     Differ,
+    Enter,
+    Fields,
     Fits,
     Frames,
+    Leave,
     Length,
     Marker,
     Members,
@@ -24,6 +27,8 @@ from relay.templates.ops import (
     Take,
     TargetMessage,
     Template,
+    Text,
+    Varint,
 )
 
 pytestmark = pytest.mark.parametrize("make", ENGINES)
@@ -228,3 +233,110 @@ def test_broken_frames(make: type[Engine], key: bytes | None, value: bytes | Non
     engine = make(Marker("key", b"k", b":"), FRAMES)
     engine.add(FRAMED)
     assert engine.translate_rows(key, value, 0, 0, NO_LIMIT, 0) == 0
+
+
+#: A message of a text, after its kind.
+IN_FIELDS = template(
+    (
+        *(Constant(b"\x2a"), Enter(), Constant(b"\x08"), Varint(), Constant(b"\x12"), Enter()),
+        *(Constant(b"\x10\x02"), Text(b"\x1a"), Leave(), Leave()),
+    ),
+    (Put((1,)),),
+)
+#: The same between a begin and an end, and these two alone.
+BETWEEN = template(
+    (
+        *(
+            Constant(b"\x2a"),
+            Enter(),
+            Constant(b"\x08"),
+            Varint(),
+            Constant(b"\x12\x02\x10\x01\x12"),
+            Enter(),
+        ),
+        *(Constant(b"\x10\x02"), Text(b"\x1a"), Leave(), Constant(b"\x12\x02\x10\x03"), Leave()),
+    ),
+    (Constant(b"in "), Put((1,))),
+)
+MARKS = template(
+    (
+        *(Constant(b"\x2a"), Enter(), Constant(b"\x08"), Varint()),
+        *(Constant(b"\x12\x02\x10\x01\x12\x02\x10\x03"), Leave()),
+    ),
+    (),
+)
+FIELDS = Fields(0x2A, 0x12, 0x10, 1, 3)
+
+
+def in_fields(*messages: bytes, numbers: bytes = b"\x08\x05") -> bytes:
+    body = numbers + b"".join([b"\x12" + bytes([len(message)]) + message for message in messages])
+    return b"\x2a" + bytes([len(body)]) + body
+
+
+BEGIN, END = b"\x10\x01", b"\x10\x03"
+
+
+def test_fields(make: type[Engine]) -> None:
+    engine = make(ANYWHERE, FIELDS)
+    numbers = [engine.add(each) for each in (IN_FIELDS, BETWEEN, MARKS)]
+
+    def of(*messages: bytes, limit: int = NO_LIMIT) -> list[tuple[int, list[bytes | None]]] | int:
+        found = engine.translate_rows(None, in_fields(*messages), 0, 0, limit, 0)
+        if isinstance(found, int):
+            return found
+        return [(numbers.index(number), [value for _, value in its]) for number, its in found]
+
+    one, other = b"\x10\x02\x1a\x01a", b"\x10\x02\x1a\x02bc"
+    assert of(one) == [(0, [b'"a"'])]
+    assert of(one, other) == [(0, [b'"a"', b'"bc"'])]
+    assert of(BEGIN, one, other, END) == [(2, [b""]), (1, [b'in "a"', b'in "bc"'])]
+    assert of(one, BEGIN, END, other) == [(0, [b'"a"']), (2, [b""]), (0, [b'"bc"'])]
+    assert of(one, BEGIN, other, END, one, limit=20) == [
+        (0, [b'"a"']),
+        (2, [b""]),
+        (1, [b'in "bc"']),
+        (0, [b'"a"']),
+    ]
+    assert of(one, BEGIN, other, END, one, limit=12) == 0
+    # A begin or an end alone is another record than both.
+    assert of(one, BEGIN, other) == 1
+    assert of(one, other, END) == 0
+    assert of(BEGIN, one, BEGIN, other, END) == 0
+    assert of(one, b"\x10\x02\x1a\x01") == 1
+
+
+def test_only_one_message_is_translated_alone(make: type[Engine]) -> None:
+    engine = make(ANYWHERE, FIELDS)
+    for each in (IN_FIELDS, BETWEEN, MARKS):
+        engine.add(each)
+    one = b"\x10\x02\x1a\x01a"
+    found = engine.translate(None, in_fields(one), 0, 0, b"")
+    assert found is not None
+    assert found[2] == b'"a"'
+    for value in (in_fields(BEGIN, one, END), in_fields(BEGIN, END), in_fields(one, one), b"\x2a\x00", b""):
+        assert engine.translate(None, value, 0, 0, b"") is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"",
+        b"\x2a\x00",
+        in_fields(),
+        in_fields(b"\x10\x02\x1a\x01a")[:-1],
+        in_fields(b"\x10\x02\x1a\x01a") + b"\x08\x01",
+        in_fields(b"\x10\x02\x1a\x01a", numbers=b"\x0a\x00"),
+        in_fields(b"\x10\x02\x1a\x01a", numbers=b"\x08\x80\x00"),
+        in_fields(b"\x10\x02\x1a\x01a\x12\x00"),
+        b"\x2a\x0a\x08\x05\x12\x85\x00\x10\x02\x1a\x01a",
+        b"\x2a\x89\x00\x08\x05\x12\x05\x10\x02\x1a\x01a",
+        b"\x2a\x0b\x08\x05\x12\x05\x10\x02\x1a\x01a\x08\x01",
+        b"\x2a\x09\x08\x05\x12\x06\x10\x02\x1a\x01a",
+    ],
+)
+def test_broken_fields(make: type[Engine], value: bytes | None) -> None:
+    engine = make(ANYWHERE, FIELDS)
+    engine.add(IN_FIELDS)
+    assert engine.translate_rows(None, value, 0, 0, NO_LIMIT, 0) == 0
+    assert engine.translate(None, value, 0, 0, b"") is None

@@ -12,7 +12,7 @@ from relay import Malformed, ProducerRecord
 from relay.core.translator import Translator
 from relay.core.verification import ShadowTranslator, TemplatesDiffer
 from relay.templates.engine import Engine, Translation
-from relay.templates.ops import Frames, Marker, Template
+from relay.templates.ops import Framing, Marker, Template
 
 RECORDS = captured("ticdc/canal-json/09_dml")
 
@@ -20,7 +20,7 @@ RECORDS = captured("ticdc/canal-json/09_dml")
 class Wrong(Interpreter):
     """An engine that gives another value, but not while it is asked whether a template is right."""
 
-    def __init__(self, marker: Marker, frames: Frames | None = None) -> None:
+    def __init__(self, marker: Marker, frames: Framing | None = None) -> None:
         super().__init__(marker, frames)
         self._is_new = False
 

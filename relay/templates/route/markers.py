@@ -17,6 +17,8 @@ def marked_text(marker: Marker, record: ConsumerRecord) -> bytes | None:
     if marker.size:
         end = _end_of_values(marker, text)
         return text[:end] if 0 < end <= len(text) else None
+    if marker.texts:
+        return _texts(marker, text)
     start = text.find(marker.start)
     end = text.find(marker.end, start + len(marker.start))
     return None if start < 0 or end < 0 else text[start:end]
@@ -47,3 +49,28 @@ def _end_of_values(marker: Marker, text: bytes) -> int:
 
 
 _MOST_SHIFT: Final = 63
+
+
+def _texts(marker: Marker, part: bytes) -> bytes | None:
+    """Return the marker's texts at the first place where one is not empty, otherwise at the first place."""
+    first = None
+    at = part.find(marker.start)
+    while at >= 0:
+        begin = at + len(marker.start)
+        end = _end_of_texts(marker.texts, part, begin)
+        if end is not None:
+            if end - begin > 2 * marker.texts - 1:
+                return part[begin:end]
+            first = first or part[begin:end]
+        at = part.find(marker.start, begin)
+    return first
+
+
+def _end_of_texts(count: int, part: bytes, at: int) -> int | None:
+    """Return the offset behind texts with their lengths; None if they are not valid."""
+    for number in range(count):
+        at += number > 0
+        if at >= len(part) or part[at] >= _MORE:
+            return None
+        at += 1 + part[at]
+    return at if at <= len(part) else None

@@ -1,0 +1,168 @@
+//! Fields of Protocol Buffers, and messages that are fields of one. None means that bytes are not written in the
+//! shortest form, or not at all.
+
+/// Set in each byte of a number that is followed by more.
+const MORE: u8 = 0x80;
+/// The last byte of a number of ten bytes has one bit.
+const TENTH: u32 = 63;
+
+/// A number, and what stands behind it.
+#[inline]
+pub fn varint(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (&first, rest) = text.split_first()?;
+    if first < MORE { Some((first.into(), rest)) } else { long_varint(u64::from(first & !MORE), rest) }
+}
+
+fn long_varint(mut number: u64, mut rest: &[u8]) -> Option<(u64, &[u8])> {
+    for shift in (7..=TENTH).step_by(7) {
+        let (&byte, behind) = rest.split_first()?;
+        rest = behind;
+        number |= u64::from(byte & !MORE) << shift;
+        if byte < MORE {
+            // A last byte of 0 is superfluous.
+            return (byte > 0 && (shift < TENTH || byte == 1)).then_some((number, rest));
+        }
+    }
+    None
+}
+
+/// The number of bytes that stand behind it.
+#[inline]
+pub fn size(text: &[u8]) -> Option<(usize, &[u8])> {
+    let (number, rest) = varint(text)?;
+    Some((usize::try_from(number).ok().filter(|&size| size <= rest.len())?, rest))
+}
+
+/// Append a number.
+fn add_varint(mut number: u64, out: &mut Vec<u8>) {
+    while number >= MORE.into() {
+        out.push(number as u8 | MORE);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// How messages stand together in a record; `relay.templates.ops.Fields`.
+pub struct Fields {
+    pub outer: u8,
+    pub inner: u8,
+    pub kind: u8,
+    pub begin: u8,
+    pub end: u8,
+}
+
+/// The messages of a record: what stands before the field with all of them, its numbers before the messages, and
+/// each message as a field.
+pub struct Packet<'a> {
+    head: &'a [u8],
+    numbers: &'a [u8],
+    messages: Vec<(Role, &'a [u8])>,
+}
+
+/// What a message is to those beside it.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Begin,
+    Other,
+    End,
+}
+
+impl Fields {
+    /// The messages of a record's value.
+    pub fn of<'a>(&self, value: &'a [u8]) -> Option<Packet<'a>> {
+        let body = behind_numbers(value, self.outer)?;
+        let (size, rest) = self::size(body)?;
+        (size == rest.len()).then_some(())?;
+        let head = &value[..value.len() - body.len()];
+        let mut fields = &rest[..rest.len() - behind_numbers(rest, self.inner)?.len() - 1];
+        let numbers = fields;
+        fields = &rest[numbers.len()..];
+        let mut messages = Vec::new();
+        while let Some((&tag, behind)) = fields.split_first() {
+            (tag == self.inner).then_some(())?;
+            let (size, behind) = self::size(behind)?;
+            let (message, others) = behind.split_at(size);
+            messages.push((self.role(message), &fields[..fields.len() - others.len()]));
+            fields = others;
+        }
+        Some(Packet { head, numbers, messages })
+    }
+
+    /// Whether a record's value has one message, which is neither a begin nor an end; None if not.
+    pub fn has_one(&self, value: &[u8]) -> Option<()> {
+        let (_, rest) = self::size(behind_numbers(value, self.outer)?)?;
+        let (size, message) = self::size(behind_numbers(rest, self.inner)?)?;
+        (size == message.len() && self.role(message) == Role::Other).then_some(())
+    }
+
+    /// The role of a message: its number of the field `kind`, behind at most one field of bytes.
+    fn role(&self, message: &[u8]) -> Role {
+        let find = || {
+            let (&tag, behind) = message.split_first()?;
+            let rest = if tag == self.kind {
+                message
+            } else {
+                let (size, behind) = self::size(behind)?;
+                &behind[size..]
+            };
+            match *rest {
+                [tag, kind, ..] if tag == self.kind && kind == self.begin => Some(Role::Begin),
+                [tag, kind, ..] if tag == self.kind && kind == self.end => Some(Role::End),
+                _ => None,
+            }
+        };
+        find().unwrap_or(Role::Other)
+    }
+}
+
+/// What stands behind the tag of a field that has nothing but numbers before it.
+fn behind_numbers(mut text: &[u8], tag: u8) -> Option<&[u8]> {
+    loop {
+        let (&first, rest) = text.split_first()?;
+        if first == tag {
+            return Some(rest);
+        }
+        // Fields of the first sixteen numbers, of which the values are numbers.
+        (first & (MORE | 7) == 0).then_some(())?;
+        (_, text) = varint(rest)?;
+    }
+}
+
+impl Packet<'_> {
+    /// Give each message as the value of a record of its own, between the begin and the end that it stands between;
+    /// before these, the begin and the end alone. Stops, and returns false, if `used` does.
+    pub fn each(&self, value: &mut Vec<u8>, mut used: impl FnMut(&[u8]) -> bool) -> bool {
+        let mut rest = self.messages.as_slice();
+        while let Some(&(first, _)) = rest.first() {
+            let begin = (first == Role::Begin).then(|| rest[0].1);
+            rest = &rest[usize::from(begin.is_some())..];
+            let count = rest.iter().take_while(|(role, _)| *role == Role::Other).count();
+            let (messages, others) = rest.split_at(count);
+            let end = others.first().filter(|(role, _)| *role == Role::End).map(|(_, end)| *end);
+            rest = &others[usize::from(end.is_some())..];
+            if begin.is_some() || end.is_some() {
+                self.alone([begin, None, end], value);
+                if !used(value) {
+                    return false;
+                }
+            }
+            for &(_, message) in messages {
+                self.alone([begin, Some(message), end], value);
+                if !used(value) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Write some of the messages as the value of a record.
+    fn alone(&self, messages: [Option<&[u8]>; 3], value: &mut Vec<u8>) {
+        let size: usize = messages.iter().flatten().map(|message| message.len()).sum();
+        value.clear();
+        value.extend_from_slice(self.head);
+        add_varint((self.numbers.len() + size) as u64, value);
+        value.extend_from_slice(self.numbers);
+        messages.iter().flatten().for_each(|message| value.extend_from_slice(message));
+    }
+}
