@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import msgspec
+from support import captured
 
 from relay import ConsumerRecord, RowChange, Translator
 from relay.codecs.canal.canal_protobuf import packets
 from relay.codecs.canal.canal_protobuf.packets import Header
-from relay.codecs.canal.canal_protobuf.protobuf import bytes_field, number_field
+from relay.codecs.canal.canal_protobuf.protobuf import bytes_field, fields, number_field
 from relay.model.events import Event
 from relay.model.limits import Limits
 
@@ -50,6 +54,55 @@ def column(name: str, text: str | None, mysql_type: str = "int", sql_type: int =
 def insert(number: int, position: int) -> bytes:
     value = packets.rows_value("INSERT", [bytes_field(2, column("a", str(number)))])
     return packets.entry(packets.ROWS, header(position, "INSERT"), value)
+
+
+def pieces(value: bytes, least: int = 4) -> list[bytes]:
+    """Cut a packet into packets of whole transactions, of `least` entries or more, and of single statements."""
+    head = [(number, data) for number, data in fields(value) if number != 5]
+    body = [*fields(dict(fields(value))[5] or b"")]  # type: ignore[arg-type]  # the body is bytes
+    numbers = [field for field in body if field[0] == 1]
+    cut: list[list[bytes]] = [[]]
+    is_open = False
+    for number, data in body:
+        if number != 2 or not isinstance(data, bytes):
+            continue
+        entry_of = dict(fields(data))
+        kind, change = entry_of.get(2), entry_of.get(3, b"")
+        is_row = kind == packets.ROWS and isinstance(change, bytes) and 12 in dict(fields(change))
+        is_open = kind == packets.BEGIN or (is_open and kind != packets.END)
+        if kind == packets.ROWS and not is_row:
+            cut += [[data], []]
+            continue
+        cut[-1].append(data)
+        if not is_open and len(cut[-1]) >= least:
+            cut.append([])
+    return [
+        _fields(head) + bytes_field(5, _fields(numbers) + b"".join([bytes_field(2, each) for each in piece]))
+        for piece in cut
+        if piece
+    ]
+
+
+def cut(file: str, least: int = 4) -> list[ConsumerRecord]:
+    """The packets of a captured file as the `pieces` of each, in one partition."""
+    found = [(each, value) for each in captured(file) for value in pieces(each.value or b"", least)]
+    return [
+        msgspec.structs.replace(each, partition=0, offset=offset, value=value)
+        for offset, (each, value) in enumerate(found)
+    ]
+
+
+def entries_alone(file: str) -> list[ConsumerRecord]:
+    """A packet for each entry or transaction of a captured file."""
+    return cut(file, 1)
+
+
+def _fields(found: Iterable[tuple[int, int | bytes]]) -> bytes:
+    made = [
+        number_field(number, data) if isinstance(data, int) else bytes_field(number, data)
+        for number, data in found
+    ]
+    return b"".join(made)
 
 
 def header(position: int, event_type: str = "") -> Header:

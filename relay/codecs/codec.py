@@ -26,7 +26,7 @@ from relay.model.events import Event, Position, RowChange, TableId, TransactionM
 from relay.model.lookups import LookupCache
 from relay.model.records import Blob, ConsumerRecord, Header
 from relay.templates.engine import Engine
-from relay.templates.ops import Frames, Marker, SourceOp
+from relay.templates.ops import Framing, Marker, SourceOp
 from relay.templates.tracing import Trace
 from relay.text.redaction import quoted
 
@@ -181,7 +181,8 @@ class TracedMessage(NamedTuple):
     """A message in a template. `key`, `value`: the ops of the record's parts; None for a missing part.
 
     `change`: its change with traced values. `after`: the DDL that it must follow, None if conditions cover
-    it. `end`: the end of its transaction, if it is part of the message; also with traced values.
+    it. `end`: the end of its transaction, if it is part of the message; also with traced values. `beside`:
+    losses of the record that are not the row's, but those of marks beside it (`MarkTracingDecoder`).
     """
 
     key: tuple[SourceOp, ...] | None
@@ -189,6 +190,16 @@ class TracedMessage(NamedTuple):
     change: RowChange
     after: AfterDdl | None
     end: TransactionMark | None = None
+    beside: tuple[Loss, ...] = ()
+
+
+class TracedMarks(NamedTuple):
+    """Marks of a transaction in a template. `value`: the ops of the record's value. `events`: the marks with
+    traced values.
+    """
+
+    value: tuple[SourceOp, ...] | None
+    events: Sequence[Event]
 
 
 @runtime_checkable
@@ -205,6 +216,19 @@ class TracingDecoder(Decoder, Protocol):
 
         Notes the conditions under which other messages mean the same in the trace. Raises NotTemplatable.
         """
+        ...
+
+
+@runtime_checkable
+class MarkTracingDecoder(TracingDecoder, Protocol):
+    """A decoder of records with several messages, of which some are the begin and the end of a transaction
+    (`Fields`).
+
+    Of a record with a row between such marks, `traced` returns the row alone.
+    """
+
+    def traced_marks(self, record: ConsumerRecord, trace: Trace) -> TracedMarks:
+        """Return the marks of a record without rows, with traced values; see `TracingDecoder.traced`."""
         ...
 
 
@@ -426,7 +450,7 @@ class TemplateSupport(msgspec.Struct, frozen=True):
 
     marker: Marker | None = None
     parts: Callable[[ConsumerRecord], Sequence[Message]] = no_parts
-    frames: Frames | None = None
+    frames: Framing | None = None
     deciding_headers: frozenset[str] = frozenset()
     table_name: Callable[[TableId], TableId] = own_name
     writes_rows_alone: Callable[[Any], bool] = depends_on_others

@@ -16,7 +16,6 @@ import msgspec
 from relay.codecs.codec import (
     Decoder,
     DeserializingDecoder,
-    EncodedRecord,
     Encoder,
     Seal,
     SerializingEncoder,
@@ -27,7 +26,7 @@ from relay.codecs.codec import (
 from relay.codecs.losses import Loss
 from relay.core.pipeline import PartitionPath, Pipeline, overhead_bytes, size_bytes
 from relay.model.errors import DecodeError, EncodeError
-from relay.model.events import Event, RowChange
+from relay.model.events import Event, RowChange, TransactionMark
 from relay.model.limits import uncounted_bytes
 from relay.model.lookups import Need
 from relay.model.records import SOURCE_HEADER, ConsumerRecord, Header, ProducerRecord, check_types
@@ -64,9 +63,8 @@ def open_fast_path(
     writes_ends = not line.router.has_topics_of_tables_alone
     traced = TracedLine(reader, line.prepared, encode, for_topic, line.refused, writes_ends, seal)
     new_engine = partial(engine, marker, source.templates.frames)
-    deriver = Deriver(
-        traced, MessageFormat(options.unlimited_bytes, target.templates.lengths_at), new_engine()
-    )
+    form = MessageFormat(options.unlimited_bytes, target.templates.lengths_at)
+    deriver = Deriver(traced, form, engine(marker))
     templates = RouteTemplates(
         new_engine,
         marker,
@@ -295,7 +293,7 @@ class FastPath(_RowPath):
         prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
         out: list[ProducerRecord] = []
         for known, messages in found:
-            if known.headers:
+            if known.headers or known.is_silent:
                 return self._route_rows(record, path, found)
             for key, value in messages:
                 number = len(out)
@@ -319,6 +317,9 @@ class FastPath(_RowPath):
         out: list[ProducerRecord] = []
         rows = 0
         for known, messages in found:
+            if known.is_silent:
+                rows += _MOST_MARKS * len(messages)
+                continue
             rows += _rows(known, messages)
             topic = self._topic_of_rows(record, path, known)
             if topic is None:
@@ -368,17 +369,18 @@ class FastPath(_RowPath):
         if templates.is_warming_up(part) or not templates.is_due(part):
             return
         losses: list[Loss] = []
-        payloads: list[EncodedRecord] = []
-        decoded: list[Event] = []
         try:
             decoded, _ = line.decode(part, line.catalog, losses)
-            payloads = list(line.encode(line.prepared(decoded), part, losses))
+            rows: list[Event] = [event for event in decoded if not isinstance(event, TransactionMark)]
+            payloads = list(line.encode(line.prepared(rows or decoded), part, losses))
         except (Need, DecodeError, EncodeError, MemoryError):
-            pass
-        if len(decoded) == 1 and isinstance(decoded[0], RowChange):
-            templates.derive(part, decoded[0], payloads, losses)
-        else:
             templates.derive(part, None, [], losses)
+            return
+        if len(rows) == 1 and isinstance(rows[0], RowChange):
+            templates.derive(part, rows[0], payloads, losses)
+        else:
+            has_marks_alone = not rows and not payloads
+            templates.derive(part, None, [], losses, marks=decoded if has_marks_alone else None)
 
 
 class SealedFastPath(_RowPath):
@@ -432,6 +434,8 @@ def _rows(known: TemplateInfo, messages: Sequence[Message]) -> int:
     return len(messages) // (1 + len(known.more))
 
 
+#: A begin and an end.
+_MOST_MARKS: Final = 2
 #: Small numbers as digits.
 _KNOWN_NUMBERS: Final = 1000
 _NUMBERS: Final = [b"%d" % number for number in range(_KNOWN_NUMBERS)]

@@ -17,6 +17,8 @@ import pytest
 
 from relay.codecs import PROTOCOLS
 from relay.codecs.canal.canal_json.decoder import interpret as interpret_canal
+from relay.codecs.canal.canal_protobuf.decoder import check as check_protobuf
+from relay.codecs.canal.canal_protobuf.decoder import interpret as interpret_protobuf
 from relay.codecs.canal.ckafka.decoder import interpret as interpret_ckafka
 from relay.codecs.canal.ckafka.messages import check as check_ckafka
 from relay.codecs.canal.ticdc.decoder import interpret as interpret_ticdc
@@ -43,6 +45,7 @@ STEPS: dict[str, list[Function]] = {
     "maxwell-json": [interpret_maxwell, check_maxwell],
     "ogg-json": [interpret_ogg, check_ogg],
     "canal-json": [interpret_canal],
+    "canal-protobuf": [interpret_protobuf, check_protobuf],
     "ticdc-canal-json": [interpret_ticdc],
     "debezium-json": [MessageDecoder.interpret, native.facts_of],
     "ckafka-json": [interpret_ckafka, check_ckafka],

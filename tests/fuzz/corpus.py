@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from golden.messages import rows_of
+from packet_support import PROTOBUF, cut
 from support import CAPTURED, DATA, captured, protocol_of
 from toy_protocol.registry import schema_by_id
 
@@ -56,6 +57,12 @@ def captured_sample(file: str) -> Sample:
     if "shanghai" in folder.name and "timezone" in _option_names(protocol):
         options["timezone"] = "Asia/Shanghai"
     return Sample(file, protocol, options, tuple(captured(file)[:_MOST]), objects)
+
+
+@functools.cache
+def cut_sample(file: str) -> Sample:
+    """The packets of a file of Canal's, cut between transactions: packets with a statement have no templates."""
+    return captured_sample(file)._replace(name=f"{file}, cut", records=tuple(cut(file)[:_MOST]))
 
 
 def _option_names(protocol: str) -> set[str]:
@@ -104,7 +111,8 @@ def chosen_sample(protocol: str, chance: random.Random) -> Sample:
     """Any sample of a protocol: a captured one mostly, if there are some; an example of one that is only read."""
     files = [file for file in CAPTURED if protocol_of(file) == protocol and not file.endswith(".schemas")]
     if files and chance.random() < 0.75:
-        return captured_sample(chance.choice(files))
+        is_cut = protocol == PROTOBUF and chance.random() < 0.7
+        return (cut_sample if is_cut else captured_sample)(chance.choice(files))
     if not PROTOCOLS[protocol].is_writable:
         return Sample(f"golden {protocol}", protocol, {}, rows_of(protocol))
     while True:

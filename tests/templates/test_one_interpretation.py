@@ -14,11 +14,13 @@ import msgspec
 import pytest
 from ckafka_support import CKAFKA, written
 from engine_support import ENGINE
+from packet_support import entries_alone
 from support import captured, reading_options
 from support import record as as_record
 from templates_support import Both, outcome
 
 from relay import ConsumerRecord, Malformed, Resolver, RowChange, Translator
+from relay.codecs.canal.canal_protobuf.protobuf import varint
 from relay.codecs.simple.avro_bytes import avro_long
 from relay.model.events import Op, Source, Transaction
 
@@ -102,6 +104,16 @@ FAMILIES = [
         "relay.codecs.canal.canal_json.decoder.source_of",
         "es",
         1000,
+    ),
+    Family(
+        "canal-protobuf",
+        "mysql/canal-protobuf.hashed/10_ddl",
+        "relay.codecs.canal.canal_protobuf.decoder.source_of",
+        "time_ms",
+        1000,
+        "relay.codecs.canal.canal_protobuf.decoder.check",
+        varint,
+        entries_alone,
     ),
     Family(
         CKAFKA,

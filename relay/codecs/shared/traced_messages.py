@@ -301,6 +301,19 @@ class SplitPart(Protocol):
 Part = TypeVar("Part", bound=SplitPart)
 
 
+def traced_record(record: ConsumerRecord, trace: Trace) -> ConsumerRecord:
+    """Return a record with traced offset and time, of which only the topic is the same for all messages."""
+    return msgspec.structs.replace(
+        record,
+        partition=trace.refused(),
+        offset=TracedNumber(trace, OFFSET, record.offset),
+        timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
+        key=trace.refused(),
+        value=trace.refused(),
+        headers=trace.refused(),
+    )
+
+
 class TracedEvent(Generic[Part]):
     """A message of one row, whatever its cells are. `change`: its event, as decoded."""
 
@@ -309,15 +322,7 @@ class TracedEvent(Generic[Part]):
     ) -> None:
         self.key, self.value = key, value
         #: The record for `interpret`. Only its topic is the same for all messages.
-        self.record: ConsumerRecord = msgspec.structs.replace(
-            record,
-            partition=trace.refused(),
-            offset=TracedNumber(trace, OFFSET, record.offset),
-            timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
-            key=trace.refused(),
-            value=trace.refused(),
-            headers=trace.refused(),
-        )
+        self.record: ConsumerRecord = traced_record(record, trace)
         self.change, self.trace = change, trace
         self._captured = record
         self._after: AfterDdl | None = None

@@ -8,15 +8,15 @@ message.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.codec import Encode, EncodedRecord, Seal, TracingDecoder
+from relay.codecs.codec import Encode, EncodedRecord, MarkTracingDecoder, Seal, TracingDecoder
 from relay.codecs.losses import Loss
-from relay.model.events import Event, RowChange, Rows, TransactionMark
+from relay.model.events import Event, RowChange, Rows, TableId, TransactionMark
 from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.templates.engine import Engine, Message, Run
 from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, TargetMessage, Template
@@ -56,7 +56,9 @@ class MessageFormat(NamedTuple):
 
 
 class Deriver:
-    """Derives the templates of a route. `form`: the target's messages. `trial`: an engine for testing."""
+    """Derives the templates of a route. `form`: the target's messages. `trial`: an engine for testing, which
+    takes each record as one message.
+    """
 
     def __init__(self, line: TracedLine, form: MessageFormat, trial: Engine) -> None:
         self._line, self._form, self._trial = line, form, trial
@@ -74,14 +76,55 @@ class Deriver:
         `out` and `losses`: the slow path's result for the record. Raises NotTemplatable, and any exception of
         an encoder or an engine.
         """
-        template, known = self._traced(record, change, catalog, self._topic_of(out))
+        template, known, beside = self._traced(record, change, catalog, self._topic_of(out))
         if not _has_headers(known, out):
             raise NotTemplatable
+        losses = _without(losses, beside)
         # A separate engine: in the route's, the template could replace another one, or equal one that would
         # be removed with it.
         self._trial.clear()
         number = self._trial.add(template)
         if not _fits(self._trial, record, number, known, out, losses, self._line.seal):
+            raise NotTemplatable
+        return template, known
+
+    def derive_marks(
+        self, record: ConsumerRecord, marks: list[Event], catalog: Catalog, losses: list[Loss]
+    ) -> tuple[Template, TemplateInfo]:
+        """Return the template of a record of marks, which become no message, and the facts known of it.
+
+        `losses`: the slow path's for the record. Raises like `derive`.
+        """
+        line = self._line
+        if not isinstance(line.decoder, MarkTracingDecoder):
+            raise NotTemplatable
+        trace = Trace(line.refused, _digest(record))
+        message = line.decoder.traced_marks(record, trace)
+        lost: list[Loss] = []
+        if len(line.prepared(list(message.events))) < len(message.events):
+            raise NotTemplatable  # not selected
+        events = self._written(list(message.events), lost)
+        line.decoder.decode(record, catalog, lost)
+        if list(line.encode(events, traced_numbers(record, trace), lost)):
+            raise NotTemplatable
+        known = TemplateInfo(
+            marks if events else [],
+            lost,
+            (),
+            None,
+            trace.lost,
+            table=_NO_TABLE,
+            more=[],
+            has_tombstone=False,
+            is_silent=True,
+        )
+        conditions = (*dict.fromkeys(trace.conditions), *trace.left_out(), Below(TIME_MS, TIME_END_MS))
+        template = Template(None, message.value, conditions, None, None, self._form.most_bytes)
+        _measure(template, known)
+        self._trial.clear()
+        number = self._trial.add(template)
+        found = _translated(self._trial, record, known)
+        if found != (number, [(None, None)]) or sorted(lost) != sorted(losses):
             raise NotTemplatable
         return template, known
 
@@ -96,8 +139,8 @@ class Deriver:
 
     def _traced(
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, topic: str | None
-    ) -> tuple[Template, TemplateInfo]:
-        """Return the template of a record, and the facts known of it, untested.
+    ) -> tuple[Template, TemplateInfo, Sequence[Loss]]:
+        """Return the template of a record, the facts known of it, and losses of others than the row.
 
         `topic`: The topic of its messages, if they depend on it.
         """
@@ -109,13 +152,9 @@ class Deriver:
             traced.append(message.end)
         lost: list[Loss] = []
         events = self._written(traced, lost)
-        numbered = msgspec.structs.replace(
-            record,
-            partition=trace.refused(),
-            offset=TracedNumber(trace, OFFSET, record.offset),
-            timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
-        )
+        numbered = traced_numbers(record, trace)
         line.decoder.decode(record, catalog, lost)
+        lost = _without(lost, message.beside)
         encode = line.encode if topic is None or line.for_topic is None else line.for_topic(topic)
         payloads = list(encode(events, numbered, lost))
         if any(payload.blobs for payload in payloads):
@@ -148,9 +187,8 @@ class Deriver:
             self._form.most_bytes,
             tuple(more),
         )
-        serialized = _serialized(template)
-        known.size, known.fingerprint = _FOR_A_PACKED_BYTE * len(serialized), hash(serialized)
-        return template, known
+        _measure(template, known)
+        return template, known, message.beside
 
     def _written(self, events: list[Event], lost: list[Loss]) -> list[Event]:
         """Return the events that the pipeline encodes."""
@@ -165,6 +203,30 @@ class Deriver:
         lengths_at = self._form.lengths_at or (None, None)
         parts = zip((payload.key, payload.value), lengths_at, strict=True)
         return TargetMessage(*[None if text is None else trace.target_ops(text, at) for text, at in parts])
+
+
+def traced_numbers(record: ConsumerRecord, trace: Trace) -> ConsumerRecord:
+    """Return a record with a traced offset and time, and without a partition."""
+    return msgspec.structs.replace(
+        record,
+        partition=trace.refused(),
+        offset=TracedNumber(trace, OFFSET, record.offset),
+        timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
+    )
+
+
+def _without(losses: Sequence[Loss], others: Iterable[Loss]) -> list[Loss]:
+    """Return losses without one for each of these."""
+    found = list(losses)
+    for other in others:
+        found.remove(other)
+    return found
+
+
+def _measure(template: Template, known: TemplateInfo) -> None:
+    """Note the size of a template, and what identifies it."""
+    serialized = _serialized(template)
+    known.size, known.fingerprint = _FOR_A_PACKED_BYTE * len(serialized), hash(serialized)
 
 
 def only_row(events: Sequence[Event]) -> RowChange | None:
@@ -256,3 +318,5 @@ def _serialized(template: Template) -> bytes | str:
 
 
 _NO_ROWS: Final = Rows(None, None)
+#: The table of marks: no table has this name.
+_NO_TABLE: Final = TableId("", "")

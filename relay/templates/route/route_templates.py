@@ -12,7 +12,7 @@ from relay.codecs.losses import Loss
 from relay.model.events import Event, RowChange, TableId
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.templates.engine import Engine
-from relay.templates.ops import LOSS, Marker
+from relay.templates.ops import LOSS, Marker, Template
 from relay.templates.route.deriving import Deriver, only_row
 from relay.templates.route.known import FoundRows, TemplateInfo
 from relay.templates.route.markers import marked_text
@@ -134,7 +134,7 @@ class RouteTemplates:
 
     def _count_uses(self, known: TemplateInfo) -> None:
         if known.uses:
-            self._uses += known.uses
+            self._uses += 0 if known.is_silent else known.uses
             self._count(known.events, known.losses, known.uses)
             known.served += known.uses
             known.uses, known.is_used = 0, True
@@ -257,10 +257,12 @@ class RouteTemplates:
         losses: list[Loss],
         *,
         is_split: bool = False,
+        marks: Sequence[Event] | None = None,
     ) -> None:
         """Add the template of a record with the row `change` that became the messages `out`.
 
-        `change` None: the record had other contents, which have no template. `is_split`: as in `is_due`.
+        `change` None: the record has nothing but these `marks`, and no messages; or, if they are None, other
+        contents, which have no template. `is_split`: as in `is_due`.
         """
         topic, marked = self.of_topic(record.topic), marked_text(self._marker, record)
         if marked is None:
@@ -270,8 +272,14 @@ class RouteTemplates:
         if change is not None:
             self._note_shape(change.table, topic, record, is_split=is_split)
         known = None
-        if change is not None and out and not any(message.blobs for message in out):
-            known = self._added(topic, record, change, out, losses)
+        if marks is not None:
+            known = self._added(
+                topic, lambda: self._deriver.derive_marks(record, [*marks], self.catalog, losses)
+            )
+        elif change is not None and out and not any(message.blobs for message in out):
+            known = self._added(
+                topic, lambda: self._deriver.derive(record, change, self.catalog, out, losses)
+            )
         if known is None:
             topic.note_failed(shape)
             return
@@ -324,17 +332,13 @@ class RouteTemplates:
             for known in topic.pop_loss_variants():
                 self._count_uses(known)
 
+    @staticmethod
     def _added(
-        self,
-        topic: TopicTemplates,
-        record: ConsumerRecord,
-        change: RowChange,
-        out: Sequence[ProducerRecord] | Sequence[EncodedRecord],
-        losses: list[Loss],
+        topic: TopicTemplates, derive: Callable[[], tuple[Template, TemplateInfo]]
     ) -> tuple[int, TemplateInfo] | None:
         """Add the template of a record's shape; return None if it cannot be derived."""
         try:
-            template, known = self._deriver.derive(record, change, self.catalog, out, losses)
+            template, known = derive()
             return topic.engine.add(template), known
         except Exception:
             return None

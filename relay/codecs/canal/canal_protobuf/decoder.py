@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -12,19 +12,29 @@ from relay.catalog import Catalog, DdlBudget, DdlMessage, apply_ddl
 from relay.codecs.canal.canal_protobuf import packets
 from relay.codecs.canal.canal_protobuf.options import COUNT_HEADER, MS_NS, NAME, TABLES, ProtobufOptions
 from relay.codecs.canal.canal_protobuf.packets import (
+    NO_TRANSACTION,
     Boundary,
     Entry,
     Header,
+    OpenTransaction,
     PacketReader,
     WireChange,
     WireColumn,
     WireRow,
 )
+from relay.codecs.canal.canal_protobuf.traced import (
+    BEGIN,
+    END,
+    ROW,
+    AloneEntries,
+    TracedPacket,
+    without_counts,
+    without_transaction,
+)
 from relay.codecs.canal.shared.canal_common import (
     canal_readers,
     canal_style,
 )
-from relay.codecs.canal.shared.local_times import ZonedReaders
 from relay.codecs.canal.shared.messages import (
     DELETE,
     ROW_OPS,
@@ -32,16 +42,19 @@ from relay.codecs.canal.shared.messages import (
     UPDATE,
     CanalMessage,
 )
-from relay.codecs.canal.shared.row_readers import TextReaders
-from relay.codecs.codec import ValueDecoder
+from relay.codecs.canal.shared.row_readers import ReadRows
+from relay.codecs.canal.shared.traced import TracedTextEvent
+from relay.codecs.codec import TracedMarks, TracedMessage, ValueDecoder
 from relay.codecs.losses import Loss, is_administration
 from relay.codecs.shared.lenient_json import REFUSED
 from relay.codecs.shared.local_times import event_time_ns
+from relay.codecs.shared.traced_messages import traced_record
 from relay.model.errors import Malformed, UnsupportedMessage
 from relay.model.events import (
     Event,
     Heartbeat,
     Op,
+    RowChange,
     Source,
     TableId,
     Transaction,
@@ -50,22 +63,10 @@ from relay.model.events import (
 from relay.model.limits import Limits, check_rows
 from relay.model.lookups import LookupCache
 from relay.model.records import TIME_END_MS, ConsumerRecord
+from relay.templates.tracing import NotTemplatable, Trace
 
 #: Kinds of events without changes: XA transactions, positions, heartbeats.
 _WITHOUT_CHANGES: Final = frozenset({"GTID", "XACOMMIT", "XAROLLBACK"})
-
-
-class _OpenTransaction(NamedTuple):
-    """The transaction that an entry belongs to: its id (None if the packet lacks it), and whether its BEGIN
-    is in the packet.
-    """
-
-    id: str | None
-    thread_id: int | None
-    has_begun: bool
-
-
-_NONE: Final = _OpenTransaction(None, None, has_begun=False)
 
 
 class CanalProtobufDecoder(ValueDecoder):
@@ -81,26 +82,152 @@ class CanalProtobufDecoder(ValueDecoder):
     ) -> tuple[list[Event], Catalog]:
         """Return the record's events; see `relay.codecs.codec.Decoder`."""
         entries = list(self._packets.entries_of(value, losses))
-        return _PacketDecoder(self._packets, self._rows, self._limits, record, losses).events(
-            entries, catalog
+        decoder = _PacketDecoder(self._packets, self._changes, self._limits, record, losses)
+        return decoder.events(entries, catalog)
+
+    def _changes(
+        self, rows: EntryRows, record: ConsumerRecord, catalog: Catalog, losses: list[Loss]
+    ) -> list[Event]:
+        """Return the row changes of an entry."""
+        return interpret(rows, record, catalog, losses, self._rows.changes)
+
+    def traced(
+        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, trace: Trace
+    ) -> TracedMessage:
+        """Return the row's message with traced values; see `TracingDecoder`. The begin and the end of its
+        transaction may be beside it.
+        """
+        alone = AloneEntries.of(self._packets, record.value or b"")
+        if alone.row is None:
+            raise NotTemplatable
+        wire, header = self._packets.row_change(alone.row, alone.losses), alone.row.header
+        if alone.losses or alone.row.unknown or wire.is_ddl or len(wire.rows) != 1:
+            raise NotTemplatable
+        packet = TracedPacket(record.value, change)
+        row = TracedTextEvent(record, change, trace, TracedPacket(None), packet)
+        row.split()
+        traced = packet.header(ROW, header, trace)
+        check(traced)
+        message = row.traced_rows(_message(change.op, header, wire.rows))
+        opened = packet.opened(_opened(alone), trace)
+        rows = EntryRows(message, change.op, traced, opened, 0, 1, {})
+        events = interpret(rows, row.record, catalog, [], row.read)
+        found = row.message([without_transaction(event, trace) for event in events])
+        beside: list[Loss] = []
+        marks = _PacketDecoder(self._packets, self._changes, self._limits, record, beside)
+        marks.events([mark[0] for mark in (alone.begin, alone.end) if mark is not None], catalog)
+        return found._replace(beside=tuple(beside))
+
+    def traced_marks(self, record: ConsumerRecord, trace: Trace) -> TracedMarks:
+        """Return the marks of a transaction without rows; see `MarkTracingDecoder`."""
+        alone = AloneEntries.of(self._packets, record.value or b"")
+        if alone.row is not None or alone.losses:
+            raise NotTemplatable
+        packet = TracedPacket(record.value)
+        packet.split(0)
+        found = _PacketDecoder(
+            self._packets, self._changes, self._limits, traced_record(record, trace), alone.losses
         )
+        begin, end = packet.mark(BEGIN, alone.begin, trace), packet.mark(END, alone.end, trace)
+        if begin is not None:
+            found.begin(*begin, None if end is None else id_of(*end))
+        if end is not None:
+            found.end(*end)
+        return TracedMarks(packet.ops, [without_counts(event, trace) for event in found.found])
+
+
+def _opened(alone: AloneEntries) -> OpenTransaction:
+    """Return the transaction of a row between its marks."""
+    id = None if alone.end is None else id_of(*alone.end)
+    if alone.begin is None:
+        return NO_TRANSACTION if id is None else OpenTransaction(id, None, has_begun=False)
+    _, boundary = alone.begin
+    return OpenTransaction(boundary.id or id, boundary.thread_id, has_begun=True)
+
+
+class EntryRows(NamedTuple):
+    """The rows of an entry.
+
+    opened: The transaction that they belong to, and `rows_before`, the number of its rows before them.
+    row_count: The number of rows.
+    unknown: Fields that Canal's messages do not have.
+    """
+
+    message: CanalMessage
+    op: Op
+    header: Header
+    opened: OpenTransaction
+    rows_before: int
+    row_count: int
+    unknown: dict[str, Any]
+
+
+def check(header: Header) -> None:
+    """Raise Malformed for an invalid number in the header of an entry."""
+    if not -TIME_END_MS <= header.time_ms < TIME_END_MS:
+        raise Malformed(NAME, "entry.header.executeTime", "not a time in milliseconds")
+
+
+def source_of(
+    header: Header,
+    thread_id: int | None,
+    unknown: dict[str, Any],
+    record: ConsumerRecord,
+    losses: list[Loss],
+    rows: int = 1,
+) -> Source:
+    """Return the source of the events of an entry with this many rows."""
+    has_position = bool(header.file) and header.position >= 0
+    lost: list[Loss] = []
+    time_ns = event_time_ns(header.time_ms * MS_NS, None, record, lost)
+    losses += lost * rows
+    return Source(
+        "canal",
+        time_ns,
+        gtid=header.gtid or None,
+        binlog_file=header.file if has_position else None,
+        binlog_position=header.position if has_position else None,
+        server_id=header.server_id or None,
+        thread_id=thread_id,
+        unknown_fields=unknown or None,
+    )
+
+
+def interpret(
+    rows: EntryRows, record: ConsumerRecord, catalog: Catalog, losses: list[Loss], read: ReadRows
+) -> list[Event]:
+    """Return the row changes of an entry. `read`: reads its rows. Raises DecodeError."""
+    message, op, header, opened, number, row_count, unknown = rows
+    source = source_of(header, opened.thread_id, unknown, record, losses, row_count)
+    events = read(message, op, source, message.emitted_at_ns(record), record, catalog, losses)
+    if opened.id is None:
+        return events
+    found: list[Event] = []
+    for event in events:
+        number += 1
+        transaction = Transaction(opened.id, number if opened.has_begun else None)
+        found.append(msgspec.structs.replace(event, transaction=transaction))
+    return found
 
 
 class _PacketDecoder:
-    """Decodes the entries of one packet in order."""
+    """Decodes the entries of one packet in order. `changes`: returns the row changes of an entry.
+
+    found: The events so far.
+    """
 
     def __init__(
         self,
         packets: PacketReader,
-        rows: TextReaders | ZonedReaders,
+        changes: Callable[[EntryRows, ConsumerRecord, Catalog, list[Loss]], list[Event]],
         limits: Limits,
         record: ConsumerRecord,
         losses: list[Loss],
     ) -> None:
-        self._packets, self._rows, self._limits = packets, rows, limits
+        self._packets, self._changes, self._limits = packets, changes, limits
         self._record, self._losses = record, losses
-        self._events: list[Event] = []
-        self._open = _NONE
+        self.found: list[Event] = []
+        self._open = NO_TRANSACTION
         self._row_count = 0
         self._tables: Counter[TableId] = Counter()
         self._budget: DdlBudget | None = None
@@ -110,21 +237,21 @@ class _PacketDecoder:
         ends = self._ends(entries)
         for at, entry in enumerate(entries):
             if entry.kind == packets.BEGIN:
-                self._begin(entry, ends[at])
+                self.begin(entry, self._packets.boundary(entry, self._losses), ends[at])
             elif entry.kind == packets.END:
-                self._end(entry)
+                self.end(entry, self._packets.boundary(entry, self._losses))
             elif entry.kind == packets.HEARTBEAT or entry.header.event_type == "MHEARTBEAT":
-                self._events.append(Heartbeat(self._source(entry), self._emitted_at_ns(entry.header)))
+                self.found.append(Heartbeat(self._source(entry), self._emitted_at_ns(entry.header)))
             elif entry.kind == packets.GTID:
                 # The entries after it have the same GTID.
                 self._losses.append(Loss.STATEMENT)
             elif entry.kind == packets.ROWS:
-                if self._open is _NONE and ends[at] is not None:
-                    self._open = _OpenTransaction(ends[at], None, has_begun=False)
+                if self._open is NO_TRANSACTION and ends[at] is not None:
+                    self._open = OpenTransaction(ends[at], None, has_begun=False)
                 catalog = self._change(entry, catalog)
             else:
                 raise UnsupportedMessage(NAME, "entry.entryType", "not a kind of Canal's entries")
-        return self._events, catalog
+        return self.found, catalog
 
     def _ends(self, entries: Sequence[Entry]) -> list[str | None]:
         """Return, for each entry, the id of the transaction that ends after it and before another begins."""
@@ -132,21 +259,16 @@ class _PacketDecoder:
         id: str | None = None
         for entry in reversed(entries):
             if entry.kind == packets.END:
-                id = self._id_of(entry, self._packets.boundary(entry, []))
+                id = id_of(entry, self._packets.boundary(entry, []))
             found.append(id)
             if entry.kind == packets.BEGIN:
                 id = None
         return found[::-1]
 
-    @staticmethod
-    def _id_of(entry: Entry, boundary: Boundary) -> str:
-        """Return the transaction's id, or the position of its end if it has none."""
-        return boundary.id or f"{entry.header.file}:{entry.header.position}"
-
-    def _begin(self, entry: Entry, id: str | None) -> None:
-        boundary = self._packets.boundary(entry, self._losses)
+    def begin(self, entry: Entry, boundary: Boundary, id: str | None) -> None:
+        """Begin a transaction. `id`: that of its end, None if the packet lacks it."""
         id = boundary.id or id
-        self._open = _OpenTransaction(id, boundary.thread_id, has_begun=True)
+        self._open = OpenTransaction(id, boundary.thread_id, has_begun=True)
         self._row_count = 0
         self._tables.clear()
         if id is None:
@@ -154,47 +276,31 @@ class _PacketDecoder:
             self._losses.append(Loss.TRANSACTION_MARK)
             return
         source = self._source(entry)
-        self._events.append(
+        self.found.append(
             TransactionMark(
                 is_begin=True, id=id, source=source, emitted_at_ns=self._emitted_at_ns(entry.header)
             )
         )
 
-    def _end(self, entry: Entry) -> None:
-        boundary = self._packets.boundary(entry, self._losses)
+    def end(self, entry: Entry, boundary: Boundary) -> None:
+        """End a transaction."""
         count, tables = _counts(boundary)
         if count is None and self._open.has_begun:
             count, tables = self._row_count, tuple(self._tables.items())
         mark = TransactionMark(
             is_begin=False,
-            id=self._id_of(entry, boundary),
+            id=id_of(entry, boundary),
             source=self._source(entry),
             emitted_at_ns=self._emitted_at_ns(entry.header),
             count=count,
             table_counts=tables,
         )
-        self._events.append(mark)
-        self._open = _NONE
+        self.found.append(mark)
+        self._open = NO_TRANSACTION
 
-    def _source(self, entry: Entry, rows: int = 1) -> Source:
-        """Return the source of the events of an entry with this many rows."""
-        header = entry.header
-        if not -TIME_END_MS <= header.time_ms < TIME_END_MS:
-            raise Malformed(NAME, "entry.header.executeTime", "not a time in milliseconds")
-        has_position = bool(header.file) and header.position >= 0
-        losses: list[Loss] = []
-        time_ns = event_time_ns(header.time_ms * MS_NS, None, self._record, losses)
-        self._losses += losses * rows
-        return Source(
-            "canal",
-            time_ns,
-            gtid=header.gtid or None,
-            binlog_file=header.file if has_position else None,
-            binlog_position=header.position if has_position else None,
-            server_id=header.server_id or None,
-            thread_id=self._open.thread_id,
-            unknown_fields=entry.unknown or None,
-        )
+    def _source(self, entry: Entry) -> Source:
+        check(entry.header)
+        return source_of(entry.header, self._open.thread_id, entry.unknown, self._record, self._losses)
 
     def _emitted_at_ns(self, header: Header) -> int:
         return self._record.time_ms(header.time_ms) * MS_NS
@@ -239,26 +345,24 @@ class _PacketDecoder:
             return catalog
         if not event.kinds:
             self._losses.append(Loss.DDL_NOT_UNDERSTOOD)
-        self._events.append(event)
+        self.found.append(event)
         return learned
 
     def _add_rows(self, op: Op, entry: Entry, change: WireChange, catalog: Catalog) -> None:
-        source = self._source(entry, len(change.rows))
-        check_rows(NAME, "body", len(self._events) + len(change.rows), self._limits)
-        message = _message(op, entry.header, change.rows)
-        emitted_at_ns = message.emitted_at_ns(self._record)
-        found = self._rows.changes(message, op, source, emitted_at_ns, self._record, catalog, self._losses)
-        for event in found:
-            self._row_count += 1
-            self._tables[TableId(entry.header.database, entry.header.table)] += 1
-            self._events.append(self._in_transaction(event))
+        header = entry.header
+        check(header)
+        check_rows(NAME, "body", len(self.found) + len(change.rows), self._limits)
+        message = _message(op, header, change.rows)
+        rows = EntryRows(message, op, header, self._open, self._row_count, len(change.rows), entry.unknown)
+        found = self._changes(rows, self._record, catalog, self._losses)
+        self._row_count += len(found)
+        self._tables[TableId(header.database, header.table)] += len(found)
+        self.found += found
 
-    def _in_transaction(self, event: Event) -> Event:
-        id, _, has_begun = self._open
-        if id is None:
-            return event
-        order = self._row_count if has_begun else None
-        return msgspec.structs.replace(event, transaction=Transaction(id, order))
+
+def id_of(entry: Entry, boundary: Boundary) -> str:
+    """Return the id of a transaction from its end; the position of that if it has no id."""
+    return boundary.id or f"{entry.header.file}:{entry.header.position}"
 
 
 def _counts(boundary: Boundary) -> tuple[int | None, tuple[tuple[TableId, int], ...]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -93,6 +93,19 @@ class Boundary(msgspec.Struct, gc=False):
     id: str = ""
     thread_id: int | None = None
     props: dict[str, str] = {}
+
+
+class OpenTransaction(NamedTuple):
+    """The transaction that an entry belongs to: its id (None if the packet lacks it), and whether its BEGIN
+    is in the packet.
+    """
+
+    id: str | None
+    thread_id: int | None
+    has_begun: bool
+
+
+NO_TRANSACTION: Final = OpenTransaction(None, None, has_begun=False)
 
 
 class PacketReader:

@@ -8,7 +8,7 @@ Source: Protocol Buffers "Encoding".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FIXED: Final = {_FIXED64: 8, _FIXED32: 4}
@@ -42,6 +42,41 @@ def fields(data: bytes) -> Iterator[Field]:
             raise ValueError(_CUT)
         yield tag >> 3, data[at : at + size]
         at += size
+
+
+class FieldSpan(NamedTuple):
+    """Where a field stands: its tag from `start` on, and its value, without the size of bytes, up to `end`.
+
+    `value`: an unsigned number; None for bytes. `is_fixed`: a number of fixed width.
+    """
+
+    number: int
+    start: int
+    value_start: int
+    end: int
+    value: int | None
+    is_fixed: bool
+
+
+def spans(data: bytes, at: int, end: int) -> Iterator[FieldSpan]:
+    """Yield the fields of a message between two offsets. Raises ValueError."""
+    while at < end:
+        start = at
+        tag, at = _varint(data, at)
+        kind, number = tag & 7, None
+        value_start = at
+        if kind == _VARINT:
+            number, at = _varint(data, at)
+        elif kind == _BYTES:
+            size, value_start = _varint(data, at)
+            at = value_start + size
+        elif kind in _FIXED:
+            at += _FIXED[kind]
+        else:
+            raise ValueError("a field with an unknown wire type")
+        if at > end:
+            raise ValueError(_CUT)
+        yield FieldSpan(tag >> 3, start, value_start, at, number, kind in _FIXED)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import UTC
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Protocol, TypeVar
+
+import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.canal.shared.messages import DELETE, INSERT, UPDATE, CanalMessage, Cells
@@ -16,6 +18,7 @@ from relay.codecs.shared.traced import TracedCells, TracedKey, TracedReader, Tra
 from relay.codecs.shared.traced_messages import (
     TEXT,
     Declaration,
+    SplitPart,
     TracedEvent,
     TracedPart,
     VariableMember,
@@ -38,8 +41,9 @@ from relay.templates.scanning import (
 )
 from relay.templates.tracing import NotTemplatable, Trace, TracedCell
 
-_NEW: Final[Path] = ("data", 0)
-_OLD: Final[Path] = ("old", 0)
+#: The paths of the only row.
+NEW_ROW: Final[Path] = ("data", 0)
+OLD_ROW: Final[Path] = ("old", 0)
 #: A time that the parser accepts (`Milliseconds`).
 _TIME: Final = bounded(-TIME_END_MS, TIME_END_MS)
 #: The variable members of a message.
@@ -52,43 +56,34 @@ _MEMBERS: Final[Declaration] = {
 _EQUAL_IN_TWO_FORMS: Final = frozenset({"decimal", "float", "double"})
 
 
-class TracedTextRow(TracedEvent[TracedPart]):
-    """A message of one row of text cells.
-
-    ignored: Numbers without meaning to the decoder.
-    may_have_more: Whether messages of several rows should match as well.
+class TextCells(SplitPart, Protocol):
+    """The part with text cells. `slots`: those of its values by path; of a cell, `NEW_ROW` or `OLD_ROW` with
+    the column's name.
     """
 
+    slots: dict[Path, int]
+
+
+Cellular = TypeVar("Cellular", bound=TextCells)
+
+
+class TracedTextEvent(TracedEvent[Cellular]):
+    """A message of one row of text cells in its value."""
+
     def __init__(
-        self,
-        record: ConsumerRecord,
-        change: RowChange,
-        trace: Trace,
-        catalog: Catalog,
-        *,
-        ignored: tuple[Path, ...] = (),
-        may_have_more: bool = False,
+        self, record: ConsumerRecord, change: RowChange, trace: Trace, key: Cellular, value: Cellular
     ) -> None:
-        value = TracedPart(record.value)
-        super().__init__(record, change, trace, TracedPart(None), value)
+        super().__init__(record, change, trace, key, value)
         images = change.images
         if not isinstance(images, TextRows) or record.key is not None:
             raise NotTemplatable
         self._images, self._schema = images, change.schema
         self._trace_of_cells = trace
-        value.vary(_MEMBERS)
-        value.given |= dict.fromkeys(ignored, INTEGER)
-        value.given |= _cells(value.text, value.root, catalog.limits)
-        value.given |= _types(value.text, value.root, images.reader)
-        if may_have_more:
-            value.rows += [path for path in (_NEW, _OLD) if value.root.at(path) is not None]
 
-    def traced_message(self, message: CanalMessage) -> CanalMessage:
-        """Return a decoded message with traced members."""
+    def traced_rows(self, message: CanalMessage) -> CanalMessage:
+        """Return a decoded message whose rows are traced."""
         rows: Any = self._trace_of_cells.refused()
-        traced = self.value.traced(message, _MEMBERS, self._trace_of_cells)
-        traced.data, traced.old = rows, rows
-        return traced
+        return msgspec.structs.replace(message, data=rows, old=rows)
 
     def read(
         self,
@@ -106,20 +101,51 @@ class TracedTextRow(TracedEvent[TracedPart]):
         return [RowChange(op, self._schema, images, source, emitted_at_ns)]
 
 
+class TracedTextRow(TracedTextEvent[TracedPart]):
+    """A message in JSON of one row of text cells.
+
+    ignored: Numbers without meaning to the decoder.
+    may_have_more: Whether messages of several rows should match as well.
+    """
+
+    def __init__(
+        self,
+        record: ConsumerRecord,
+        change: RowChange,
+        trace: Trace,
+        catalog: Catalog,
+        *,
+        ignored: tuple[Path, ...] = (),
+        may_have_more: bool = False,
+    ) -> None:
+        value = TracedPart(record.value)
+        super().__init__(record, change, trace, TracedPart(None), value)
+        value.vary(_MEMBERS)
+        value.given |= dict.fromkeys(ignored, INTEGER)
+        value.given |= _cells(value.text, value.root, catalog.limits)
+        value.given |= _types(value.text, value.root, self._images.reader)
+        if may_have_more:
+            value.rows += [path for path in (NEW_ROW, OLD_ROW) if value.root.at(path) is not None]
+
+    def traced_message(self, message: CanalMessage) -> CanalMessage:
+        """Return a decoded message with traced members."""
+        return self.traced_rows(self.value.traced(message, _MEMBERS, self._trace_of_cells))
+
+
 def _cells(value: bytes, root: JsonToken, limits: Limits) -> dict[Path, Given]:
     """Return the cells of the only row: all of the new row, any of the old one. Raises NotTemplatable if a
     message with all of that may have too many values.
     """
-    rows, new, old = root.at(("data",)), root.at(_NEW), root.at(_OLD)
+    rows, new, old = root.at(("data",)), root.at(NEW_ROW), root.at(OLD_ROW)
     if rows is None or len(rows.items or ()) != 1 or new is None or not new.members:
         raise NotTemplatable
-    given: dict[Path, Given] = {(*_NEW, name): TEXT_OR_NULL for name in new.members}
+    given: dict[Path, Given] = {(*NEW_ROW, name): TEXT_OR_NULL for name in new.members}
     if old is not None and old.members is not None:
         missing = len(new.members.keys() - old.members.keys())
         # A value takes at least two bytes, so a short message needs no count (`uncounted_bytes`).
         if len(value) > uncounted_bytes(limits) - 2 * missing and values_in(value) + missing > limits.values:
             raise NotTemplatable
-        given[_OLD] = optional_members(value, new, TEXT_OR_NULL.kinds)
+        given[OLD_ROW] = optional_members(value, new, TEXT_OR_NULL.kinds)
     return given
 
 
@@ -155,10 +181,10 @@ def _signed(value: bytes, types: JsonToken | None) -> Container[str]:
 
 def _images(images: TextRows, trace: Trace, slots: Mapping[Path, int]) -> _TracedText:
     reader = _TracedTextReader.of(images.reader)
-    cells = _traced_cells(reader, trace, slots, _NEW)
+    cells = _traced_cells(reader, trace, slots, NEW_ROW)
     old = None
     if images.op is UPDATE and images.old is not None:
-        old = _traced_cells(reader, trace, slots, _OLD)
+        old = _traced_cells(reader, trace, slots, OLD_ROW)
     return _TracedText(reader, images.op, cells, old, 0, images.keys_unchanged_on_wire(), images)
 
 

@@ -1,0 +1,242 @@
+"""Templates of Canal's packets: the same messages, losses and events as without, for all rows of most packets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from engine_support import ENGINES
+from packet_support import PROTOBUF, begin, column, cut, end, header
+from templates_support import Both
+
+from relay import ConsumerRecord
+from relay.codecs.canal.canal_protobuf import packets
+from relay.codecs.canal.canal_protobuf.protobuf import bytes_field, fields, number_field
+from relay.core.selection import Selection, chosen_tables
+from relay.templates.engine import Engine
+
+FILES = (
+    "mysql/canal-protobuf/01_all_types",
+    "mysql/canal-protobuf/09_dml",
+    "mysql/canal-protobuf.hashed/07_keys",
+)
+pytestmark = pytest.mark.parametrize("engine", ENGINES)
+
+
+def both(engine: type[Engine], target: str = "canal-json", **options: str) -> Both:
+    return Both(PROTOBUF, options=options, target=target, engine=engine)
+
+
+def teach(route: Both, *records: ConsumerRecord) -> Both:
+    """Translate each record until it fits: a record with several shapes gets one template at a time."""
+    for record in records:
+        assert any(route.fits(record) for _ in range(8))
+    return route
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("target", ["canal-json", "ticdc-canal-json", "ticdc-open-protocol"])
+def test_captured_packets(engine: type[Engine], file: str, target: str) -> None:
+    """Each packet as often as its first row without a template changes."""
+    route = both(engine, target)
+    fast = seen = 0
+    for record in cut(file):
+        for _ in range(8):
+            is_fast = route.fits(record)
+        fast += is_fast
+        seen += 1
+    assert fast > seen // 3
+
+
+# ---------------------------------------------------------------- packets that are made
+
+
+def packet(*entries: bytes, numbers: bytes = b"") -> ConsumerRecord:
+    body = numbers + b"".join([bytes_field(2, each) for each in entries])
+    return ConsumerRecord("canal", 0, 9, 1_700_000_000_456, None, number_field(3, 7) + bytes_field(5, body))
+
+
+def cell(text: str | None, name: str = "a") -> bytes:
+    """A column as Canal prints it."""
+    wire = {number: data for number, data in fields(column(name, text)) if number not in {6, 8}}
+    return b"".join(
+        (
+            number_field(1, 0) + number_field(2, 4) + bytes_field(3, name.encode()) + number_field(4, 1),
+            number_field(5, 1) + number_field(6, text is None),
+            b"" if not text else bytes_field(8, text.encode()),
+            bytes_field(10, wire[10] if isinstance(wire[10], bytes) else b""),
+        )
+    )
+
+
+def row(*texts: str | None, position: int = 4) -> bytes:
+    """An entry that inserts a row for each text."""
+    value = packets.rows_value("INSERT", [bytes_field(2, cell(text)) for text in texts])
+    return packets.entry(packets.ROWS, header(position, "INSERT"), value, rows=len(texts))
+
+
+def test_texts_nulls_and_numbers(engine: type[Engine]) -> None:
+    route = teach(both(engine), packet(row("1")))
+    for text in ("2", None, "", "-17", "x", "é", "\n", "9" * 200):
+        assert route.fits(packet(row(text)))
+    assert route.fits(packet(row("1", position=1 << 40)))
+
+
+def test_several_rows_and_entries(engine: type[Engine]) -> None:
+    route = teach(both(engine), packet(row("1")))
+    assert route.fits(packet(row("1", "2", None)))
+    assert route.fits(packet(row("1"), row("2", "3"), row(""), numbers=b""))
+    assert not route.fits(packet(row("1"), numbers=number_field(1, 5)))
+    assert route.fits(packet(row("1"), row("2"), numbers=number_field(1, 500)))
+
+
+def test_transactions(engine: type[Engine]) -> None:
+    """Each mark, and each loss of the rows' transaction, is counted as by the slow path."""
+    route = teach(both(engine), packet(begin(1), row("1"), end(9)))
+    assert route.fits(packet(begin(7, thread=300), row("1"), row("2", "3"), end(8, "77")))
+    assert route.fits(packet(begin(1), end(2), begin(3), row("4"), end(5)))
+    teach(route, packet(row("1")))
+    assert route.fits(packet(row("1"), begin(3), row("4"), end(5), row("2")))
+    # The begin or the end may be in another packet.
+    teach(route, packet(begin(1), row("1")), packet(row("1"), end(1)))
+    assert route.fits(packet(row("1"), end(1), begin(2), row("2"), row("3"), end(3), begin(4), row("5")))
+
+
+@pytest.mark.parametrize("topic", ["{database}.{table}", "{topic}_{table}", "{topic}.x"])
+def test_transactions_with_other_topics(engine: type[Engine], topic: str) -> None:
+    """Marks without a topic are counted as such."""
+    route = teach(
+        Both(PROTOBUF, target="canal-json", engine=engine, topic=topic), packet(begin(1), row("1"), end(9))
+    )
+    assert route.fits(packet(begin(1), row("1"), row("2"), end(9), begin(3), row("4"), end(5)))
+
+
+@pytest.mark.parametrize(
+    ("selection", "has_templates"),
+    [
+        (Selection(tables=chosen_tables(["d.t"], [])), True),
+        (Selection(tables=chosen_tables([], ["d.t"])), False),
+        (Selection(left_out_kinds=frozenset({"transaction-mark"})), False),
+        (Selection(since_commit_ts=1), True),
+    ],
+)
+def test_selected_transactions(engine: type[Engine], selection: Selection, *, has_templates: bool) -> None:
+    route = Both(PROTOBUF, target="canal-json", engine=engine, selection=selection)
+    found = [route.fits(packet(begin(1), row("1"), row("2"), end(9))) for _ in range(8)]
+    assert found[-1] is has_templates
+
+
+def test_rows_of_a_transaction_are_not_taken_alone(engine: type[Engine]) -> None:
+    route = teach(both(engine), packet(row("1")))
+    assert route.fits(packet(row("1")))
+    assert not route.fits(packet(begin(1), row("1"), end(2)))
+    assert not route.fits(packet(row("1"), end(2)))
+
+
+def test_targets_with_marks_have_no_templates_of_transactions(engine: type[Engine]) -> None:
+    route = both(engine, PROTOBUF)
+    for _ in range(5):
+        assert not route.fits(packet(begin(1), row("1"), end(9)))
+
+
+def test_heartbeats_and_statements_take_the_slow_path(engine: type[Engine]) -> None:
+    route = teach(both(engine), packet(row("1")))
+    heartbeat = packets.entry(packets.HEARTBEAT, header(4), b"")
+    statement = packets.entry(
+        packets.ROWS, header(4, "QUERY"), packets.statement_value("QUERY", "SELECT 1", "d")
+    )
+    for other in (heartbeat, statement):
+        for _ in range(5):
+            assert not route.fits(packet(row("1"), other))
+
+
+@pytest.mark.parametrize("time_ms", [0, -1, 1 << 46, -(1 << 46)])
+def test_times_that_are_counted_or_refused(engine: type[Engine], time_ms: int) -> None:
+    route = teach(both(engine), packet(row("1")), packet(begin(1), row("1"), end(9)))
+    at = header(4)
+    at.time_ms = time_ms
+    mark = packets.entry(packets.END, at, bytes_field(2, b"99"))
+    route.fits(packet(begin(1), row("1"), mark))
+    at.event_type = "INSERT"
+    value = packets.rows_value("INSERT", [bytes_field(2, cell("1"))])
+    route.fits(packet(packets.entry(packets.ROWS, at, value, rows=1)))
+
+
+def odd_packets() -> Iterator[tuple[str, bytes]]:
+    """Packets like one with a template, but not quite."""
+    good = packet(row("1")).value or b""
+    cell_of = bytes_field(2, cell("1"))
+
+    def made(other: bytes, **parts: bytes) -> bytes:
+        value = packets.rows_value("INSERT", [parts.get("row", other)]) + parts.get("change", b"")
+        found = packets.entry(packets.ROWS, header(4, "INSERT"), value, rows=1) + parts.get("entry", b"")
+        return (packet(found, numbers=parts.get("numbers", b"")).value or b"") + parts.get("packet", b"")
+
+    assert made(cell_of) == good
+    for where in ("numbers", "entry", "change", "packet"):
+        yield f"an unknown field in {where}", made(cell_of, **{where: number_field(15, 1)})
+        yield f"an unknown text in {where}", made(cell_of, **{where: bytes_field(15, b"x")})
+        yield f"a known field again in {where}", made(cell_of, **{where: number_field(2, 1)})
+        yield f"a number for bytes in {where}", made(cell_of, **{where: number_field(3, 1)})
+    for more in (
+        *(number_field(6, 1), number_field(6, 2), bytes_field(6, b"x"), number_field(15, 1)),
+        *(bytes_field(3, b"b"), bytes_field(8, b"2"), number_field(8, 2), bytes_field(10, b"text")),
+    ):
+        yield f"a column with {more!r}", made(bytes_field(2, cell("1") + more))
+        yield f"a column after {more!r}", made(bytes_field(2, more + cell("1")))
+    yield "a column again", made(cell_of + cell_of)
+    yield "an old column", made(bytes_field(1, cell("1")) + cell_of)
+    yield "no column", made(b"")
+    for text in (b"\xff", b"\xc3", b"\xed\xa0\x80", b"\0", b"\x7f"):
+        yield (
+            f"the text {text!r}",
+            made(bytes_field(2, cell("\x01").replace(b"\x01\x01", b"\x01" + text[:1]))),
+        )
+        longer = cell("").replace(number_field(6, 0), number_field(6, 0) + bytes_field(8, text))
+        yield f"the text {text!r} alone", made(bytes_field(2, longer))
+    null = cell(None).replace(number_field(6, 1), number_field(6, 1) + bytes_field(8, b"x"))
+    yield "NULL with a text", made(bytes_field(2, null))
+    for at in range(len(good)):
+        yield f"cut at {at}", good[:at]
+        yield f"without the byte at {at}", good[:at] + good[at + 1 :]
+        yield f"a longer number at {at}", good[:at] + bytes([good[at] | 0x80, 0]) + good[at + 1 :]
+        for bit in (1, 2, 4, 8, 0x80):
+            yield f"bit {bit} at {at}", good[:at] + bytes([good[at] ^ bit]) + good[at + 1 :]
+
+
+def test_odd_packets_give_the_same_as_the_slow_path(engine: type[Engine]) -> None:
+    route = teach(both(engine), packet(row("1")))
+    fast = 0
+    for what, value in odd_packets():
+        record = packet(row("1"))
+        fast += route.fits(msgspec.structs.replace(record, value=value))
+        assert route.fits(record) or what
+    assert fast < 60
+
+
+def test_odd_packets_of_a_transaction(engine: type[Engine]) -> None:
+    good = packet(begin(1), row("1"), end(9))
+    route = teach(both(engine), good)
+    value = good.value or b""
+    fast = 0
+    for at in range(len(value)):
+        for bit in (1, 2, 8, 0x80):
+            odd = value[:at] + bytes([value[at] ^ bit]) + value[at + 1 :]
+            fast += route.fits(msgspec.structs.replace(good, value=odd))
+    assert 0 < fast < len(value)
+
+
+def test_tables_with_long_names(engine: type[Engine]) -> None:
+    """A name of more than 127 bytes has no marker."""
+    long = "é" * 64
+
+    def named(table: str) -> ConsumerRecord:
+        at = header(4, "INSERT")
+        at.table = table
+        value = packets.rows_value("INSERT", [bytes_field(2, cell("1"))])
+        return packet(packets.entry(packets.ROWS, at, value, rows=1))
+
+    route = teach(both(engine), named("t"))
+    for _ in range(5):
+        assert not route.fits(named(long))
