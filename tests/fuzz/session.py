@@ -113,7 +113,7 @@ class Session:
         self.setting = with_tables(plain, chance)
         self._start = start
         self._near = records[start : start + 8] or records
-        self.statements = [each for each in records if _has_statement(each)]
+        self.statements = [each for each in records if has_statement(each)]
         self.good = records[start : start + _GOOD]
 
     def _chance(self, case: int) -> random.Random:
@@ -142,7 +142,8 @@ class Session:
         return extended(self.sample, at % count, chance)
 
 
-def _has_statement(record: ConsumerRecord) -> bool:
+def has_statement(record: ConsumerRecord) -> bool:
+    """Whether a record seems to have a statement."""
     value = record.value or b""
     found = document(value if value[:1] == b"{" else value[8:])
     return _STATEMENT(value) is not None if found is None else bool(found.statements)

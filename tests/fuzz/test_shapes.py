@@ -19,7 +19,7 @@ from fuzz import shapes
 from fuzz.corpus import Sample, captured_sample, made_sample
 from fuzz.dictionary import TEXTS, look_of
 from fuzz.findings import read, write
-from fuzz.session import reproduce, sample_routes, watch
+from fuzz.session import has_statement, reproduce, sample_routes, watch
 from relay import ConsumerRecord
 from relay.codecs import BUILT_IN
 from relay.templates.avro_ops import AvroOp
@@ -92,17 +92,22 @@ def planted(fault: str) -> type[Engine]:  # noqa: C901 - the methods of an engin
 
 
 def samples(source: str) -> Iterator[Sample]:
-    """Yield captured files of a source: all of the folder with the most, and one of each other folder. Where
-    nothing is captured: what relay writes, or else examples.
+    """Yield captured files of a source: all of the folder with the most, one of them also without the statements
+    that define tables, and one of each other folder. Where nothing is captured: what relay writes, or else
+    examples.
     """
     files = [file for file in CAPTURED if protocol_of(file) == source and not file.endswith(".schemas")]
     folders = Counter(file.rpartition("/")[0] for file in files)
     for file in files:
         folder, _, name = file.rpartition("/")
-        if folder == folders.most_common(1)[0][0] or name == "09_dml":
+        is_main = folder == folders.most_common(1)[0][0]
+        if is_main or name == "09_dml":
             sample = captured_sample(file)
             # Packets of Canal with a statement, or with several transactions, have no templates there.
             yield sample._replace(records=tuple(entries_alone(file))) if source == PROTOBUF else sample
+        if is_main and name == "09_dml" and source != PROTOBUF:
+            rows = tuple([record for record in sample.records if not has_statement(record)])
+            yield sample._replace(name=f"{file} without statements", records=rows)
     if not files and BUILT_IN[source].is_writable:
         for file in captured_files("ticdc/canal-json.tidb-extension"):
             yield made_sample(file, source, 0)
