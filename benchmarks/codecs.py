@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 import msgspec
 import orjson
 
-from benchmarks import avro, wide
+from benchmarks import avro, packets, wide
 from benchmarks.avro import RESOLVER
 from benchmarks.routes import ROUTES, Route, workloads
 from relay.core.translator import Translator
@@ -101,14 +101,16 @@ class _Case:
             for record in records * effort.warm:
                 RESOLVER.translate(translator, record)
         #: What the floor parses and writes: JSON texts of the source, finished documents of the target; and
-        #: what reads and writes Avro.
+        #: what reads and writes Avro, and reads packets of Canal.
         self.texts = [text for record in self.messages for text in route.json_texts(record)]
         parts = [part for record in self.messages for part in route.avro_parts(record)]
-        self.bytes = sum(map(len, self.texts)) + sum(map(len, parts))
+        read_alone = [packet for record in self.messages for packet in route.packets(record)]
+        self.bytes = sum(map(len, self.texts)) + sum(map(len, parts)) + sum(map(len, read_alone))
         made = [out for record in self.messages for out in self._translator.translate(record)]
         self._documents = [orjson.loads(text) for out in made for text in route.json_texts(out)]
-        self._avro = [avro.reading(part) for part in parts]
-        self._avro += [avro.writing(part) for out in made for part in route.avro_parts(out)]
+        self._binary = [avro.reading(part) for part in parts]
+        self._binary += [avro.writing(part) for out in made for part in route.avro_parts(out)]
+        self._binary += list(map(packets.reading, read_alone))
         self.cold_messages = len(records)
         self.repeat = 1
         self.repeat = max(1, round(effort.sample_seconds / self.relay_seconds()))
@@ -117,7 +119,7 @@ class _Case:
     def floor_seconds(self) -> float:
         """Seconds for one pass of parsing and writing."""
         loads, dumps, texts, documents = orjson.loads, orjson.dumps, self.texts, self._documents
-        of_avro = self._avro
+        binary = self._binary
 
         def one_pass() -> None:
             # What is made is let go at once: kept, the allocator's work for large messages would outweigh the
@@ -126,7 +128,7 @@ class _Case:
                 loads(text)
             for document in documents:
                 dumps(document)
-            for each in of_avro:
+            for each in binary:
                 each()
 
         return self._timed(one_pass)

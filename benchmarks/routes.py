@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.avro import REGISTRY, RESOLVER, is_avro
+from benchmarks.packets import is_packet
 from relay.cli.record_files import RecordReader
 from relay.codecs.open_protocol.frames import VERSION, unframe
 from relay.core.translator import Translator
@@ -69,6 +70,10 @@ class Route(NamedTuple):
             return []
         return [part for part in (record.key, record.value) if part and is_avro(part)]
 
+    def packets(self, record: ConsumerRecord) -> list[bytes]:
+        """The value of a record that is a packet of Canal."""
+        return [record.value] if record.value and is_packet(record.value) else []
+
 
 _CONFIG = """\
 [route]
@@ -128,6 +133,7 @@ ROUTES = (
     Route("ticdc-simple-json", "canal-json", _SIMPLE),
     Route("ticdc-canal-json", "ticdc-simple-json", _TICDC),
     Route("ticdc-simple-avro", "canal-json", _SIMPLE_AVRO),
+    Route("canal-protobuf", "canal-json", _CANAL, made_from="canal-json"),
 )
 
 
