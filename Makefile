@@ -65,7 +65,7 @@ pythons: | $(UV)  ## run the core's tests on several Pythons, without the kernel
 	done
 
 quick: export PYTEST_QUICK := 1
-quick: setup  ## run the checks, and three cases of each of the core's tests; `make core` runs all cases
+quick: setup  ## run the checks, and up to three cases of most of the core's tests; `make core` runs all cases
 	@$(MAKE) --no-print-directory -j 2 check core
 
 audit: | $(UV)  ## look for advisories about the lowest and the locked versions; needs the databases of PyPI and RustSec

@@ -34,7 +34,7 @@ from relay.templates.route.policy import EAGER_POLICY
 DEADLINE_SECONDS = 60
 #: The constant that says at which row of a kind something is compiled for it; nothing else patches it.
 COMPILED_AT = "relay.codecs.shared.compiled.AT_USE"
-#: Whether only some cases of each test are tried (`make quick`), and of how many cases that is all.
+#: Whether `make quick` runs, and the maximum number of cases that it tries of a test.
 QUICK = os.environ.get("PYTEST_QUICK") == "1"
 QUICK_CASES = 3
 #: How many examples Hypothesis generates for a test.
@@ -96,8 +96,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def _some_cases(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Keep some cases of each test, evenly spread, or all (`all_cases`); and no test that measures time or
-    memory.
+    """Keep `QUICK_CASES` cases of each test, evenly spread; all if it has the mark `all_cases`. Leave out
+    tests that measure time or memory.
     """
     cases: dict[tuple[Path, str], list[pytest.Item]] = {}
     for item in items:

@@ -107,7 +107,7 @@ pub fn scan<'a>(op: &AvroOp, data: &'a [u8], printed: &mut Vec<u8>, places: &mut
     Some(reader.rest)
 }
 
-/// What values are that have no structure inside.
+/// A kind of value in a marker.
 #[derive(Clone, Copy)]
 pub enum Flat {
     Long,

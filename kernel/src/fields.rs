@@ -42,8 +42,8 @@ fn add_varint(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// How messages stand together in a record; `relay.templates.ops.Fields`.
-pub struct Fields {
+/// How messages stand together in a record; `relay.templates.ops.MessageFields`.
+pub struct MessageFields {
     pub outer: u8,
     pub inner: u8,
     pub kind: u8,
@@ -67,16 +67,16 @@ enum Role {
     End,
 }
 
-impl Fields {
+impl MessageFields {
     /// The messages of a record's value.
     pub fn of<'a>(&self, value: &'a [u8]) -> Option<Packet<'a>> {
         let body = behind_numbers(value, self.outer)?;
         let (size, rest) = self::size(body)?;
         (size == rest.len()).then_some(())?;
         let head = &value[..value.len() - body.len()];
-        let mut fields = &rest[..rest.len() - behind_numbers(rest, self.inner)?.len() - 1];
-        let numbers = fields;
-        fields = &rest[numbers.len()..];
+        // The numbers end before the tag of the first message.
+        let numbers_end = rest.len() - behind_numbers(rest, self.inner)?.len() - 1;
+        let (numbers, mut fields) = rest.split_at(numbers_end);
         let mut messages = Vec::new();
         while let Some((&tag, behind)) = fields.split_first() {
             (tag == self.inner).then_some(())?;
@@ -88,7 +88,7 @@ impl Fields {
         Some(Packet { head, numbers, messages })
     }
 
-    /// Whether a record's value has one message, which is neither a begin nor an end; None if not.
+    /// Some if a record's value is one message that is neither a begin nor an end.
     pub fn has_one(&self, value: &[u8]) -> Option<()> {
         let (_, rest) = self::size(behind_numbers(value, self.outer)?)?;
         let (size, message) = self::size(behind_numbers(rest, self.inner)?)?;
@@ -129,9 +129,9 @@ fn behind_numbers(mut text: &[u8], tag: u8) -> Option<&[u8]> {
 }
 
 impl Packet<'_> {
-    /// Give each message as the value of a record of its own, between the begin and the end that it stands between;
-    /// before these, the begin and the end alone. Stops, and returns false, if `used` does.
-    pub fn each(&self, value: &mut Vec<u8>, mut used: impl FnMut(&[u8]) -> bool) -> bool {
+    /// Call `visit` with a record's value for each message, between the begin and the end of its group. Before these,
+    /// call it with the begin and the end alone. Returns false as soon as `visit` does.
+    pub fn each(&self, value: &mut Vec<u8>, mut visit: impl FnMut(&[u8]) -> bool) -> bool {
         let mut rest = self.messages.as_slice();
         while let Some(&(first, _)) = rest.first() {
             let begin = (first == Role::Begin).then(|| rest[0].1);
@@ -142,13 +142,13 @@ impl Packet<'_> {
             rest = &others[usize::from(end.is_some())..];
             if begin.is_some() || end.is_some() {
                 self.alone([begin, None, end], value);
-                if !used(value) {
+                if !visit(value) {
                     return false;
                 }
             }
             for &(_, message) in messages {
                 self.alone([begin, Some(message), end], value);
-                if !used(value) {
+                if !visit(value) {
                     return false;
                 }
             }

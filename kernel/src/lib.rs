@@ -23,7 +23,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::avro::{AvroOp, Flat};
-use crate::fields::Fields;
+use crate::fields::MessageFields;
 use crate::ops::{Bytes, Template};
 use crate::rows::{Fitted, Frames, Framing, Messages};
 use crate::templates::{MarkedPart, Marker, Record, Templates, Translated};
@@ -91,11 +91,11 @@ struct Kernel(Box<Templates>, Option<Framing>);
 
 const _: () = assert!(align_of::<Kernel>() <= 16, "Python aligns objects at 16 bytes");
 
-/// The tuples of `relay.templates.ops.Frames` and `Fields`.
+/// The tuples of `relay.templates.ops.Frames` and `MessageFields`.
 #[derive(FromPyObject)]
 enum NewFraming {
     Frames(Vec<u8>, usize),
-    Fields(u8, u8, u8, u8, u8),
+    MessageFields(u8, u8, u8, u8, u8),
 }
 
 type Translation<'py> = (u64, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, Bound<'py, PyBytes>);
@@ -104,10 +104,10 @@ type Message<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
 #[pymethods]
 impl Kernel {
     #[new]
-    #[pyo3(signature = (marker, frames=None))]
+    #[pyo3(signature = (marker, framing=None))]
     fn new(
         marker: (String, Vec<u8>, Vec<u8>, usize, Vec<String>, usize),
-        frames: Option<NewFraming>,
+        framing: Option<NewFraming>,
     ) -> PyResult<Self> {
         let (part, start, end, size, values, texts) = marker;
         let part = match part.as_str() {
@@ -122,19 +122,19 @@ impl Kernel {
             _ => Err(PyValueError::new_err("the values of a marker are of the kinds long and string")),
         });
         let marker = Marker::new(part, &start, &end, size, values.collect::<PyResult<_>>()?, texts);
-        let frames = match frames {
+        let framing = match framing {
             Some(NewFraming::Frames(head, width)) if (1..=8).contains(&width) => {
                 Some(Framing::Frames(Frames { head, width }))
             }
             Some(NewFraming::Frames(..)) => {
                 return Err(PyValueError::new_err("a number has 1 to 8 bytes"));
             }
-            Some(NewFraming::Fields(outer, inner, kind, begin, end)) => {
-                Some(Framing::Fields(Fields { outer, inner, kind, begin, end }))
+            Some(NewFraming::MessageFields(outer, inner, kind, begin, end)) => {
+                Some(Framing::MessageFields(MessageFields { outer, inner, kind, begin, end }))
             }
             None => None,
         };
-        Ok(Self(Box::new(Templates::new(marker)), frames))
+        Ok(Self(Box::new(Templates::new(marker)), framing))
     }
 
     #[staticmethod]
@@ -172,7 +172,7 @@ impl Kernel {
         time_ms: i64,
         mark_prefix: &[u8],
     ) -> Option<Translation<'py>> {
-        if let (Some(Framing::Fields(fields)), Some(value)) = (&self.1, value) {
+        if let (Some(Framing::MessageFields(fields)), Some(value)) = (&self.1, value) {
             fields.has_one(value)?;
         }
         let Translated { number, has_key, has_value } =

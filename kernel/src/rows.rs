@@ -1,6 +1,6 @@
 //! Records of any number of rows that become any number of messages.
 
-use crate::fields::Fields;
+use crate::fields::MessageFields;
 use crate::fill::Slots;
 use crate::ops::Template;
 use crate::scan::Scan;
@@ -9,7 +9,7 @@ use crate::templates::{Kept, MAX_TRIED, Record, Templates, Tried, holds, print, 
 /// How messages stand together in a record.
 pub enum Framing {
     Frames(Frames),
-    Fields(Fields),
+    MessageFields(MessageFields),
 }
 
 /// Messages after their lengths; `relay.templates.ops.Frames`.
@@ -111,7 +111,7 @@ impl Templates {
     ) -> Fitted {
         let frames = match framing {
             None => return self.message(record, messages),
-            Some(Framing::Fields(fields)) => return self.messages_of(fields, record, messages),
+            Some(Framing::MessageFields(fields)) => return self.messages_of(fields, record, messages),
             Some(Framing::Frames(frames)) => frames,
         };
         let Some((mut keys, mut values)) = frames.of(record) else { return Fitted::Some(0) };
@@ -135,7 +135,7 @@ impl Templates {
     /// Translate a record of messages that are fields of one.
     fn messages_of<T, F: Fn(Option<&[u8]>, Option<&[u8]>) -> T>(
         &mut self,
-        fields: &Fields,
+        fields: &MessageFields,
         record: &Record<'_>,
         messages: &mut Messages<T, F>,
     ) -> Fitted {

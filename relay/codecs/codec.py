@@ -182,7 +182,7 @@ class TracedMessage(NamedTuple):
 
     `change`: its change with traced values. `after`: the DDL that it must follow, None if conditions cover
     it. `end`: the end of its transaction, if it is part of the message; also with traced values. `beside`:
-    losses of the record that are not the row's, but those of marks beside it (`MarkTracingDecoder`).
+    losses of the marks beside the row, which the template of these marks counts (`MarkTracingDecoder`).
     """
 
     key: tuple[SourceOp, ...] | None
@@ -221,10 +221,9 @@ class TracingDecoder(Decoder, Protocol):
 
 @runtime_checkable
 class MarkTracingDecoder(TracingDecoder, Protocol):
-    """A decoder of records with several messages, of which some are the begin and the end of a transaction
-    (`Fields`).
+    """A decoder of records with rows and the begin and end of their transaction (`MessageFields`).
 
-    Of a record with a row between such marks, `traced` returns the row alone.
+    `traced` returns the row alone; `traced_marks` returns the begin and the end.
     """
 
     def traced_marks(self, record: ConsumerRecord, trace: Trace) -> TracedMarks:
@@ -433,8 +432,8 @@ class TemplateSupport(msgspec.Struct, frozen=True):
         (`TracingDecoder`); None for a protocol without templates.
     parts: Splits a message with several events into equivalent messages of one event each; empty for any
         other message.
-    frames: How messages are combined in a record, if they may be; they mean the same separately if the record
-        has a valid Kafka time.
+    framing: How messages are combined in a record, if they may be; they mean the same separately if the
+        record has a valid Kafka time.
     deciding_headers: Names of headers that change how key and value are read, such as that of a schema id;
         records with one of them take the slow path.
     table_name: Returns a table's name as messages have it. If tables share a name, DDL of one drops the
@@ -450,7 +449,7 @@ class TemplateSupport(msgspec.Struct, frozen=True):
 
     marker: Marker | None = None
     parts: Callable[[ConsumerRecord], Sequence[Message]] = no_parts
-    frames: Framing | None = None
+    framing: Framing | None = None
     deciding_headers: frozenset[str] = frozenset()
     table_name: Callable[[TableId], TableId] = own_name
     writes_rows_alone: Callable[[Any], bool] = depends_on_others

@@ -62,7 +62,7 @@ def open_fast_path(
         for_topic = encoder.for_topic
     writes_ends = not line.router.has_topics_of_tables_alone
     traced = TracedLine(reader, line.prepared, encode, for_topic, line.refused, writes_ends, seal)
-    new_engine = partial(engine, marker, source.templates.frames)
+    new_engine = partial(engine, marker, source.templates.framing)
     form = MessageFormat(options.unlimited_bytes, target.templates.lengths_at)
     deriver = Deriver(traced, form, engine(marker))
     templates = RouteTemplates(
@@ -293,7 +293,7 @@ class FastPath(_RowPath):
         prefix, time_ms = b"%b%d/" % (path.header_prefix, record.offset), record.timestamp_ms
         out: list[ProducerRecord] = []
         for known, messages in found:
-            if known.headers or known.is_silent:
+            if known.headers or known.is_of_marks:
                 return self._route_rows(record, path, found)
             for key, value in messages:
                 number = len(out)
@@ -317,7 +317,7 @@ class FastPath(_RowPath):
         out: list[ProducerRecord] = []
         rows = 0
         for known, messages in found:
-            if known.is_silent:
+            if known.is_of_marks:
                 rows += _MOST_MARKS * len(messages)
                 continue
             rows += _rows(known, messages)
@@ -434,7 +434,7 @@ def _rows(known: TemplateInfo, messages: Sequence[Message]) -> int:
     return len(messages) // (1 + len(known.more))
 
 
-#: A begin and an end.
+#: Maximum events of a record of marks: a begin and an end.
 _MOST_MARKS: Final = 2
 #: Small numbers as digits.
 _KNOWN_NUMBERS: Final = 1000

@@ -59,8 +59,8 @@ class Engine(Protocol):
         op.
         """
 
-    def __init__(self, marker: Marker, frames: Framing | None = None) -> None:
-        """Create an engine without templates. `marker`: looks up all its templates. `frames`: the framing of
+    def __init__(self, marker: Marker, framing: Framing | None = None) -> None:
+        """Create an engine without templates. `marker`: looks up all its templates. `framing`: that of
         several messages in a record, if the format has one.
         """
 
@@ -106,8 +106,8 @@ class Engine(Protocol):
         """Translate a record of any number of rows that become any number of messages, in order.
 
         Each row is translated like a record with only that row. The rows of one message (`Repeated`) fit
-        templates with the same source ops, of which the most recently used is tried first; in a record of
-        frames or fields (`Framing`) each is a message.
+        templates with the same source ops, of which the most recently used is tried first; in a
+        framed record (`Framing`) each message has its own.
 
         If not all rows fit, return the number of rows before the first that does not, for the source ops that
         fit most rows; 0 for a record without rows. `max_output_bytes`: maximum total bytes of the target's

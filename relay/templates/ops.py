@@ -134,10 +134,10 @@ class Varint(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text of Protocol Buffers: `head`, the number of its bytes as a varint, and UTF-8.
+    """A text of Protocol Buffers: the bytes `head`, the number of bytes of the text as a varint, and UTF-8.
 
-    The next slot has it as a string. In its place may be `null`, which means null, or, if `head` does not
-    follow, `empty`, which means an empty text; None: neither.
+    The next slot has it as a string. Where `head` does not follow, the bytes `empty` are an empty text, and
+    the bytes `null` are null; None: that form does not fit.
     """
 
     head: bytes
@@ -343,11 +343,10 @@ class Marker(NamedTuple):
     """The bytes by which templates are looked up: in a part, from the first `start` (the part's beginning if
     it is empty) up to the next `end`. A part without these texts fits no template.
 
-    size: If above 0, the marker is the first `size` bytes of the part instead, and the Avro `values` after
-        them.
-    texts: If above 0, the marker ends after this many texts instead of before `end`. Each has its length
-        before it, a byte below 128, and one byte is between texts. Where all texts are empty, the marker
-        is at the next `start`; if they are empty everywhere, at the first.
+    size: If above 0, the marker is the first `size` bytes of the part and the Avro `values` after them.
+    texts: If above 0, the marker is this many texts after a `start`. Each text follows its length, a byte
+        below 128; one byte, the next text's tag, separates them. Of several places, the first with a text
+        that is not empty counts; if there is none, the first.
 
     Part `any` is the key, or the value of a record without key.
     """
@@ -372,16 +371,16 @@ class Frames(NamedTuple):
     width: int
 
 
-class Fields(NamedTuple):
-    """The framing of several messages as fields of Protocol Buffers in one record, with tags of one byte.
+class MessageFields(NamedTuple):
+    """The framing of several messages as fields of Protocol Buffers, with tags of one byte.
 
-    The value consists of numbers and then the field `outer`, whose bytes consist of numbers and then a field
-    `inner` for each message. A single message is a record of the same form, with the same key.
+    The record's value has number fields, and last a field `outer`. The bytes of `outer` are number fields,
+    followed by one field `inner` for each message. A record of one message has the same form and key.
 
-    The field `kind` of a message is a number, with at most a field of bytes before it. Messages up to one of
-    the kind `end`, and since one of the kind `begin`, belong together; each means the same in a record with
-    these two alone, in the order begin, message, end. Begin and end also are a record without others, which
-    is translated once, before the messages, and counts as a row.
+    The number field `kind` of a message comes first, or after one field of bytes. A message of the kind
+    `begin` opens a group, and one of the kind `end` closes it; either may be in another record. The engine
+    translates each other message as a record with the begin and the end of its group, as far as they are
+    there. Before these, it translates a record of begin and end alone, which counts as a row.
     """
 
     outer: int
@@ -392,7 +391,7 @@ class Fields(NamedTuple):
 
 
 #: The framing of a format.
-Framing = Frames | Fields
+Framing = Frames | MessageFields
 
 
 class TargetMessage(NamedTuple):

@@ -16,10 +16,13 @@ from typing import Any, Final, NamedTuple, NoReturn, cast
 
 import msgspec
 
+from relay.model.records import ConsumerRecord
 from relay.mysql.conversion_names import READ_INTEGER, ConversionLoss
 from relay.templates.avro_ops import AvroOp
 from relay.templates.ops import (
     LOSS,
+    OFFSET,
+    TIME_MS,
     Above,
     Avro,
     Below,
@@ -647,3 +650,13 @@ def mark_of(value: object) -> msgspec.Raw:
     if not isinstance(value, Traced):
         raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
     return value.trace.mark(value.op())
+
+
+def traced_numbers(record: ConsumerRecord, trace: Trace) -> ConsumerRecord:
+    """Return a record with a traced offset and time, and without a partition."""
+    return msgspec.structs.replace(
+        record,
+        partition=trace.refused(),
+        offset=TracedNumber(trace, OFFSET, record.offset),
+        timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
+    )

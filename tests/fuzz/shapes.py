@@ -214,8 +214,8 @@ class _Counting:
 
     tally: _Tally
 
-    def __init__(self, marker: Marker, frames: Framing | None = None) -> None:
-        self._marker, self._frames, self.kernel = marker, frames, ENGINE(marker, frames)
+    def __init__(self, marker: Marker, framing: Framing | None = None) -> None:
+        self._marker, self._framing, self.kernel = marker, framing, ENGINE(marker, framing)
         self._templates: dict[int, Template] = {}
         self._interpreters: dict[int, Interpreter] = {}
 
@@ -273,7 +273,7 @@ class _Counting:
     def _compare_rows(
         self, found: list[Run], key: bytes | None, value: bytes | None, offset: int, time_ms: int
     ) -> None:
-        interpreter = Interpreter(self._marker, self._frames)
+        interpreter = Interpreter(self._marker, self._framing)
         numbers = {interpreter.add(self._templates[at]): at for at in {number % LOSS for number, _ in found}}
         self.tally.interpreted += 1
         given = interpreter.translate_rows(key, value, offset, time_ms, 1 << 60, 0)

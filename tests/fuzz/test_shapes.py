@@ -32,7 +32,7 @@ TOKENS = (b"1", b'"x"', b"null", b"true")
 SOURCES = [name for name, codec in BUILT_IN.items() if codec.is_readable and codec.templates.marker]
 #: All of them show times and the values of columns; each shows other facts of a row.
 TARGETS = ("debezium-json", "maxwell-json", "ticdc-open-protocol")
-#: Changed messages of a sample, and of its records together: those with random values.
+#: Maximum changed messages of a sample, and how many of them have random values.
 MESSAGES, RANDOM_MESSAGES = 1_500, 300
 #: A session of the seed with templates.
 SESSION = 2
@@ -55,8 +55,8 @@ def planted(fault: str) -> type[Engine]:  # noqa: C901 - the methods of an engin
         def avro_writer(head: bytes, op: AvroOp, end: bytes) -> AvroWriter:
             return made.avro_writer(head, op, end)
 
-        def __init__(self, marker: Marker, frames: Framing | None = None) -> None:
-            self._engine = made(marker, frames)
+        def __init__(self, marker: Marker, framing: Framing | None = None) -> None:
+            self._engine = made(marker, framing)
 
         def add(self, template: Template) -> int:
             return self._engine.add(template)

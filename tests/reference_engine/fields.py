@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from relay.templates.ops import Fields
+from relay.templates.ops import MessageFields
 
 #: The most bytes of a number, and the end of numbers.
 _MOST_BYTES: Final = 10
@@ -28,7 +28,7 @@ def shortest(number: int) -> bytes:
     return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + shortest(number >> 7)
 
 
-def fields_of(framing: Fields, value: bytes) -> Iterator[bytes]:
+def fields_of(framing: MessageFields, value: bytes) -> Iterator[bytes]:
     """Give the value of a record for each message, and for each begin and end; none if the framing is broken."""
     outer = _behind_numbers(value, framing.outer)
     size = None if outer is None else varint(value, outer)
@@ -60,13 +60,13 @@ def fields_of(framing: Fields, value: bytes) -> Iterator[bytes]:
         at += len(end)
 
 
-def has_one(framing: Fields, value: bytes) -> bool:
+def has_one(framing: MessageFields, value: bytes) -> bool:
     """Return whether a value has one message, which is neither a begin nor an end."""
     found = list(fields_of(framing, value))
     return found == [value] and _role(framing, _only(framing, value)) is None
 
 
-def _only(framing: Fields, value: bytes) -> bytes:
+def _only(framing: MessageFields, value: bytes) -> bytes:
     """Return the only message of a value, as a field."""
     outer = _behind_numbers(value, framing.outer) or 0
     size = varint(value, outer)
@@ -99,7 +99,7 @@ def _messages(data: bytes, at: int, tag: int) -> list[bytes]:
     return found
 
 
-def _role(framing: Fields, message: bytes) -> int | None:
+def _role(framing: MessageFields, message: bytes) -> int | None:
     """Return the kind of a message if it is a begin or an end."""
     size = varint(message, 1)
     at = 0 if size is None else size[1]

@@ -25,7 +25,7 @@ from relay.templates.engine import (
     Run,
     Translation,
 )
-from relay.templates.ops import OFFSET, TIME_MS, Fields, Frames, Framing, Marker, Template
+from relay.templates.ops import OFFSET, TIME_MS, Frames, Framing, Marker, MessageFields, Template
 
 
 class _TooMuch(Exception):
@@ -94,9 +94,9 @@ class _Tried:
 class Interpreter:
     """Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`)."""
 
-    def __init__(self, marker: Marker, frames: Framing | None = None) -> None:
+    def __init__(self, marker: Marker, framing: Framing | None = None) -> None:
         self._marker = marker
-        self._frames = frames
+        self._framing = framing
         self._kept: dict[int, _Kept] = {}
         self._free: list[int] = []
         self._tried: dict[bytes, _Tried] = {}
@@ -156,7 +156,7 @@ class Interpreter:
     ) -> Translation | None:
         """Translate the key and value of a record; None if they fit no template."""
         record = _Record(key, value, {OFFSET: offset, TIME_MS: time_ms})
-        if isinstance(self._frames, Fields) and not has_one(self._frames, value or b""):
+        if isinstance(self._framing, MessageFields) and not has_one(self._framing, value or b""):
             return None
         tried = self._tried_with(record)
         if tried is None or not tried.whole.is_due():
@@ -187,12 +187,12 @@ class Interpreter:
     ) -> list[Run] | int:
         """Translate a record of any number of rows that become any number of messages; see `Engine`."""
         numbers = {OFFSET: offset, TIME_MS: time_ms}
-        if self._frames is None:
+        if self._framing is None:
             records = [_Record(key, value, numbers)]
-        elif isinstance(self._frames, Fields):
-            records = [_Record(key, each, numbers) for each in fields_of(self._frames, value or b"")]
+        elif isinstance(self._framing, MessageFields):
+            records = [_Record(key, each, numbers) for each in fields_of(self._framing, value or b"")]
         else:
-            records = [_Record(*parts, numbers) for parts in _framed(self._frames, key, value)]
+            records = [_Record(*parts, numbers) for parts in _framed(self._framing, key, value)]
         runs = _Runs(_OutputBudget(max_output_bytes, shared))
         before = 0
         for record in records:

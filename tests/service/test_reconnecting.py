@@ -329,7 +329,7 @@ async def test_an_outage_floods_neither_brokers_nor_the_log(
             assert await relay.stop() == 0
 
 
-async def test_a_bootstrap_server_that_is_silent_keeps_no_relay_from_starting(
+async def test_a_bootstrap_server_that_is_of_marks_keeps_no_relay_from_starting(
     kafka: Any, make_config: Any, run_relay: Any
 ) -> None:
     """The next one of the list is asked, before the time of a start is over."""

@@ -38,7 +38,7 @@ def teach(route: Both, *records: ConsumerRecord) -> Both:
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("target", ["canal-json", "ticdc-canal-json", "ticdc-open-protocol"])
 def test_captured_packets(engine: type[Engine], file: str, target: str) -> None:
-    """Each packet as often as its first row without a template changes."""
+    """Translate each packet until its rows have templates: each time, one more shape gets its own."""
     route = both(engine, target)
     fast = seen = 0
     for record in cut(file):
@@ -211,7 +211,7 @@ def test_odd_packets_give_the_same_as_the_slow_path(engine: type[Engine]) -> Non
     for what, value in odd_packets():
         record = packet(row("1"))
         fast += route.fits(msgspec.structs.replace(record, value=value))
-        assert route.fits(record) or what
+        assert route.fits(record), what
     assert fast < 60
 
 

@@ -13,13 +13,13 @@ from relay.templates.ops import (
     Constant,
     Differ,
     Enter,
-    Fields,
     Fits,
     Frames,
     Leave,
     Length,
     Marker,
     Members,
+    MessageFields,
     Number,
     Put,
     Repeated,
@@ -265,7 +265,7 @@ MARKS = template(
     ),
     (),
 )
-FIELDS = Fields(0x2A, 0x12, 0x10, 1, 3)
+FIELDS = MessageFields(0x2A, 0x12, 0x10, 1, 3)
 
 
 def in_fields(*messages: bytes, numbers: bytes = b"\x08\x05") -> bytes:

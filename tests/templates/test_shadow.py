@@ -20,8 +20,8 @@ RECORDS = captured("ticdc/canal-json/09_dml")
 class Wrong(Interpreter):
     """An engine that gives another value, but not while it is asked whether a template is right."""
 
-    def __init__(self, marker: Marker, frames: Framing | None = None) -> None:
-        super().__init__(marker, frames)
+    def __init__(self, marker: Marker, framing: Framing | None = None) -> None:
+        super().__init__(marker, framing)
         self._is_new = False
 
     def add(self, template: Template) -> int:

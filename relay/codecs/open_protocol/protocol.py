@@ -77,7 +77,7 @@ CODEC: Final = Codec(
         lengths_at=(len(VERSION), 0),
         marker=Marker("key", b'"scm":', b"}"),
         parts=parts,
-        frames=Frames(VERSION, LENGTH_BYTES),
+        framing=Frames(VERSION, LENGTH_BYTES),
         writes_rows_alone=writes_rows_alone,
     ),
 )

@@ -34,8 +34,6 @@ from relay.model.events import Event, Position, RowChange, TableSchema, Transact
 from relay.model.limits import Limits
 from relay.model.records import ConsumerRecord
 from relay.templates.ops import (
-    OFFSET,
-    TIME_MS,
     Above,
     Among,
     Below,
@@ -66,6 +64,7 @@ from relay.templates.tracing import (
     TracedNumber,
     TracedSeconds,
     TracedText,
+    traced_numbers,
 )
 from relay.text.durations import clock_seconds, local_datetime_micros
 
@@ -222,8 +221,8 @@ class TracedPart:
         return first_slot + len(self.slots)
 
     def traced(self, message: M, declared: Declaration, trace: Trace) -> M:
-        """Return a decoded struct with its variable members as traced values. The values of its other members
-        that differ between messages support no operation.
+        """Return a decoded struct with the traced values of the declared members. Other fields that differ
+        between messages raise NotTemplatable when they are used.
         """
         others = self._undeclared(message, declared, trace.refused())
         return msgspec.structs.replace(message, **(others | self.traced_members(declared, trace)))
@@ -231,8 +230,8 @@ class TracedPart:
     def _undeclared(
         self, message: msgspec.Struct, declared: Declaration, refused: object
     ) -> dict[str, object]:
-        """Return a placeholder for each field with variable parts; an object of variable values keeps its
-        names.
+        """Return a value that refuses every operation for each field that differs between messages and is
+        not declared. A dict keeps its names if only its values differ.
         """
         parents = {member.path[:-1] for member in declared.values()}
         varying = {path[: len(parent) + 1] for parent in parents for path in self.given}
@@ -302,16 +301,11 @@ Part = TypeVar("Part", bound=SplitPart)
 
 
 def traced_record(record: ConsumerRecord, trace: Trace) -> ConsumerRecord:
-    """Return a record with traced offset and time, of which only the topic is the same for all messages."""
-    return msgspec.structs.replace(
-        record,
-        partition=trace.refused(),
-        offset=TracedNumber(trace, OFFSET, record.offset),
-        timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
-        key=trace.refused(),
-        value=trace.refused(),
-        headers=trace.refused(),
-    )
+    """Return a record with a traced offset and time. The other members refuse every operation, except for the
+    topic, which is the same for all messages.
+    """
+    traced, refused = traced_numbers(record, trace), trace.refused()
+    return msgspec.structs.replace(traced, key=refused, value=refused, headers=refused)
 
 
 class TracedEvent(Generic[Part]):

@@ -1,4 +1,4 @@
-"""The variable parts of Simple's Avro messages of one row, for templates: the counterpart of `traced`.
+"""Ops and traced values for rows of Simple as Avro; `relay.codecs.simple.traced` has those for JSON.
 
 The columns of an image may have any order, as TiCDC shuffles them.
 """

@@ -34,17 +34,17 @@ from relay.templates.avro_ops import AvroOp, Nullable, Plain
 
 _NULL, _LONG, _FLOAT, _DOUBLE, _STRING, _BYTES, _TIMESTAMP, _UNSIGNED = map(avro_long, range(8))
 _SINGLE, _PRECISE = struct.Struct("<f"), struct.Struct("<d")
-_END: Final = 1 << 64
-_HALF: Final = 1 << 63
+_UNSIGNED_END: Final = 1 << 64
+_SIGNED_END: Final = 1 << 63
 
 # ---------------------------------------------------------------- types
 
 _TEXT: Final = Nullable(_STRING, Plain("string"))
 _DATA: Final = Nullable(_BYTES, Plain("bytes"))
 _NUMBER: Final = Nullable(_LONG, Plain("long"))
-#: Numbers above 2^63 are the negative ones of the same bits.
+#: A `long` with the bits of an unsigned number: negative from 2^63 on.
 _MEMBER: Final = Nullable(_LONG, Plain("unsigned"))
-_WRAPPED: Final = Nullable(_UNSIGNED, Plain("unsigned"))
+_UNSIGNED_BIGINT: Final = Nullable(_UNSIGNED, Plain("unsigned"))
 _FLOAT32: Final = Nullable(_FLOAT, Plain("float"))
 _FLOAT64: Final = Nullable(_DOUBLE, Plain("double"))
 _UTC_TIME: Final = Nullable(_TIMESTAMP + avro_text("UTC"), Plain("string"))
@@ -60,7 +60,7 @@ def avro_type(column_type: ColumnType) -> AvroOp:
     if base in {"enum", "set"}:
         return _MEMBER
     if base in INTEGERS or base == "year":
-        return _WRAPPED if base == "bigint" and column_type.unsigned else _NUMBER
+        return _UNSIGNED_BIGINT if base == "bigint" and column_type.unsigned else _NUMBER
     if base in FLOATS:
         return _FLOAT32 if base == "float" else _FLOAT64
     return _DATA if base in BINARIES else _TEXT
@@ -82,7 +82,7 @@ def _null(_: SimpleAvroReader) -> None:
 
 
 def _unsigned(reader: SimpleAvroReader) -> int:
-    return reader.long() % _END
+    return reader.long() % _UNSIGNED_END
 
 
 def _single(reader: SimpleAvroReader) -> float:
@@ -144,12 +144,12 @@ def _read_integer(value: Any) -> int:  # noqa: ANN401 - any branch
 @kernel_name("int")
 def _read_bits(value: Any) -> int:  # noqa: ANN401 - any branch
     """Read a BIT: text; a number in the classic architecture, which its kernel name does not cover."""
-    return numbers.read_int(value) if type(value) is str else _read_integer(value) % _END
+    return numbers.read_int(value) if type(value) is str else _read_integer(value) % _UNSIGNED_END
 
 
 def _read_member(most: int, value: Any) -> int:  # noqa: ANN401 - any branch
     """Read the number of ENUM or SET; the 64th member of a SET is the sign of a long."""
-    return checked_number(most, _read_integer(value) % _END)
+    return checked_number(most, _read_integer(value) % _UNSIGNED_END)
 
 
 @kernel_name(*READ_DOUBLE)
@@ -215,8 +215,11 @@ NULL: Final = _NULL
 
 
 def _natural(most: int) -> tuple[str | int | None, ...]:
-    """Return the conversion of a number from 0 to `most`."""
-    return ("natural", most) if most < _HALF else ("natural",)
+    """Return the conversion of numbers from 0 to `most`.
+
+    A limit of 2^63 or more (a SET of 64 members, or unknown members) is left out: a parameter has 63 bits.
+    """
+    return ("natural", most) if most < _SIGNED_END else ("natural",)
 
 
 @writing_avro(_NUMBER, "int64")
@@ -225,9 +228,9 @@ def _write_number(value: int) -> bytes:
     return _LONG + avro_long(value)
 
 
-@writing_avro(_WRAPPED, "natural")
+@writing_avro(_UNSIGNED_BIGINT, "natural")
 def _write_unsigned(value: int) -> bytes:
-    if not 0 <= value < _END:
+    if not 0 <= value < _UNSIGNED_END:
         raise ValueError("not an unsigned number of 64 bits")
     return _UNSIGNED + avro_long(_signed(value))
 
@@ -238,7 +241,7 @@ def _write_member(most: int, value: int | str) -> bytes:
 
 
 def _signed(value: int) -> int:
-    return value - _END if value >= _HALF else value
+    return value - _UNSIGNED_END if value >= _SIGNED_END else value
 
 
 @writing_avro(_FLOAT32, "finite-float")

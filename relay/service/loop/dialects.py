@@ -14,8 +14,8 @@ from relay.io.logs import Log
 from relay.model.records import ConsumerRecord
 
 LOOK_SECONDS: Final = 10.0
-#: How long after its first record a topic is inspected: an inspection tries all codecs, which takes some
-#: time, and would delay the first output after a start.
+#: Seconds from a topic's first record to its first inspection, which tries all codecs: an earlier one would
+#: delay the first output after a start.
 _FIRST_LOOK_SECONDS: Final = 1.0
 #: Maximum number of records to search for one with a value.
 _FEW: Final = 16

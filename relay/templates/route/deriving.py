@@ -19,9 +19,9 @@ from relay.codecs.losses import Loss
 from relay.model.events import Event, RowChange, Rows, TableId, TransactionMark
 from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.templates.engine import Engine, Message, Run
-from relay.templates.ops import LOSS, OFFSET, TIME_MS, Below, TargetMessage, Template
+from relay.templates.ops import LOSS, TIME_MS, Below, Condition, TargetMessage, Template
 from relay.templates.route.known import TemplateInfo
-from relay.templates.tracing import NotTemplatable, Trace, TracedNumber
+from relay.templates.tracing import NotTemplatable, Trace, traced_numbers
 
 
 class TracedLine(NamedTuple):
@@ -80,10 +80,7 @@ class Deriver:
         if not _has_headers(known, out):
             raise NotTemplatable
         losses = _without(losses, beside)
-        # A separate engine: in the route's, the template could replace another one, or equal one that would
-        # be removed with it.
-        self._trial.clear()
-        number = self._trial.add(template)
+        number = self._tried(template)
         if not _fits(self._trial, record, number, known, out, losses, self._line.seal):
             raise NotTemplatable
         return template, known
@@ -91,9 +88,10 @@ class Deriver:
     def derive_marks(
         self, record: ConsumerRecord, marks: list[Event], catalog: Catalog, losses: list[Loss]
     ) -> tuple[Template, TemplateInfo]:
-        """Return the template of a record of marks, which become no message, and the facts known of it.
+        """Return the template of a record without rows, and the facts known of it.
 
-        `losses`: the slow path's for the record. Raises like `derive`.
+        `marks`, `losses`: the slow path's events and losses. The marks become no message. Raises the same as
+        `derive`.
         """
         line = self._line
         if not isinstance(line.decoder, MarkTracingDecoder):
@@ -116,17 +114,23 @@ class Deriver:
             table=_NO_TABLE,
             more=[],
             has_tombstone=False,
-            is_silent=True,
+            is_of_marks=True,
         )
-        conditions = (*dict.fromkeys(trace.conditions), *trace.left_out(), Below(TIME_MS, TIME_END_MS))
-        template = Template(None, message.value, conditions, None, None, self._form.most_bytes)
-        _measure(template, known)
-        self._trial.clear()
-        number = self._trial.add(template)
+        template = Template(None, message.value, _conditions(trace), None, None, self._form.most_bytes)
+        _set_size(template, known)
+        number = self._tried(template)
         found = _translated(self._trial, record, known)
         if found != (number, [(None, None)]) or sorted(lost) != sorted(losses):
             raise NotTemplatable
         return template, known
+
+    def _tried(self, template: Template) -> int:
+        """Add a template to an engine of its own, and return its number.
+
+        In the route's engine, it could replace another one, or equal one that would be removed with it.
+        """
+        self._trial.clear()
+        return self._trial.add(template)
 
     def _topic_of(self, out: Sequence[ProducerRecord] | Sequence[EncodedRecord]) -> str | None:
         """Return the topic for which a record's messages were written; None if they do not depend on it."""
@@ -140,7 +144,7 @@ class Deriver:
     def _traced(
         self, record: ConsumerRecord, change: RowChange, catalog: Catalog, topic: str | None
     ) -> tuple[Template, TemplateInfo, Sequence[Loss]]:
-        """Return the template of a record, the facts known of it, and losses of others than the row.
+        """Return the untested template of a record, its facts, and the losses of marks beside its row.
 
         `topic`: The topic of its messages, if they depend on it.
         """
@@ -181,13 +185,13 @@ class Deriver:
         template = Template(
             message.key,
             message.value,
-            (*dict.fromkeys(trace.conditions), *trace.left_out(), Below(TIME_MS, TIME_END_MS)),
+            _conditions(trace),
             key,
             value,
             self._form.most_bytes,
             tuple(more),
         )
-        _measure(template, known)
+        _set_size(template, known)
         return template, known, message.beside
 
     def _written(self, events: list[Event], lost: list[Loss]) -> list[Event]:
@@ -205,26 +209,21 @@ class Deriver:
         return TargetMessage(*[None if text is None else trace.target_ops(text, at) for text, at in parts])
 
 
-def traced_numbers(record: ConsumerRecord, trace: Trace) -> ConsumerRecord:
-    """Return a record with a traced offset and time, and without a partition."""
-    return msgspec.structs.replace(
-        record,
-        partition=trace.refused(),
-        offset=TracedNumber(trace, OFFSET, record.offset),
-        timestamp_ms=TracedNumber(trace, TIME_MS, record.timestamp_ms),
-    )
+def _conditions(trace: Trace) -> tuple[Condition, ...]:
+    """Return the conditions of a template."""
+    return (*dict.fromkeys(trace.conditions), *trace.left_out(), Below(TIME_MS, TIME_END_MS))
 
 
 def _without(losses: Sequence[Loss], others: Iterable[Loss]) -> list[Loss]:
-    """Return losses without one for each of these."""
+    """Return the losses, less one for each of `others`. Raises ValueError if one of `others` is missing."""
     found = list(losses)
     for other in others:
         found.remove(other)
     return found
 
 
-def _measure(template: Template, known: TemplateInfo) -> None:
-    """Note the size of a template, and what identifies it."""
+def _set_size(template: Template, known: TemplateInfo) -> None:
+    """Set a template's size and fingerprint."""
     serialized = _serialized(template)
     known.size, known.fingerprint = _FOR_A_PACKED_BYTE * len(serialized), hash(serialized)
 

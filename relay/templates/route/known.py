@@ -35,7 +35,7 @@ class TemplateInfo:
         "fingerprint",
         "has_tombstone",
         "headers",
-        "is_silent",
+        "is_of_marks",
         "is_used",
         "losses",
         "lost",
@@ -60,14 +60,15 @@ class TemplateInfo:
         more: list[tuple[Header, ...]],
         has_tombstone: bool,
         written_for: str | None = None,
-        is_silent: bool = False,
+        is_of_marks: bool = False,
     ) -> None:
         #: Counted for each row: its events, without values, and its losses.
         self.events, self.losses, self.lost = events, losses, lost
         #: The headers of the row's first payload, and of further ones.
         self.headers, self.more = headers, more
-        #: Whether it is no row, and becomes no message: an engine returns one without key and value.
-        self.is_silent = is_silent
+        #: Whether the template is for marks that become no message. The engine returns a message without key
+        #: and value, which is not written.
+        self.is_of_marks = is_of_marks
         #: Whether a record with the same key and no value follows.
         self.has_tombstone = has_tombstone
         #: The topic that the messages are for; None if they do not depend on it.
@@ -96,7 +97,7 @@ class TemplateInfo:
             more=self.more,
             has_tombstone=self.has_tombstone,
             written_for=self.written_for,
-            is_silent=self.is_silent,
+            is_of_marks=self.is_of_marks,
         )
 
 

@@ -52,7 +52,7 @@ _MOST_SHIFT: Final = 63
 
 
 def _texts(marker: Marker, part: bytes) -> bytes | None:
-    """Return the marker's texts at the first place where one is not empty, otherwise at the first place."""
+    """Return the marker's texts (`Marker.texts`); None without a valid place."""
     first = None
     at = part.find(marker.start)
     while at >= 0:

@@ -134,7 +134,7 @@ class RouteTemplates:
 
     def _count_uses(self, known: TemplateInfo) -> None:
         if known.uses:
-            self._uses += 0 if known.is_silent else known.uses
+            self._uses += 0 if known.is_of_marks else known.uses
             self._count(known.events, known.losses, known.uses)
             known.served += known.uses
             known.uses, known.is_used = 0, True
@@ -261,8 +261,8 @@ class RouteTemplates:
     ) -> None:
         """Add the template of a record with the row `change` that became the messages `out`.
 
-        `change` None: the record has nothing but these `marks`, and no messages; or, if they are None, other
-        contents, which have no template. `is_split`: as in `is_due`.
+        `change`: None for a record without a row. `marks`: the events of a record that has only marks and
+        becomes no message; if both are None, the record has no template. `is_split`: as in `is_due`.
         """
         topic, marked = self.of_topic(record.topic), marked_text(self._marker, record)
         if marked is None:

@@ -21,12 +21,13 @@ from relay.codecs.canal.canal_protobuf.packets import (
     WireChange,
     WireColumn,
     WireRow,
+    opened,
 )
 from relay.codecs.canal.canal_protobuf.traced import (
     BEGIN,
     END,
     ROW,
-    AloneEntries,
+    PartEntries,
     TracedPacket,
     without_counts,
     without_transaction,
@@ -97,11 +98,11 @@ class CanalProtobufDecoder(ValueDecoder):
         """Return the row's message with traced values; see `TracingDecoder`. The begin and the end of its
         transaction may be beside it.
         """
-        alone = AloneEntries.of(self._packets, record.value or b"")
-        if alone.row is None:
+        entries = PartEntries.of(self._packets, record.value or b"")
+        if entries.row is None:
             raise NotTemplatable
-        wire, header = self._packets.row_change(alone.row, alone.losses), alone.row.header
-        if alone.losses or alone.row.unknown or wire.is_ddl or len(wire.rows) != 1:
+        wire, header = self._packets.row_change(entries.row, entries.losses), entries.row.header
+        if entries.losses or entries.row.unknown or wire.is_ddl or len(wire.rows) != 1:
             raise NotTemplatable
         packet = TracedPacket(record.value, change)
         row = TracedTextEvent(record, change, trace, TracedPacket(None), packet)
@@ -109,26 +110,28 @@ class CanalProtobufDecoder(ValueDecoder):
         traced = packet.header(ROW, header, trace)
         check(traced)
         message = row.traced_rows(_message(change.op, header, wire.rows))
-        opened = packet.opened(_opened(alone), trace)
-        rows = EntryRows(message, change.op, traced, opened, 0, 1, {})
+        begin = None if entries.begin is None else entries.begin[1]
+        end_id = None if entries.end is None else id_of(*entries.end)
+        transaction = packet.opened(opened(begin, end_id), trace)
+        rows = EntryRows(message, change.op, traced, transaction, 0, 1, {})
         events = interpret(rows, row.record, catalog, [], row.read)
         found = row.message([without_transaction(event, trace) for event in events])
         beside: list[Loss] = []
         marks = _PacketDecoder(self._packets, self._changes, self._limits, record, beside)
-        marks.events([mark[0] for mark in (alone.begin, alone.end) if mark is not None], catalog)
+        marks.events([mark[0] for mark in (entries.begin, entries.end) if mark is not None], catalog)
         return found._replace(beside=tuple(beside))
 
     def traced_marks(self, record: ConsumerRecord, trace: Trace) -> TracedMarks:
         """Return the marks of a transaction without rows; see `MarkTracingDecoder`."""
-        alone = AloneEntries.of(self._packets, record.value or b"")
-        if alone.row is not None or alone.losses:
+        entries = PartEntries.of(self._packets, record.value or b"")
+        if entries.row is not None or entries.losses:
             raise NotTemplatable
         packet = TracedPacket(record.value)
         packet.split(0)
         found = _PacketDecoder(
-            self._packets, self._changes, self._limits, traced_record(record, trace), alone.losses
+            self._packets, self._changes, self._limits, traced_record(record, trace), entries.losses
         )
-        begin, end = packet.mark(BEGIN, alone.begin, trace), packet.mark(END, alone.end, trace)
+        begin, end = packet.mark(BEGIN, entries.begin, trace), packet.mark(END, entries.end, trace)
         if begin is not None:
             found.begin(*begin, None if end is None else id_of(*end))
         if end is not None:
@@ -136,19 +139,11 @@ class CanalProtobufDecoder(ValueDecoder):
         return TracedMarks(packet.ops, [without_counts(event, trace) for event in found.found])
 
 
-def _opened(alone: AloneEntries) -> OpenTransaction:
-    """Return the transaction of a row between its marks."""
-    id = None if alone.end is None else id_of(*alone.end)
-    if alone.begin is None:
-        return NO_TRANSACTION if id is None else OpenTransaction(id, None, has_begun=False)
-    _, boundary = alone.begin
-    return OpenTransaction(boundary.id or id, boundary.thread_id, has_begun=True)
-
-
 class EntryRows(NamedTuple):
     """The rows of an entry.
 
-    opened: The transaction that they belong to, and `rows_before`, the number of its rows before them.
+    opened: The transaction that they belong to.
+    rows_before: The number of rows of the transaction before them.
     row_count: The number of rows.
     unknown: Fields that Canal's messages do not have.
     """
@@ -247,7 +242,7 @@ class _PacketDecoder:
                 self._losses.append(Loss.STATEMENT)
             elif entry.kind == packets.ROWS:
                 if self._open is NO_TRANSACTION and ends[at] is not None:
-                    self._open = OpenTransaction(ends[at], None, has_begun=False)
+                    self._open = opened(None, ends[at])
                 catalog = self._change(entry, catalog)
             else:
                 raise UnsupportedMessage(NAME, "entry.entryType", "not a kind of Canal's entries")
@@ -267,20 +262,16 @@ class _PacketDecoder:
 
     def begin(self, entry: Entry, boundary: Boundary, id: str | None) -> None:
         """Begin a transaction. `id`: that of its end, None if the packet lacks it."""
-        id = boundary.id or id
-        self._open = OpenTransaction(id, boundary.thread_id, has_begun=True)
+        self._open = opened(boundary, id)
         self._row_count = 0
         self._tables.clear()
-        if id is None:
+        if self._open.id is None:
             # Its END, which has the id, is in another packet.
             self._losses.append(Loss.TRANSACTION_MARK)
             return
-        source = self._source(entry)
-        self.found.append(
-            TransactionMark(
-                is_begin=True, id=id, source=source, emitted_at_ns=self._emitted_at_ns(entry.header)
-            )
-        )
+        source, emitted_at_ns = self._source(entry), self._emitted_at_ns(entry.header)
+        mark = TransactionMark(is_begin=True, id=self._open.id, source=source, emitted_at_ns=emitted_at_ns)
+        self.found.append(mark)
 
     def end(self, entry: Entry, boundary: Boundary) -> None:
         """End a transaction."""
@@ -361,7 +352,7 @@ class _PacketDecoder:
 
 
 def id_of(entry: Entry, boundary: Boundary) -> str:
-    """Return the id of a transaction from its end; the position of that if it has no id."""
+    """Return the id of a transaction by its END: the END's position if it has no id."""
     return boundary.id or f"{entry.header.file}:{entry.header.position}"
 
 

@@ -108,6 +108,13 @@ class OpenTransaction(NamedTuple):
 NO_TRANSACTION: Final = OpenTransaction(None, None, has_begun=False)
 
 
+def opened(begin: Boundary | None, end_id: str | None) -> OpenTransaction:
+    """Return the transaction of rows after `begin`. `end_id`: the id by its END, None without one."""
+    if begin is None:
+        return NO_TRANSACTION if end_id is None else OpenTransaction(end_id, None, has_begun=False)
+    return OpenTransaction(begin.id or end_id, begin.thread_id, has_begun=True)
+
+
 class PacketReader:
     """Parse the packets of one protocol."""
 

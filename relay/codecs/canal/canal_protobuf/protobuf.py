@@ -45,9 +45,10 @@ def fields(data: bytes) -> Iterator[Field]:
 
 
 class FieldSpan(NamedTuple):
-    """Where a field stands: its tag from `start` on, and its value, without the size of bytes, up to `end`.
+    """Positions of a field: the tag begins at `start`; the value, behind its size if it has one, is from
+    `value_start` to `end`.
 
-    `value`: an unsigned number; None for bytes. `is_fixed`: a number of fixed width.
+    `value`: the unsigned number; None for bytes and numbers of fixed width, which are `is_fixed`.
     """
 
     number: int

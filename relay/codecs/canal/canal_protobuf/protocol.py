@@ -20,7 +20,7 @@ from relay.codecs.canal import detection
 from relay.codecs.canal.canal_protobuf.decoder import CanalProtobufDecoder
 from relay.codecs.canal.canal_protobuf.encoder import CanalProtobufEncoder
 from relay.codecs.canal.canal_protobuf.options import NAME, ProtobufOptions, carries
-from relay.codecs.canal.canal_protobuf.traced import FIELDS, MARKER, parts
+from relay.codecs.canal.canal_protobuf.traced import FRAMING, MARKER, parts
 from relay.codecs.codec import Codec, TemplateSupport
 
 CODEC: Final = Codec(
@@ -34,5 +34,5 @@ CODEC: Final = Codec(
     decoder=CanalProtobufDecoder,
     encoder=CanalProtobufEncoder,
     detection_rule=detection.packets,
-    templates=TemplateSupport(marker=MARKER, parts=parts, frames=FIELDS),
+    templates=TemplateSupport(marker=MARKER, parts=parts, framing=FRAMING),
 )

@@ -27,9 +27,9 @@ from relay.mysql.types import BINARIES
 from relay.templates.ops import (
     Constant,
     Enter,
-    Fields,
     Leave,
     Marker,
+    MessageFields,
     OneOf,
     Repeated,
     SourceOp,
@@ -39,7 +39,7 @@ from relay.templates.ops import (
 from relay.templates.scanning import Path
 from relay.templates.tracing import NotTemplatable, Trace, TracedNumber, TracedText
 
-#: Roles of entries, and the first step of the paths of their slots.
+#: What an entry is; also the first step of the paths of its slots.
 BEGIN: Final = "begin"
 ROW: Final = "row"
 END: Final = "end"
@@ -47,9 +47,9 @@ _ROLES: Final = {packets.BEGIN: BEGIN, packets.ROWS: ROW, packets.END: END}
 _ORDER: Final = (BEGIN, ROW, END)
 
 
-class AloneEntries(NamedTuple):
-    """The entries of a packet with at most one of rows, between the marks of its transaction. `losses`: those
-    of parsing.
+class PartEntries(NamedTuple):
+    """The entries of a packet as `parts` makes it: one of rows, the marks of its transaction, or both.
+    `losses`: those of parsing.
     """
 
     begin: tuple[Entry, Boundary] | None
@@ -58,15 +58,14 @@ class AloneEntries(NamedTuple):
     losses: list[Loss]
 
     @classmethod
-    def of(cls, reader: PacketReader, value: bytes) -> AloneEntries:
+    def of(cls, reader: PacketReader, value: bytes) -> PartEntries:
         """Return the entries of a packet. Raises NotTemplatable for other packets."""
         losses: list[Loss] = []
-        found: dict[str, Entry] = {}
-        for entry in reader.entries_of(value, losses):
-            role = _ROLES.get(entry.kind, "")
-            if role not in _ORDER[_ORDER.index(max(found, key=_ORDER.index)) + 1 if found else 0 :]:
-                raise NotTemplatable
-            found[role] = entry
+        entries = list(reader.entries_of(value, losses))
+        roles = [_ROLES.get(entry.kind, "") for entry in entries]
+        if roles != [role for role in _ORDER if role in roles]:
+            raise NotTemplatable
+        found = dict(zip(roles, entries, strict=True))
         marks = {
             role: (entry, reader.boundary(entry, losses)) for role, entry in found.items() if role != ROW
         }
@@ -81,71 +80,73 @@ class AloneEntries(NamedTuple):
 class _Form(NamedTuple):
     """How a field of a message is matched.
 
-    how: `same`: as in the captured packet. `number`, `text`: any. Otherwise the fields of its message.
-    is_text: Whether its value is bytes.
-    may_repeat: Whether it may come more than once.
-    name: The name of its slot; "" for values that relay ignores.
+    how: `same`: as a constant. `number`, `text`: with any value. `entry`, `row`, `column`: as a message of
+        that kind. A mapping: as a message with these fields, by number.
+    is_bytes: Whether the field has bytes (a text or a message), not a number.
+    may_repeat: Whether the message may contain the field several times.
+    name: The member of the decoded struct that has the value; "" for a value that relay ignores.
     """
 
     how: str | Mapping[int, _Form]
-    is_text: bool
+    is_bytes: bool
     may_repeat: bool = False
     name: str = ""
 
 
-_SAME_NUMBER: Final = _Form("same", is_text=False)
-_SAME_TEXT: Final = _Form("same", is_text=True)
-_SAME_TEXTS: Final = _Form("same", is_text=True, may_repeat=True)
-_NUMBER: Final = _Form("number", is_text=False)
-_PAIR: Final = {1: _SAME_TEXT, 2: _Form("text", is_text=True)}
-_COLUMNS: Final = _Form("column", is_text=True, may_repeat=True)
-_ROW: Final = {1: _COLUMNS, 2: _COLUMNS, 3: _SAME_TEXTS}
+_SAME_NUMBER: Final = _Form("same", is_bytes=False)
+_SAME_BYTES: Final = _Form("same", is_bytes=True)
+_SAME_BYTES_REPEATED: Final = _Form("same", is_bytes=True, may_repeat=True)
+_NUMBER: Final = _Form("number", is_bytes=False)
+_PAIR: Final = {1: _SAME_BYTES, 2: _Form("text", is_bytes=True)}
+_COLUMNS: Final = _Form("column", is_bytes=True, may_repeat=True)
+_ROW: Final = {1: _COLUMNS, 2: _COLUMNS, 3: _SAME_BYTES_REPEATED}
 _HEADER: Final = {
     1: _SAME_NUMBER,
-    2: _SAME_TEXT,
-    3: _Form("number", is_text=False, name="position"),
+    2: _SAME_BYTES,
+    3: _Form("number", is_bytes=False, name="position"),
     4: _SAME_NUMBER,
-    5: _SAME_TEXT,
-    6: _Form("number", is_text=False, name="time_ms"),
+    5: _SAME_BYTES,
+    6: _Form("number", is_bytes=False, name="time_ms"),
     7: _SAME_NUMBER,
-    8: _SAME_TEXT,
-    9: _SAME_TEXT,
+    8: _SAME_BYTES,
+    9: _SAME_BYTES,
     10: _NUMBER,
     11: _SAME_NUMBER,
-    12: _Form(_PAIR, is_text=True, may_repeat=True),
-    13: _Form("text", is_text=True, name="gtid"),
+    12: _Form(_PAIR, is_bytes=True, may_repeat=True),
+    13: _Form("text", is_bytes=True, name="gtid"),
 }
 _CHANGE: Final = {
     1: _NUMBER,
     2: _SAME_NUMBER,
     10: _SAME_NUMBER,
-    11: _SAME_TEXT,
-    12: _Form("row", is_text=True),
-    13: _SAME_TEXTS,
-    14: _SAME_TEXT,
+    11: _SAME_BYTES,
+    12: _Form("row", is_bytes=True),
+    13: _SAME_BYTES_REPEATED,
+    14: _SAME_BYTES,
 }
 _BOUNDARY: Final = {
     1: _NUMBER,
-    2: _Form("text", is_text=True, name="id"),
-    4: _Form("number", is_text=False, name="thread_id"),
+    2: _Form("text", is_bytes=True, name="id"),
+    4: _Form("number", is_bytes=False, name="thread_id"),
 }
 _ENTRIES: Final = {
-    ROW: {1: _Form(_HEADER, is_text=True), 2: _SAME_NUMBER, 3: _Form(_CHANGE, is_text=True)},
-    BEGIN: {1: _Form(_HEADER, is_text=True), 2: _SAME_NUMBER, 3: _Form(_BOUNDARY, is_text=True)},
+    ROW: {1: _Form(_HEADER, is_bytes=True), 2: _SAME_NUMBER, 3: _Form(_CHANGE, is_bytes=True)},
+    BEGIN: {1: _Form(_HEADER, is_bytes=True), 2: _SAME_NUMBER, 3: _Form(_BOUNDARY, is_bytes=True)},
 }
 _ENTRIES[END] = _ENTRIES[BEGIN]
-_BODY: Final = {1: _NUMBER, 2: _Form("entry", is_text=True, may_repeat=True)}
+_BODY: Final = {1: _NUMBER, 2: _Form("entry", is_bytes=True, may_repeat=True)}
 _PACKET: Final = {
     1: _SAME_NUMBER,
     2: _SAME_NUMBER,
     3: _SAME_NUMBER,
     4: _SAME_NUMBER,
-    5: _Form(_BODY, is_text=True),
+    5: _Form(_BODY, is_bytes=True),
 }
 #: Numbers of fields of packets, bodies, entries and changes.
 _BODY_FIELD, _ENTRY, _STORE_VALUE, _ROW_DATA = 5, 2, 3, 12
-#: Tags of a row in a change, and of the fields of a column that have no constant form.
+#: The tag of a row in a change.
 _ROW_TAG: Final = b"\x62"
+#: Numbers of fields of a column.
 _SQL_TYPE, _UPDATED, _IS_NULL, _VALUE, _LENGTH = 2, 5, 6, 8, 9
 _COLUMN_NUMBERS: Final = frozenset({1, _SQL_TYPE, 4, _UPDATED, _IS_NULL, _LENGTH})
 _COLUMN_FIELDS: Final = _COLUMN_NUMBERS | {3, _VALUE, 10}
@@ -153,10 +154,10 @@ _UPDATED_OR_NOT: Final = OneOf((b"\x28\x00", b"\x28\x01"))
 #: A value, after `isNull`: a text, NULL, or an empty text, which has no field.
 _CELL: Final = Text(b"\x30\x00\x42", b"\x30\x01", b"\x30\x00")
 #: The framing of packets, by tags.
-FIELDS: Final = Fields(outer=0x2A, inner=0x12, kind=0x10, begin=packets.BEGIN, end=packets.END)
+FRAMING: Final = MessageFields(outer=0x2A, inner=0x12, kind=0x10, begin=packets.BEGIN, end=packets.END)
 #: The names of database and table, after the type MYSQL of the source.
 MARKER: Final = Marker("value", b"\x38\x02\x42", texts=2)
-#: The columns before and after a change: the row that they are, by operation.
+#: By operation: which row each of the fields `beforeColumns` (1) and `afterColumns` (2) has.
 _IMAGES: Final = {
     INSERT: {2: NEW_ROW},
     UPDATE: {1: OLD_ROW, 2: NEW_ROW},
@@ -165,7 +166,7 @@ _IMAGES: Final = {
 
 
 class TracedPacket:
-    """The packet of a record: a row, or the marks of a transaction, or both. None: no packet.
+    """The fields of a packet as ops, and its variable values.
 
     change: The row.
     slots: The slots of its values, by path.
@@ -203,7 +204,7 @@ class TracedPacket:
         seen = set[int]()
         for field in spans(self._bytes, at, end):
             form = forms.get(field.number)
-            if form is None or form.is_text is not (field.value is None) or field.is_fixed:
+            if form is None or form.is_bytes is not (field.value is None) or field.is_fixed:
                 raise NotTemplatable
             if field.number in seen and not form.may_repeat:
                 raise NotTemplatable
@@ -387,7 +388,7 @@ def without_counts(event: Event, trace: Trace) -> Event:
 
 
 def parts(record: ConsumerRecord) -> Sequence[Message]:
-    """Split a packet like an engine (`FIELDS`), and entries of several rows into one for each row.
+    """Split a packet like an engine (`FRAMING`), and entries of several rows into one for each row.
 
     Empty for a packet of one row, for one with statements or heartbeats, and for other bytes.
     """

@@ -64,14 +64,19 @@ class TextCells(SplitPart, Protocol):
     slots: dict[Path, int]
 
 
-Cellular = TypeVar("Cellular", bound=TextCells)
+CellPart = TypeVar("CellPart", bound=TextCells)
 
 
-class TracedTextEvent(TracedEvent[Cellular]):
+class TracedTextEvent(TracedEvent[CellPart]):
     """A message of one row of text cells in its value."""
 
     def __init__(
-        self, record: ConsumerRecord, change: RowChange, trace: Trace, key: Cellular, value: Cellular
+        self,
+        record: ConsumerRecord,
+        change: RowChange,
+        trace: Trace,
+        key: CellPart,
+        value: CellPart,
     ) -> None:
         super().__init__(record, change, trace, key, value)
         images = change.images
