@@ -127,6 +127,34 @@ def test_selected_transactions(engine: type[Engine], selection: Selection, *, ha
     assert found[-1] is has_templates
 
 
+@pytest.mark.parametrize("is_long", [False, True])
+def test_marks_with_their_kind_elsewhere(engine: type[Engine], *, is_long: bool) -> None:
+    """Engines see no marks in them: the kind is the last field, or in two bytes."""
+
+    def odd(mark: bytes) -> bytes:
+        whole = [
+            number_field(number, data) if isinstance(data, int) else bytes_field(number, data)
+            for number, data in fields(mark)
+        ]
+        head, kind, value = whole
+        return head + bytes((kind[0], kind[1] | 0x80, 0)) + value if is_long else head + value + kind
+
+    route = Both(PROTOBUF, target="canal-json", engine=engine, topic="{database}.{table}")
+    same_topic = both(engine)
+    for _ in range(8):
+        for entries in (
+            [odd(begin(1)), row("1"), end(2)],
+            [odd(begin(1)), end(2)],
+            [odd(begin(1))],
+            [row("1"), end(2)],
+            [begin(1), row("1"), odd(end(2))],
+            [begin(1), row("1")],
+        ):
+            route.fits(packet(*entries))
+            same_topic.fits(packet(*entries))
+    assert route.fits(packet(begin(1), row("1")))
+
+
 def test_rows_of_a_transaction_are_not_taken_alone(engine: type[Engine]) -> None:
     route = teach(both(engine), packet(row("1")))
     assert route.fits(packet(row("1")))

@@ -15,7 +15,7 @@ import msgspec
 
 from relay.codecs.canal.canal_protobuf import packets
 from relay.codecs.canal.canal_protobuf.packets import Boundary, Entry, Header, OpenTransaction, PacketReader
-from relay.codecs.canal.canal_protobuf.protobuf import FieldSpan, bytes_field, spans
+from relay.codecs.canal.canal_protobuf.protobuf import FieldSpan, bytes_field, number_field, spans
 from relay.codecs.canal.shared.messages import DELETE, INSERT, UPDATE
 from relay.codecs.canal.shared.rows import TextRows
 from relay.codecs.canal.shared.traced import NEW_ROW, OLD_ROW
@@ -143,7 +143,7 @@ _PACKET: Final = {
     5: _Form(_BODY, is_bytes=True),
 }
 #: Numbers of fields of packets, bodies, entries and changes.
-_BODY_FIELD, _ENTRY, _STORE_VALUE, _ROW_DATA = 5, 2, 3, 12
+_BODY_FIELD, _ENTRY, _KIND, _STORE_VALUE, _ROW_DATA = 5, 2, 2, 3, 12
 #: The tag of a row in a change.
 _ROW_TAG: Final = b"\x62"
 #: Numbers of fields of a column.
@@ -446,9 +446,18 @@ def _one_row_entries(data: bytes, entry: FieldSpan) -> Iterator[bytes]:
 
 
 def _role(data: bytes, entry: FieldSpan) -> str:
-    """Return the role of an entry. Raises ValueError for one without."""
-    kinds = [field.value for field in spans(data, entry.value_start, entry.end) if field.number == 2]
+    """Return the role of an entry. Raises ValueError for one without, and for a mark that engines do not
+    recognize (`Fields`).
+    """
+    fields = list(spans(data, entry.value_start, entry.end))
+    kinds = [field.value for field in fields if field.number == _KIND]
     role = _ROLES.get((kinds or [packets.ROWS])[-1] or 0)
     if role is None:
         raise ValueError("a heartbeat, or another kind of entry")
+    if role != ROW:
+        before = fields[: [field.number for field in fields].index(_KIND)]
+        texts = [bytes_field(each.number, data[each.value_start : each.end]) for each in before]
+        head = b"".join(texts) + number_field(_KIND, kinds[0] or 0)
+        if len(before) > 1 or not data.startswith(head, entry.value_start):
+            raise ValueError("a mark whose kind is not in its usual place")
     return role
