@@ -447,7 +447,7 @@ def _one_row_entries(data: bytes, entry: FieldSpan) -> Iterator[bytes]:
 
 def _role(data: bytes, entry: FieldSpan) -> str:
     """Return the role of an entry. Raises ValueError for one without, and for a mark that engines do not
-    recognize (`Fields`).
+    recognize (`MessageFields`).
     """
     fields = list(spans(data, entry.value_start, entry.end))
     kinds = [field.value for field in fields if field.number == _KIND]
