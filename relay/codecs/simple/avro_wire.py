@@ -73,10 +73,10 @@ class AvroWire:
             if message.type in OPS:
                 return row_bytes(message)
             if message.type == BOOTSTRAP:
-                return _framed(BOOTSTRAP, _bootstrap(message))
+                return head_of(BOOTSTRAP) + _bootstrap(message)
             if message.type == WATERMARK:
-                return _framed(WATERMARK, _stamps(message))
-            return _framed("DDL", _ddl(message))
+                return head_of(WATERMARK) + _stamps(message)
+            return head_of("DDL") + _ddl(message)
         except (OverflowError, UnicodeError):
             reason = "text that is not Unicode, or a number beyond 63 bits"
             raise NotRepresentable(self.name, "", reason) from None
@@ -222,10 +222,6 @@ def _read_index(reader: SimpleAvroReader) -> IndexEntry:
 
 
 # ---------------------------------------------------------------- written
-
-
-def _framed(kind: str, payload: bytes) -> bytes:
-    return head_of(kind) + payload
 
 
 def _stamps(message: SimpleMessage) -> bytes:

@@ -7,6 +7,11 @@ from typing import Final
 from relay.model.records import ConsumerRecord
 from relay.templates.ops import Marker
 
+#: Set in each byte of a number but the last.
+_MORE: Final = 0x80
+#: A number of 64 bits takes ten bytes of seven.
+_MOST_SHIFT: Final = 63
+
 
 def marked_text(marker: Marker, record: ConsumerRecord) -> bytes | None:
     """Return a record's text at the marker; None if it has none."""
@@ -16,39 +21,41 @@ def marked_text(marker: Marker, record: ConsumerRecord) -> bytes | None:
         return None
     if marker.size:
         end = _end_of_values(marker, text)
-        return text[:end] if 0 < end <= len(text) else None
+        return None if end is None else text[:end]
     if marker.texts:
         return _texts(marker, text)
     start = text.find(marker.start)
-    end = text.find(marker.end, start + len(marker.start))
-    return None if start < 0 or end < 0 else text[start:end]
+    behind = text.find(marker.end, start + len(marker.start))
+    return None if start < 0 or behind < 0 else text[start:behind]
 
 
-_MORE: Final = 0x80
-
-
-def _end_of_values(marker: Marker, text: bytes) -> int:
-    """Return the offset behind the marker's Avro values; 0 if they are not valid."""
+def _end_of_values(marker: Marker, text: bytes) -> int | None:
+    """Return the offset behind the marker's Avro values; None if they are not valid."""
     at = marker.size
     for kind in marker.values:
-        number = shift = 0
-        while True:
-            if at >= len(text) or shift > _MOST_SHIFT:
-                return 0
-            byte = text[at]
-            at += 1
-            number |= (byte & ~_MORE) << shift
-            shift += 7
-            if byte < _MORE:
-                break
+        found = _varint(text, at)
+        if found is None:
+            return None
+        number, at = found
+        if kind == "string" and number & 1:
+            return None  # a negative size
         if kind == "string":
-            if number & 1:
-                return 0
             at += number >> 1
-    return at
+    return at if at <= len(text) else None
 
 
-_MOST_SHIFT: Final = 63
+def _varint(text: bytes, at: int) -> tuple[int, int] | None:
+    """Return a number and the offset behind it; None if it is not valid."""
+    number = 0
+    for shift in range(0, _MOST_SHIFT + 1, 7):
+        if at >= len(text):
+            return None
+        byte = text[at]
+        at += 1
+        number |= (byte & ~_MORE) << shift
+        if byte < _MORE:
+            return number, at
+    return None
 
 
 def _texts(marker: Marker, part: bytes) -> bytes | None:

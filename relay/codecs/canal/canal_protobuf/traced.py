@@ -147,9 +147,10 @@ _BODY_FIELD, _ENTRY, _KIND, _STORE_VALUE, _ROW_DATA = 5, 2, 2, 3, 12
 #: The tag of a row in a change.
 _ROW_TAG: Final = b"\x62"
 #: Numbers of fields of a column.
-_SQL_TYPE, _UPDATED, _IS_NULL, _VALUE, _LENGTH = 2, 5, 6, 8, 9
-_COLUMN_NUMBERS: Final = frozenset({1, _SQL_TYPE, 4, _UPDATED, _IS_NULL, _LENGTH})
-_COLUMN_FIELDS: Final = _COLUMN_NUMBERS | {3, _VALUE, 10}
+_INDEX, _SQL_TYPE, _NAME, _IS_KEY, _UPDATED, _IS_NULL = range(1, 7)
+_VALUE, _LENGTH, _MYSQL_TYPE = range(8, 11)
+_COLUMN_NUMBERS: Final = frozenset({_INDEX, _SQL_TYPE, _IS_KEY, _UPDATED, _IS_NULL, _LENGTH})
+_COLUMN_FIELDS: Final = _COLUMN_NUMBERS | {_NAME, _VALUE, _MYSQL_TYPE}
 _UPDATED_OR_NOT: Final = OneOf((b"\x28\x00", b"\x28\x01"))
 #: A value, after `isNull`: a text, NULL, or an empty text, which has no field.
 _CELL: Final = Text(b"\x30\x00\x42", b"\x30\x01", b"\x30\x00")
@@ -222,74 +223,66 @@ class TracedPacket:
             return
         tag = data[field.start : _tag_end(data, field.start)]
         slot = (*path, form.name) if form.name else ()
-        if how == "number":
-            found.add_text(tag)
-            self._add(Varint(), slot)
-        elif how == "text" and field.value_start == field.end:
+        if how == "text" and field.value_start == field.end:
             found.add_text(data[field.start : field.end])
-        elif how == "text":
+            return
+        if how == "text":
             self._add(Text(tag), slot)
+            return
+        found.add_text(tag)
+        if how == "number":
+            self._add(Varint(), slot)
         elif how == "row":
-            found.add_text(tag)
-            rows, self._found = found, _Ops()
-            self._nested(field, _ROW, path)
-            rows.add(Repeated(self._found.ops, _ROW_TAG))
-            self._found = rows
-        else:
-            found.add_text(tag)
-            found.add(Enter())
-            if how == "column":
-                self._column(field)
-            elif how == "entry":
-                role = _role(data, field)
-                self._message(field.value_start, field.end, _ENTRIES[role], (role,))
-            elif isinstance(how, Mapping):
-                self._message(field.value_start, field.end, how, path)
-            found.add(Leave())
+            self._row(field, path)
+        elif how == "column":
+            self._column(field)
+        elif how == "entry":
+            role = _role(data, field)
+            self._nested(field, _ENTRIES[role], (role,))
+        elif isinstance(how, Mapping):
+            self._nested(field, how, path)
 
     def _nested(self, field: FieldSpan, forms: Mapping[int, _Form], path: Path) -> None:
         self._found.add(Enter())
         self._message(field.value_start, field.end, forms, path)
         self._found.add(Leave())
 
+    def _row(self, row: FieldSpan, path: Path) -> None:
+        """Add the ops of a row, which may be repeated."""
+        outside, self._found = self._found, _Ops()
+        self._nested(row, _ROW, path)
+        outside.add(Repeated(self._found.ops, _ROW_TAG))
+        self._found = outside
+
     def _add(self, op: Varint | Text, path: Path) -> None:
         self._found.add(op)
         self._paths.append(path)
 
     def _column(self, column: FieldSpan) -> None:
-        """Add the ops of a column, whose fields are in the order of their numbers."""
+        """Add the ops of a column."""
         data, found = self._bytes, self._found
-        fields = {field.number: field for field in spans(data, column.value_start, column.end)}
-        whole = list(spans(data, column.value_start, column.end))
-        numbers = [field.number for field in whole]
         row = self._images.get(_tag_number(data, column.start))
-        if (
-            row is None
-            or numbers != sorted(set(numbers))
-            or not _COLUMN_FIELDS.issuperset(numbers)
-            or any((field.value is not None) is not (field.number in _COLUMN_NUMBERS) for field in whole)
-            or any(field.is_fixed for field in whole)
-            or _IS_NULL not in fields
-            or 3 not in fields
-        ):
+        if row is None:
             raise NotTemplatable
-        name = data[fields[3].value_start : fields[3].end].decode()
-        is_unsigned = 10 in fields and b"unsigned" in data[fields[10].value_start : fields[10].end].lower()
-        for field in whole:
+        fields = _column_fields(data, column)
+        name = _value(data, fields[_NAME]).decode()
+        is_unsigned = _MYSQL_TYPE in fields and b"unsigned" in _value(data, fields[_MYSQL_TYPE]).lower()
+        varying = {_LENGTH, _SQL_TYPE} if is_unsigned and self._varies_sql_types else {_LENGTH}
+        found.add(Enter())
+        for number, field in fields.items():
             text = data[field.start : field.end]
-            if field.number == _IS_NULL:
+            if number == _IS_NULL:
                 if text not in {_CELL.null, _CELL.empty} or (text == _CELL.null and _VALUE in fields):
                     raise NotTemplatable
                 self._add(_CELL, (*row, name))
-            elif field.number == _UPDATED and text in _UPDATED_OR_NOT.texts:
+            elif number == _UPDATED and text in _UPDATED_OR_NOT.texts:
                 found.add(_UPDATED_OR_NOT)
-            elif field.number == _LENGTH or (
-                field.number == _SQL_TYPE and is_unsigned and self._varies_sql_types
-            ):
+            elif number in varying:
                 found.add_text(data[field.start : field.value_start])
                 self._add(Varint(), ())
-            elif field.number != _VALUE:
+            elif number != _VALUE:
                 found.add_text(text)
+        found.add(Leave())
 
     # ------------------------------------------------------------ traced values
 
@@ -323,6 +316,28 @@ class TracedPacket:
                 TracedNumber(trace, slot, value) if isinstance(value, int) else TracedText(trace, slot)
             )
         return found
+
+
+def _column_fields(data: bytes, column: FieldSpan) -> dict[int, FieldSpan]:
+    """Return the fields of a column by number: each once, in the order of their numbers.
+
+    Raises NotTemplatable for other columns, and ValueError for bytes that are no message.
+    """
+    fields = list(spans(data, column.value_start, column.end))
+    numbers = [field.number for field in fields]
+    if numbers != sorted(set(numbers)) or not _COLUMN_FIELDS.issuperset(numbers):
+        raise NotTemplatable
+    if not {_NAME, _IS_NULL}.issubset(numbers):
+        raise NotTemplatable
+    for field in fields:
+        is_number = field.value is not None
+        if field.is_fixed or is_number is not (field.number in _COLUMN_NUMBERS):
+            raise NotTemplatable
+    return dict(zip(numbers, fields, strict=True))
+
+
+def _value(data: bytes, field: FieldSpan) -> bytes:
+    return data[field.value_start : field.end]
 
 
 class _Ops:
