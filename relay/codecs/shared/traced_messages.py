@@ -236,12 +236,14 @@ class TracedPart:
         parents = {member.path[:-1] for member in declared.values()}
         varying = {path[: len(parent) + 1] for parent in parents for path in self.given}
         found: dict[str, object] = {}
-        for field in msgspec.structs.fields(message):
-            paths = varying & {(*parent, field.encode_name) for parent in parents}
+        # Not `msgspec.structs.fields`, which evaluates the types of all fields each time.
+        names = zip(message.__struct_fields__, message.__struct_encode_fields__, strict=True)
+        for name, encode_name in names:
+            paths = varying & {(*parent, encode_name) for parent in parents}
             if paths:
-                value = getattr(message, field.name)
+                value = getattr(message, name)
                 has_names = isinstance(value, dict) and paths.isdisjoint(self.given)
-                found[field.name] = dict.fromkeys(value, refused) if has_names else refused
+                found[name] = dict.fromkeys(value, refused) if has_names else refused
         return found
 
     def traced_members(self, declared: Declaration, trace: Trace) -> dict[str, Any]:
