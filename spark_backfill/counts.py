@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.accumulators import AccumulatorParam
 
 from relay.core import summaries
 from relay.core.summaries import MOST_NAMES, listed
-from relay.model.records import ConsumerRecord, ProducerRecord, size_of
+from relay.model.records import ConsumerRecord, size_of
 from relay.text.redaction import printable
+from spark_backfill.columns import Stretch
+
+#: More than any topic has.
+_PARTITIONS: Final = 1 << 32
 
 
 class BackfillCounts(msgspec.Struct):
@@ -61,12 +67,25 @@ class BackfillCounts(msgspec.Struct):
         for (topic, partition), found in offsets.items():
             self._reach(f"{topic}/{partition}", (min(found), max(found), len(found)))
 
-    def count_written(self, records: Sequence[ProducerRecord]) -> None:
-        """Count records to write."""
-        counted = Counter([(record.topic, record.partition) for record in records])
-        for (topic, partition), count in counted.items():
-            self.written[f"{topic}/{partition}"] += count
-        self.written_bytes += size_of(records)
+    def count_read_rows(self, batch: pa.RecordBatch, stretches: Iterable[Stretch]) -> None:
+        """Count source records, as a batch of `RECORDS`. `stretches`: its rows by partition."""
+        self.read += len(batch)
+        self.read_bytes += _bytes_in(batch)
+        offsets = batch.column("offset")
+        for each in stretches:
+            count = each.end - each.first
+            reached = pc.min_max(offsets.slice(each.first, count)).as_py()
+            self._reach(f"{each.topic}/{each.partition}", (reached["min"], reached["max"], count))
+
+    def count_written(self, batch: pa.RecordBatch) -> None:
+        """Count records to write, as a batch of `PRODUCED`."""
+        topics = batch.column("topic").dictionary_encode()
+        partitions = batch.column("partition").cast(pa.int64())
+        numbered = pc.add(pc.multiply(topics.indices.cast(pa.int64()), _PARTITIONS), partitions)
+        for each in pc.value_counts(numbered).to_pylist():
+            topic, partition = divmod(each["values"], _PARTITIONS)
+            self.written[f"{topics.dictionary[topic]}/{partition}"] += each["counts"]
+        self.written_bytes += _bytes_in(batch)
 
     def count_failed(self, what: str, code: str) -> None:
         """Count a record that was skipped or became a dead letter."""
@@ -94,6 +113,12 @@ class BackfillCounts(msgspec.Struct):
     def _reach(self, partition: str, more: tuple[int, int, int]) -> None:
         first, last, count = self.ranges.get(partition, (more[0], more[1], 0))
         self.ranges[partition] = (min(first, more[0]), max(last, more[1]), count + more[2])
+
+
+def _bytes_in(batch: pa.RecordBatch) -> int:
+    """Return the bytes in keys and values."""
+    lengths = [pc.sum(pc.binary_length(batch.column(name))).as_py() for name in ("key", "value")]
+    return sum(length or 0 for length in lengths)
 
 
 #: By Spark partition.

@@ -45,7 +45,7 @@ _ARROW_RECORDS: Final = pa.schema(
         ("headers", _ARROW_HEADERS),
     ]
 )
-_ARROW_PRODUCED: Final = pa.schema(
+ARROW_PRODUCED: Final = pa.schema(
     [
         ("topic", pa.string()),
         ("partition", pa.int32()),
@@ -59,10 +59,10 @@ _ARROW_PRODUCED: Final = pa.schema(
         ("number", pa.int32()),
     ]
 )
-_ARROW_TABLES: Final = pa.schema([*_ARROW_PRODUCED, ("database", pa.string()), ("table", pa.string())])
+_ARROW_TABLES: Final = pa.schema([*ARROW_PRODUCED, ("database", pa.string()), ("table", pa.string())])
 #: Bytes and records after which a worker's output is passed to Spark.
-_FLUSH_BYTES: Final = 4 << 20
-_FLUSH_RECORDS: Final = 10_000
+FLUSH_BYTES: Final = 4 << 20
+FLUSH_RECORDS: Final = 10_000
 
 
 class Reader(Protocol):
@@ -81,19 +81,24 @@ class Columns(NamedTuple):
 
         Raises Malformed for a position that is NULL or negative, and for a header without a name.
         """
-        for name in ("topic", "partition", "offset"):
-            if batch.column(name).null_count:
-                words = "" if name == "topic" else ", or not an integer"
-                raise Malformed("record", name, f"the column is NULL{words}")
-        for name in ("partition", "offset"):
-            if (pc.min(batch.column(name)).as_py() or 0) < 0:
-                raise Malformed("record", name, "a number of the column is negative")
+        check_positions(batch)
         *plain, headers = (batch.column(name) for name in _ARROW_RECORDS.names)
         columns = [column.to_pylist() for column in plain]
         found = _headers_in(headers)
         if headers.null_count < len(headers) and headers.values.field("key").null_count:
             _check_names(columns, found)
         return map(ConsumerRecord, *columns, found)
+
+
+def check_positions(batch: pa.RecordBatch) -> None:
+    """Raise Malformed if a position in a batch of `RECORDS` is NULL or negative."""
+    for name in ("topic", "partition", "offset"):
+        if batch.column(name).null_count:
+            words = "" if name == "topic" else ", or not an integer"
+            raise Malformed("record", name, f"the column is NULL{words}")
+    for name in ("partition", "offset"):
+        if (pc.min(batch.column(name)).as_py() or 0) < 0:
+            raise Malformed("record", name, "a number of the column is negative")
 
 
 def _check_names(columns: Sequence[Sequence[object]], found: Iterable[tuple[Header, ...]]) -> None:
@@ -168,13 +173,13 @@ class Produced:
     @property
     def is_full(self) -> bool:
         """Return whether the batch is large enough to send."""
-        return self._size >= _FLUSH_BYTES or len(self._records) >= _FLUSH_RECORDS
+        return self._size >= FLUSH_BYTES or len(self._records) >= FLUSH_RECORDS
 
-    def take(self) -> tuple[pa.RecordBatch | None, Sequence[ProducerRecord]]:
-        """Return the gathered records, as a batch (None if there are none) and as a list, and begin anew."""
+    def take(self) -> pa.RecordBatch | None:
+        """Return the gathered records as a batch, None if there are none, and begin anew."""
         records, sources = self._records, self._sources
         if not records:
-            return None, records
+            return None
         columns = [
             [record.topic for record in records],
             [record.partition for record in records],
@@ -186,14 +191,12 @@ class Produced:
             [source.offset for source in sources],
             self._numbers,
         ]
-        types = [field.type for field in _ARROW_PRODUCED if field.name != "headers"]
+        types = [field.type for field in ARROW_PRODUCED if field.name != "headers"]
         arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
         headers, tables = _headers([record.headers for record in records]), _tables(self._tables)
-        schema = _ARROW_TABLES if tables else _ARROW_PRODUCED
+        schema = _ARROW_TABLES if tables else ARROW_PRODUCED
         self._begin()
-        return pa.RecordBatch.from_arrays(
-            [*arrays[:5], headers, *arrays[5:], *tables], schema=schema
-        ), records
+        return pa.RecordBatch.from_arrays([*arrays[:5], headers, *arrays[5:], *tables], schema=schema)
 
 
 def records_to_write(batch: pa.RecordBatch) -> Iterator[ProducerRecord]:

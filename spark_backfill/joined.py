@@ -86,9 +86,9 @@ def _add(out: Produced, complete: Iterable[tuple[ProducerRecord, SourceTag]]) ->
 
 
 def _flushed(out: Produced, counts: BackfillCounts) -> Iterator[pa.RecordBatch]:
-    batch, records = out.take()
+    batch = out.take()
     if batch is not None:
-        counts.count_written(records)
+        counts.count_written(batch)
         yield batch
 
 

@@ -6,6 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from relay.catalog import Catalog
 from relay.model.errors import ConfigError, Problem, TopicUnusable
 from relay.model.records import ConsumerRecord, ProducerRecord
@@ -40,13 +43,27 @@ class Bounds(NamedTuple):
 
     def contains(self, record: ConsumerRecord) -> bool:
         """Return whether the record is translated."""
-        partition = f"{record.topic}/{record.partition}"
-        first, end = self.first or {}, self.end or {}
+        first, end = self._offsets_of(record.topic, record.partition)
         return (
-            first.get(partition, 0) <= record.offset < end.get(partition, sys.maxsize)
+            first <= record.offset < end
             and (self.since_ms is None or record.timestamp_ms >= self.since_ms)
             and (self.before_ms is None or record.timestamp_ms < self.before_ms)
         )
+
+    def mask(self, topic: str, partition: int, rows: pa.RecordBatch) -> pa.BooleanArray:
+        """Return whether each record of a partition, as a batch of `RECORDS`, is translated."""
+        first, end = self._offsets_of(topic, partition)
+        offsets, times_ms = rows.column("offset"), rows.column("timestamp_ms")
+        found = pc.and_(pc.greater_equal(offsets, first), pc.less(offsets, end))
+        if self.since_ms is not None:
+            found = pc.and_(found, pc.greater_equal(times_ms, self.since_ms))
+        if self.before_ms is not None:
+            found = pc.and_(found, pc.less(times_ms, self.before_ms))
+        return found
+
+    def _offsets_of(self, topic: str, partition: int) -> tuple[int, int]:
+        name = f"{topic}/{partition}"
+        return (self.first or {}).get(name, 0), (self.end or {}).get(name, sys.maxsize)
 
 
 class Terms(NamedTuple):
@@ -69,14 +86,22 @@ class Terms(NamedTuple):
 
         Raises ConfigError, TopicUnusable.
         """
+        if self.partitions is not None:
+            for out in produced:
+                self.check_partition(out.topic, out.partition, record.topic)
+
+    def check_partition(self, topic: str, partition: int, source: str) -> None:
+        """Refuse a target partition that does not exist. `source`: the topic of the source.
+
+        Raises ConfigError, TopicUnusable.
+        """
         if self.partitions is None:
             return
-        for out in produced:
-            count = self.partitions.get(out.topic)
-            if count is None:
-                message = f"does not name {record.topic}, but backfill.input holds records of that topic"
-                raise ConfigError([Problem("source.topics", message, f"add it; its target is {out.topic}")])
-            if out.partition >= count:
-                cure = "add partitions to it, or set partitions in [target]"
-                target = f"partition {out.partition} of {out.topic}"
-                raise TopicUnusable(f"the record belongs to {target}, which has {count}; {cure}")
+        count = self.partitions.get(topic)
+        if count is None:
+            message = f"does not name {source}, but backfill.input holds records of that topic"
+            raise ConfigError([Problem("source.topics", message, f"add it; its target is {topic}")])
+        if partition >= count:
+            cure = "add partitions to it, or set partitions in [target]"
+            target = f"partition {partition} of {topic}"
+            raise TopicUnusable(f"the record belongs to {target}, which has {count}; {cure}")

@@ -10,27 +10,43 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 
+from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.keys import FileFormat, OutputLayout
 from relay.config.wiring import error_policies_of, translator_of
 from relay.core.detection import FormatHints
 from relay.core.error_policies import Policy, Refused, tables_in
-from relay.io.kafka.sizes import NoMatch, TopicLimits, misfit_error
+from relay.core.translator import Translator
+from relay.io.kafka.sizes import OVERHEAD_BYTES, NoMatch, TopicLimits, misfit_error
 from relay.model.errors import Malformed, RelayError
 from relay.model.events import TableId
 from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, ProducerRecord
+from spark_backfill.columns import BatchOutput, RecordBatchRows, Stretch, stretches
 from spark_backfill.counts import Accumulator, BackfillCounts
-from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES, Produced, Reader, read_records
+from spark_backfill.frames import (
+    PRODUCED,
+    PRODUCED_WITH_TABLES,
+    Columns,
+    Produced,
+    Reader,
+    check_positions,
+    read_records,
+)
 from spark_backfill.joined import joining_of
 from spark_backfill.layouts import TableFinder
 from spark_backfill.registries import NO_ANSWERS, RegistryAnswers, task_resolver
 from spark_backfill.task_errors import Stopped
 from spark_backfill.terms import LATEST_MS, Bounds, Broadcast, Terms
+
+#: Rows of the longest `_Pause`.
+_LONGEST_PAUSE: Final = 1023
 
 
 class Translate:
@@ -74,15 +90,62 @@ class Translate:
         task.hand_over_counts()
 
 
+class _Kept(NamedTuple):
+    """The translator of the last task in this process."""
+
+    config: Config
+    catalog: Catalog
+    translator: Translator
+
+
+_kept: _Kept | None = None
+
+
+def _translator_of(job: Translate) -> Translator:
+    """Return the translator of a task.
+
+    Tasks of one step that run in the same process share it, and so its templates: to derive them takes a task
+    as long as to translate many rows.
+    """
+    global _kept  # noqa: PLW0603 - a process of Spark runs one task after the other
+    config, catalog = job.config, job.catalog.value
+    if _kept is None or _kept.catalog is not catalog or _kept.config != config:
+        _kept = _Kept(config, catalog, translator_of(config, config.backfill.end_commit_ts or None))
+    translator = _kept.translator
+    translator.start_over()
+    translator.catalog = catalog
+    translator.expect_partitions(job.terms.sources)
+    return translator
+
+
+class _Pause:
+    """The rows that are translated as records after one that templates do not translate alone.
+
+    They become twice as many each time that no row before them was translated by columns: where no template
+    fits, trying costs little.
+    """
+
+    def __init__(self) -> None:
+        self._rows = self._length = 0
+
+    def is_over(self) -> bool:
+        """Count a row. Return whether it may be translated by columns."""
+        self._rows -= 1
+        return self._rows < 0
+
+    def begin(self, *, has_rows: bool) -> None:
+        """Begin after a row. `has_rows`: whether rows before it were translated by columns."""
+        self._length = 0 if has_rows else min(2 * self._length + 1, _LONGEST_PAUSE)
+        self._rows = self._length
+
+
 class _Task:
     """One run over the rows of a Spark partition."""
 
     def __init__(self, job: Translate) -> None:
         config = job.config
         self._job = job
-        self._translator = translator_of(config, config.backfill.end_commit_ts or None)
-        self._translator.catalog = job.catalog.value
-        self._translator.expect_partitions(job.terms.sources)
+        self._translator = _translator_of(job)
         self._finder = TableFinder(config) if job.by_table else None
         self._tables: Counter[tuple[TableId, str]] = Counter()
         # To find the tables of each record takes a Counter for each.
@@ -90,25 +153,30 @@ class _Task:
         self._resolver = task_resolver(config, job.known)
         self._counts = BackfillCounts()
         self._out = Produced()
-        self._limits = TopicLimits(job.terms.limits, job.terms.compacted) if job.terms.limits else None
+        limits = job.terms.limits
+        self._limits = TopicLimits(limits, job.terms.compacted) if limits else None
         self._errors = error_policies_of(config, job.terms.dead_letter_partitions)
         #: The outcome of the current record, if it was refused.
         self._refused: Refused | None = None
         self._stores = "to" in self._translator.route.storages
+        is_for_each = self._finder is not None or self._stores or bool(job.terms.compacted)
+        #: Whether many rows are translated at once: nothing else needs each record.
+        self._has_columns = (
+            isinstance(job.reader, Columns) and self._translator.has_columns and not is_for_each
+        )
+        self._most_row_bytes = sys.maxsize
+        if self._limits is not None:
+            self._most_row_bytes = max(0, self._limits.smallest - OVERHEAD_BYTES)
+        self._pause = _Pause()
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Translate the rows of a batch; yield batches that are large enough to send."""
-        translate, out = self._translator.translate, self._out
-        is_checked = self._stores or self._limits is not None
+        if self._has_columns:
+            yield from self._process_columns(batch)
+            return
+        out = self._out
         for record in self._read(batch):
-            try:
-                produced: Sequence[ProducerRecord] = translate(record)
-                if is_checked:
-                    self._check(produced, record)
-            except Need:
-                produced = self._resolve_need(record)
-            except RelayError as error:
-                produced = self._apply_error_policy(record, error)
+            produced = self._translated(record)
             out.add(produced, record)
             if self._finder is not None:
                 self._assign_tables(self._finder, produced, record)
@@ -117,11 +185,89 @@ class _Task:
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Yield the gathered records."""
-        batch, records = self._out.take()
+        batch = self._out.take()
         if batch is not None:
+            yield from self._counted([batch])
+
+    def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Count and yield records to write."""
+        for batch in batches:
             if not self._job.is_joined:
-                self._counts.count_written(records)
+                self._counts.count_written(batch)
             yield batch
+
+    def _translated(self, record: ConsumerRecord) -> Sequence[ProducerRecord]:
+        """Return the records to write for one record. Raises Stopped."""
+        try:
+            produced: Sequence[ProducerRecord] = self._translator.translate(record)
+            if self._stores or self._limits is not None:
+                self._check(produced, record)
+        except Need:
+            produced = self._resolve_need(record)
+        except RelayError as error:
+            produced = self._apply_error_policy(record, error)
+        return produced
+
+    # ------------------------------------------------------------ columns
+
+    def _process_columns(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Translate the rows of a batch, many at once where templates translate them alone."""
+        batch = self._within_bounds(batch)
+        rows, out = RecordBatchRows(batch), BatchOutput(batch)
+        for stretch in stretches(batch):
+            row = stretch.first
+            while row < stretch.end:
+                row = self._translate_from(row, stretch, rows, out)
+                if not out.free_bytes:
+                    yield from self._counted(out.take())
+        yield from self._counted(out.take())
+
+    def _translate_from(self, row: int, stretch: Stretch, rows: RecordBatchRows, out: BatchOutput) -> int:
+        """Translate one row or several. Return the next row."""
+        if not stretch.has_headers and self._pause.is_over():
+            found = self._translator.translate_columns(
+                stretch.topic,
+                stretch.partition,
+                rows.columns,
+                row,
+                stretch.end,
+                out.free_bytes,
+                self._most_row_bytes,
+            )
+            if found is not None:
+                for topic in found.topics:
+                    self._job.terms.check_partition(topic, stretch.partition, stretch.topic)
+                out.add_rows(row, found)
+                row += found.rows
+                if not found.is_blocked:
+                    return row
+            self._pause.begin(has_rows=found is not None and found.rows > 0)
+        record = rows.record(row)
+        out.add_records(row, self._translated(record), record)
+        return row + 1
+
+    def _within_bounds(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the records that are within the bounds, and count them. Raises Stopped."""
+        try:
+            check_positions(batch)
+        except RelayError as error:
+            raise Stopped(error, "input") from error
+        bounds = self._job.bounds
+        if bounds != Bounds():
+            masks = [
+                bounds.mask(each.topic, each.partition, batch.slice(each.first, each.end - each.first))
+                for each in stretches(batch)
+            ]
+            given, batch = len(batch), batch.filter(pa.concat_arrays(masks)) if masks else batch
+            self._counts.left_out += given - len(batch)
+        self._counts.count_read_rows(batch, stretches(batch))
+        times_ms = batch.column("timestamp_ms")
+        if (pc.max(times_ms).as_py() or 0) > self._job.latest_ms:
+            first = pc.index(pc.greater(times_ms, self._job.latest_ms), True).as_py()
+            raise _too_late(RecordBatchRows(batch).record(first))
+        return batch
+
+    # ------------------------------------------------------------ records
 
     def _read(self, batch: pa.RecordBatch) -> list[ConsumerRecord]:
         """Read and count the records of a batch that are within the bounds. Raises Stopped."""
@@ -134,8 +280,7 @@ class _Task:
         latest_ms = self._job.latest_ms
         late = next((record for record in records if record.timestamp_ms > latest_ms), None)
         if late is not None:
-            message = "its timestamp is not in milliseconds, or later than Spark can hold"
-            raise Stopped(Malformed("record", "timestamp", message), str(late.position))
+            raise _too_late(late)
         return records
 
     def _check(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> None:
@@ -220,3 +365,8 @@ class _Task:
             self._counts.tables.setdefault(name, Counter())[kind] += count
         context = TaskContext.get()
         self._job.counters.add({context.partitionId() if context else 0: self._counts})
+
+
+def _too_late(record: ConsumerRecord) -> Stopped:
+    message = "its timestamp is not in milliseconds, or later than Spark can hold"
+    return Stopped(Malformed("record", "timestamp", message), str(record.position))

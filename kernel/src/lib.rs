@@ -4,6 +4,7 @@
 
 mod ahead;
 mod avro;
+mod columns;
 mod conversions;
 mod fields;
 mod fill;
@@ -23,13 +24,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::avro::{AvroOp, Flat};
+use crate::columns::{Bounds, RecordColumns, Written, WrittenColumns};
 use crate::fields::MessageFields;
 use crate::ops::{Bytes, Template};
 use crate::rows::{Fitted, Frames, Framing, Messages};
 use crate::templates::{MarkedPart, Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
-const INTERFACE: u32 = 9;
+const INTERFACE: u32 = 10;
 
 /// Bytes of a buffer that are kept for the next value: there are many schemas and topics, and few large values.
 const MOST_KEPT: usize = 1 << 16;
@@ -172,14 +174,34 @@ impl Kernel {
         time_ms: i64,
         mark_prefix: &[u8],
     ) -> Option<Translation<'py>> {
-        if let (Some(Framing::MessageFields(fields)), Some(value)) = (&self.1, value) {
-            fields.has_one(value)?;
-        }
-        let Translated { number, has_key, has_value } =
-            self.0.translate(&Record { key, value, offset, time_ms })?;
+        let record = Record { key, value, offset, time_ms };
+        let Translated { number, has_key, has_value } = self.0.translate_only(&record, self.1.as_ref())?;
         let key = has_key.then(|| PyBytes::new(py, &self.0.key));
         let value = has_value.then(|| PyBytes::new(py, &self.0.value));
         Some((number, key, value, PyBytes::new(py, self.0.mark(mark_prefix, offset))))
+    }
+
+    fn allow(&mut self, number: u64, has_tombstone: bool) {
+        self.0.allow(number, has_tombstone);
+    }
+
+    fn disallow(&mut self) {
+        self.0.disallow();
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn translate_columns<'py>(
+        &mut self,
+        py: Python<'py>,
+        columns: RecordColumns,
+        first: usize,
+        end: usize,
+        most_bytes: usize,
+        most_row_bytes: usize,
+        mark_prefix: &[u8],
+    ) -> WrittenColumns<'py> {
+        let bounds = Bounds { first, end, most_bytes, most_row_bytes };
+        Written::of(&mut self.0, self.1.as_ref(), &columns, &bounds, mark_prefix).into_python(py)
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -4,7 +4,7 @@ use crate::fields::MessageFields;
 use crate::fill::Slots;
 use crate::ops::Template;
 use crate::scan::Scan;
-use crate::templates::{Kept, MAX_TRIED, Record, Templates, Tried, holds, print, scan_rows};
+use crate::templates::{Kept, MAX_TRIED, Record, Templates, Translated, Tried, holds, print, scan_rows};
 
 /// How messages stand together in a record.
 pub enum Framing {
@@ -102,6 +102,15 @@ struct Texts<'a> {
 }
 
 impl Templates {
+    /// Translate a record of one row that becomes one message, like `translate`; None for a record of several
+    /// messages.
+    pub fn translate_only(&mut self, record: &Record<'_>, framing: Option<&Framing>) -> Option<Translated> {
+        if let (Some(Framing::MessageFields(fields)), Some(value)) = (framing, record.value) {
+            fields.has_one(value)?;
+        }
+        self.translate(record)
+    }
+
     /// Translate a record row by row; see `Engine.translate_rows`.
     pub fn translate_rows<T, F: Fn(Option<&[u8]>, Option<&[u8]>) -> T>(
         &mut self,

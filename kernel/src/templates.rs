@@ -21,6 +21,9 @@ const CREDIT_PER_MATCH: usize = 8;
 const MAX_CREDIT: usize = 64;
 const TRY_INTERVAL: usize = 16;
 
+/// What a lost value adds to a template's number is a multiple of this; `relay.templates.ops`.
+const LOSS: u64 = 1 << 32;
+
 /// A template that was not tried with so many messages is no longer in the caches of a processor, probably.
 const IN_CACHES: u64 = 1024;
 
@@ -137,6 +140,9 @@ pub struct Kept {
     pub shape: usize,
     /// With which message it was last tried.
     tried: u64,
+    /// The numbers, with what lost values add, of rows that columns may have, and whether a tombstone follows
+    /// (`Engine.allow`).
+    allowed: Vec<(u64, bool)>,
 }
 
 /// The templates with one text at the marker, and which messages are tried with them: as records of one row that
@@ -238,7 +244,7 @@ impl Templates {
         if number == self.kept.len() {
             self.kept.push(None);
         }
-        self.kept[number] = Some(Kept { template, text, shape, tried: self.messages });
+        self.kept[number] = Some(Kept { template, text, shape, tried: self.messages, allowed: Vec::new() });
         Some(number)
     }
 
@@ -264,6 +270,25 @@ impl Templates {
         }
     }
 
+    /// Let columns have rows for which `translate` gives this number; nothing for one of no template.
+    pub fn allow(&mut self, number: u64, has_tombstone: bool) {
+        let kept = self.kept.get_mut((number % LOSS) as usize).and_then(Option::as_mut);
+        let Some(Kept { allowed, .. }) = kept else { return };
+        allowed.retain(|&(other, _)| other != number);
+        allowed.push((number, has_tombstone));
+    }
+
+    /// Let columns have no rows.
+    pub fn disallow(&mut self) {
+        self.kept.iter_mut().flatten().for_each(|kept| kept.allowed.clear());
+    }
+
+    /// Whether a tombstone follows rows with this number; None if columns may not have them.
+    pub fn allows(&self, number: u64) -> Option<bool> {
+        let kept = self.kept.get((number % LOSS) as usize).and_then(Option::as_ref)?;
+        kept.allowed.iter().find(|&&(other, _)| other == number).map(|&(_, has_tombstone)| has_tombstone)
+    }
+
     pub fn clear(&mut self) {
         self.kept.clear();
         self.free.clear();
@@ -276,6 +301,13 @@ impl Templates {
         self.mark.extend_from_slice(mark_prefix);
         self.mark.extend_from_slice(itoa::Buffer::new().format(offset).as_bytes());
         self.mark.extend_from_slice(b"/0");
+        &self.mark
+    }
+
+    /// The source mark of the tombstone that follows the message of the last `mark`.
+    pub fn mark_of_tombstone(&mut self) -> &[u8] {
+        self.mark.pop();
+        self.mark.push(b'1');
         &self.mark
     }
 

@@ -244,7 +244,8 @@ class FastPath(_RowPath):
 
     def _entered(self, record: ConsumerRecord) -> tuple[PartitionPath, TopicTemplates]:
         """Set the current partition to this record's."""
-        path, of_topic = self._line.path_of(record), self.templates.of_topic(record.topic)
+        path = self._line.path_of(record.topic, record.partition)
+        of_topic = self.templates.of_topic(record.topic)
         self._path, self._of_topic = path, of_topic
         return path, of_topic
 
@@ -406,7 +407,7 @@ class SealedFastPath(_RowPath):
             return line.translate(record)
         if record.headers and self._deciding_headers and self._has_deciding_header(record):
             return self._slow_path(record)
-        path, of_topic = line.path_of(record), templates.of_topic(record.topic)
+        path, of_topic = line.path_of(record.topic, record.partition), templates.of_topic(record.topic)
         opened, out = record, None
         topic: str | None = path.target
         try:

@@ -112,9 +112,7 @@ class Pipeline:
         self._headers: tuple[Header, ...] = ()
         self._passed_on: tuple[Header, ...] = ()
         self._own_headers = route.own_headers
-        self.catalog = Catalog(limits=answers.limits)
-        self.gate = WatermarkGate() if router.spreads else None
-        self.seen = TopicsInUse()
+        self.catalog, self.gate, self.seen = self._new_state()
         #: Number of resets of `seen`. Without a reset it only grows, and conclusions from it remain valid.
         self.seen_version = 0
         #: Topics whose statements were omitted as copies of those in partition 0.
@@ -132,6 +130,14 @@ class Pipeline:
         if state.seen is not self.seen:
             self.seen_version += 1
         self.catalog, self.gate, self.seen = state
+
+    def _new_state(self) -> State:
+        return State(Catalog(limits=self.limits), WatermarkGate() if self.router.spreads else None)
+
+    def start_over(self) -> None:
+        """Return to the state before the first record."""
+        self.restore(self._new_state())
+        self.copied_topics, self.watermarks_ms = set(), {}
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Set all source partitions, like `Translator.expect_partitions`."""
@@ -190,7 +196,7 @@ class Pipeline:
             events = prepare(events)
         path = self._path
         if path is None or record.partition != path.partition or record.topic != path.topic:
-            path = self._path = self.path_of(record)
+            path = self._path = self.path_of(record.topic, record.partition)
         # Everything stays in its partition: the same result as `_spread`, without its cost.
         groups: Sequence[Group] = ((path.destinations, events),)
         if moves is not None and moves(events):
@@ -254,9 +260,8 @@ class Pipeline:
 
     # ------------------------------------------------------------ routing
 
-    def path_of(self, record: ConsumerRecord) -> PartitionPath:
-        """Return the destination of a record that keeps its partition."""
-        topic, partition = record.topic, record.partition
+    def path_of(self, topic: str, partition: int) -> PartitionPath:
+        """Return the destination of a source partition's records that keep their partition."""
         found = self._paths.get((topic, partition))
         if found is None:
             prefix, target = f"{topic}/{partition}/".encode(), self.router.topic_of(topic)

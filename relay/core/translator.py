@@ -16,8 +16,9 @@ from relay.catalog.definitions import apply_definition, definition_in, is_defini
 from relay.codecs import encoder_of
 from relay.codecs.given_options import OptionValue, option_texts
 from relay.codecs.losses import Loss
+from relay.core.column_path import ColumnPath, TranslatedRows
 from relay.core.counts import CountsByTable, EventCounts, UnwrittenStatement
-from relay.core.fast_path import open_fast_path
+from relay.core.fast_path import FastPath, open_fast_path
 from relay.core.pipeline import Pipeline, State
 from relay.core.route import Route
 from relay.core.selection import Selection
@@ -28,6 +29,7 @@ from relay.model.lookups import LookupCache, Need, RegisteredSchema, SchemaById
 from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.routing import Router, TopicRule, routing_problems
 from relay.routing.partitioning import Partitioning
+from relay.templates.columns import RecordColumns
 from relay.templates.engine import Engine
 from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
 
@@ -56,6 +58,8 @@ class Translator:
 
     #: When templates are derived and dropped; a subclass may have another policy.
     _template_policy: ClassVar[TemplatePolicy] = DEFAULT_POLICY
+    #: Whether templates may translate many rows at once; a subclass may need each record.
+    _has_columns: ClassVar[bool] = True
 
     def __init__(  # noqa: PLR0913 - the parts of a route
         self,
@@ -100,6 +104,9 @@ class Translator:
         if engine is not None:
             self._fast = open_fast_path(self._line, decoder, encoder, engine, self._template_policy)
         self._translate = self._line.translate if self._fast is None else self._fast.translate
+        self._columns = None
+        if self._has_columns and isinstance(self._fast, FastPath):
+            self._columns = ColumnPath(self._line, self._fast.templates)
 
     @classmethod
     def reader(
@@ -115,6 +122,32 @@ class Translator:
         may be repeated. Raises TypeError for a record whose members do not have their declared types.
         """
         return self._translate(record)
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether `translate_columns` can translate rows."""
+        return self._columns is not None
+
+    def translate_columns(  # noqa: PLR0913, PLR0917 - called often; keywords would cost more than a short run
+        self,
+        topic: str,
+        partition: int,
+        columns: RecordColumns,
+        first: int,
+        end: int,
+        most_bytes: int,
+        most_row_bytes: int,
+    ) -> TranslatedRows | None:
+        """Translate rows of columns like records without headers, as far as templates translate them alone.
+
+        `columns`: records of this topic and partition, in the order of their offsets. The rows are those
+        from `first` on and before `end`; fewer are translated if one needs `translate`, becomes more than
+        `most_row_bytes` of key and value, or if the messages have `most_bytes`. None: the first row needs
+        `translate`.
+        """
+        if self._columns is None:
+            return None
+        return self._columns.translate(topic, partition, columns, first, end, most_bytes, most_row_bytes)
 
     def inspect(self, record: ConsumerRecord) -> list[Event]:
         """Decode one record and return its canonical events. Atomic like `translate`."""
@@ -193,6 +226,18 @@ class Translator:
     def restore(self, state: State) -> None:
         """Return to `state`, in order to translate the records after it again."""
         self._line.restore(state)
+
+    def start_over(self) -> None:
+        """Return to the state and the counts of a new translator.
+
+        Templates and answers, which change no output, stay; the counts in `paths` go on.
+        """
+        counts = self._settled()
+        if self._fast is not None:
+            self._fast.templates.start_over()
+        counts.tables = None
+        counts.become(EventCounts())
+        self._line.start_over()
 
     def provide(self, need: Need[Answer], answer: Answer) -> None:
         """Provide the answer that a call requested by raising `need`; it is cached within limits

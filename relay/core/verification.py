@@ -21,6 +21,7 @@ class ShadowTranslator(Translator):
     """A translator that verifies its templates. It returns the pipeline's output."""
 
     _template_policy = EAGER_POLICY
+    _has_columns = False
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Return the target's records, like a translator without templates. Raises TemplatesDiffer."""

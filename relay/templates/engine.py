@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from relay.templates.avro_ops import AvroOp
+from relay.templates.columns import RecordColumns, WrittenColumns
 from relay.templates.ops import Framing, Marker, Template
 
 #: Maximum templates with the same text at the marker, and so the attempts per message.
@@ -112,4 +113,31 @@ class Engine(Protocol):
         If not all rows fit, return the number of rows before the first that does not, for the source ops that
         fit most rows; 0 for a record without rows. `max_output_bytes`: maximum total bytes of the target's
         messages, each with `shared` bytes in addition to key and value; a record beyond that does not fit.
+        """
+
+    def allow(self, number: int, has_tombstone: bool) -> None:
+        """Let `translate_columns` translate rows with this number, which includes the additions for lossy
+        values.
+
+        It does until the template is removed or replaced, or until `disallow`. An unknown number is ignored.
+        `has_tombstone`: whether a record with the same key and no value follows each message.
+        """
+
+    def disallow(self) -> None:
+        """Let `translate_columns` translate no rows."""
+
+    def translate_columns(
+        self,
+        columns: RecordColumns,
+        first: int,
+        end: int,
+        most_bytes: int,
+        most_row_bytes: int,
+        mark_prefix: bytes,
+    ) -> WrittenColumns:
+        """Translate the rows from `first` on and before `end`, each like `translate`.
+
+        Stops at the first row that does not fit, that fits a template which is not allowed, or that becomes
+        more than `most_row_bytes` of key and value; and when the messages have `most_bytes`. Raises TypeError
+        for columns of other types.
         """

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from reference_engine.avro import AvroBody, AvroText
 from reference_engine.checks import check
+from reference_engine.columns import Written, records_of
 from reference_engine.fields import fields_of, has_one
 from reference_engine.functions import Functions
 from reference_engine.markers import marked_in, template_text
@@ -14,6 +15,7 @@ from reference_engine.source import Scan, Scanned
 from reference_engine.target import Fill
 from reference_engine.tokens import NoMatch, Tokens
 from relay.templates.avro_ops import AvroOp
+from relay.templates.columns import RecordColumns, WrittenColumns
 from relay.templates.engine import (
     CREDIT_PER_MATCH,
     MAX_CREDIT,
@@ -25,7 +27,7 @@ from relay.templates.engine import (
     Run,
     Translation,
 )
-from relay.templates.ops import OFFSET, TIME_MS, Frames, Framing, Marker, MessageFields, Template
+from relay.templates.ops import LOSS, OFFSET, TIME_MS, Frames, Framing, Marker, MessageFields, Template
 
 
 class _TooMuch(Exception):
@@ -100,6 +102,7 @@ class Interpreter:
         self._kept: dict[int, _Kept] = {}
         self._free: list[int] = []
         self._tried: dict[bytes, _Tried] = {}
+        self._allowed: dict[int, bool] = {}
 
     @staticmethod
     def avro_reader(head: bytes, op: AvroOp, end: bytes) -> AvroReader:
@@ -117,6 +120,7 @@ class Interpreter:
         check(template)
         functions = Functions.for_template(template)
         number = self._free_number(text, template)
+        self._disallow(number)
         self._kept[number] = _Kept(template, text, functions)
         tried = self._tried.setdefault(text, _Tried())
         tried.numbers.insert(0, number)
@@ -137,6 +141,7 @@ class Interpreter:
 
     def remove(self, number: int) -> None:
         """Forget a template; an unknown number is none."""
+        self._disallow(number)
         kept = self._kept.pop(number, None)
         if kept is None:
             return
@@ -150,6 +155,20 @@ class Interpreter:
         self._kept.clear()
         self._free.clear()
         self._tried.clear()
+        self._allowed.clear()
+
+    def allow(self, number: int, has_tombstone: bool) -> None:
+        """Let columns have rows with this number; see `Engine`."""
+        if number % LOSS in self._kept:
+            self._allowed[number] = has_tombstone
+
+    def disallow(self) -> None:
+        """Let columns have no rows."""
+        self._allowed.clear()
+
+    def _disallow(self, template: int) -> None:
+        for number in [number for number in self._allowed if number % LOSS == template]:
+            del self._allowed[number]
 
     def translate(
         self, key: bytes | None, value: bytes | None, offset: int, time_ms: int, mark_prefix: bytes
@@ -175,6 +194,29 @@ class Interpreter:
             return number + added, target_key, target_value, b"%b%d/0" % (mark_prefix, offset)
         tried.whole.lose(len(tried.numbers))
         return None
+
+    def translate_columns(
+        self,
+        columns: RecordColumns,
+        first: int,
+        end: int,
+        most_bytes: int,
+        most_row_bytes: int,
+        mark_prefix: bytes,
+    ) -> WrittenColumns:
+        """Translate rows up to the first that fits no allowed template; see `Engine`."""
+        written = Written(most_bytes)
+        for key, value, offset, time_ms in records_of(columns, first, end):
+            if written.is_full:
+                break
+            found = self.translate(key, value, offset, time_ms, mark_prefix)
+            if found is None or _size(found[1:3]) > most_row_bytes:
+                break
+            if found[0] not in self._allowed:
+                written.refused = found[0]
+                break
+            written.add(found, has_tombstone=self._allowed[found[0]])
+        return written.columns()
 
     def translate_rows(
         self,

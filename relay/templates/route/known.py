@@ -35,6 +35,7 @@ class TemplateInfo:
         "fingerprint",
         "has_tombstone",
         "headers",
+        "is_left_over",
         "is_of_marks",
         "is_used",
         "losses",
@@ -82,6 +83,8 @@ class TemplateInfo:
         self.uses = self.served = 0
         #: Whether a row has fitted since the last check.
         self.is_used = True
+        #: Whether no row has fitted since the translator started over.
+        self.is_left_over = False
         #: The topic of rows, cached if it depends on their table.
         self.topic: TopicOfRows | None = None
 

@@ -137,7 +137,7 @@ class RouteTemplates:
             self._uses += 0 if known.is_of_marks else known.uses
             self._count(known.events, known.losses, known.uses)
             known.served += known.uses
-            known.uses, known.is_used = 0, True
+            known.uses, known.is_used, known.is_left_over = 0, True, False
 
     @property
     def uses(self) -> int:
@@ -161,6 +161,18 @@ class RouteTemplates:
             self._derivations, self._uses_before = 0, self._uses
         if self._threshold == self._policy.first_derivation:
             self.idle = 0
+
+    def start_over(self) -> None:
+        """Forget all counts of messages without a template; templates stay."""
+        for topic in self._topics.values():
+            topic.forget_counts()
+            for known in topic.known.values():
+                known.is_left_over = True
+        self._shapes_of.clear()
+        self._shape_bytes = 0
+        self._derivations = self._waste = self._late_misses = self.idle = 0
+        self._uses_before = self._uses_at_reset = self.uses
+        self._threshold = self._policy.first_derivation
 
     def learn(
         self,

@@ -37,12 +37,16 @@ class TopicTemplates:
 
     def __init__(self, engine: Engine, shape_bytes: int = DEFAULT_POLICY.shape_bytes) -> None:
         self.engine, self._max_seen_bytes = engine, shape_bytes
+        self.forget_counts()
         self.translate, self.translate_rows = engine.translate, engine.translate_rows
         #: Facts by the number that an engine returns.
         self.known: dict[int, TemplateInfo] = {}
         #: The numbers for records with losses, by the number of their template, and their total count.
         self._loss_variants: defaultdict[int, list[int]] = defaultdict(list)
         self.loss_variant_count = 0
+
+    def forget_counts(self) -> None:
+        """Forget how many messages fitted no template, and what came of deriving some."""
         #: The number of messages before the first derivation, by their text at the marker.
         self._warmup_counts: dict[bytes, int] = {}
         self._warmup_bytes = 0
@@ -128,11 +132,14 @@ class TopicTemplates:
         """Return whether a template and those that it has replaced displace one another.
 
         They do if the new one was itself replaced before, or if the replaced ones have hardly been used.
-        Otherwise rows have changed, as from one definition of a table to the next.
+        Otherwise rows have changed, as from one definition of a table to the next; or the replaced ones have
+        only been left over (`RouteTemplates.start_over`).
         """
         fingerprint = replaced[0].fingerprint
         if fingerprint == derived.fingerprint:
             return True
+        if all(known.is_left_over for known in replaced):
+            return False
         self._replaced_count += 1
         self._replaced_served += sum(known.served for known in replaced)
         if len(self._replaced) >= _MAX_REPLACED:
