@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from relay.model.errors import ConfigError, Problem
@@ -51,6 +50,8 @@ class _Footers:
 
     def columns_of(self, path: str) -> Mapping[str, str]:
         """Return the types of a file's columns. Raises ConfigError for a file that is not Parquet."""
+        from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - a client of Spark Connect has no py4j
+
         parquet = self._jvm.org.apache.parquet.hadoop
         try:
             file = parquet.util.HadoopInputFile.fromPath(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -25,7 +24,7 @@ from spark_backfill.lease import Lease
 from spark_backfill.locations import check_apart, check_folder, check_locations
 from spark_backfill.offsets import check_offsets, partitions_in
 from spark_backfill.registries import NO_ANSWERS, RegistrySchemas
-from spark_backfill.schema_pass import DdlRecord, find_ddl, learn_ddl, with_times
+from spark_backfill.schema_pass import DdlRecord, empty_catalog, find_ddl, learn_ddl, with_times
 from spark_backfill.spark_errors import OVERFLOW
 from spark_backfill.terms import Bounds, Terms
 from spark_backfill.ticdc_storage import read_storage
@@ -33,11 +32,6 @@ from spark_backfill.topics import SourceTopics, TargetTopics, captured, newest_i
 from spark_backfill.translation import Translate
 
 _FILES = Terms()
-
-
-def empty_catalog() -> Catalog:
-    """Return a catalog that keeps every version: all DDL is learned before the first row."""
-    return Catalog(limit=sys.maxsize)
 
 
 def earlier_catalog(spark: SparkSession, config: Config, schemas: RegistrySchemas) -> Catalog:

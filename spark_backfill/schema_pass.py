@@ -13,6 +13,7 @@ A resumed run decodes the records in its checkpoint twice: for the times, and to
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
@@ -39,6 +40,7 @@ from spark_backfill.registries import NO_ANSWERS, RegistryAnswers, RegistrySchem
 
 #: `DdlRecord` in columns. The time is text: it may not fit in 64 bits.
 FOUND: Final = f"{RECORDS}, tso string"
+DDL_COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "key", "value", "headers", "tso")
 #: The member of a record file's line with a textual value.
 _VALUE: Final = '"value":"'
 
@@ -53,6 +55,11 @@ class DdlRecord(NamedTuple):
     def position(self) -> tuple[str, int, int]:
         """Return topic, partition and offset."""
         return self.record.topic, self.record.partition, self.record.offset
+
+
+def empty_catalog() -> Catalog:
+    """Return a catalog that keeps every version: all DDL is learned before the first row."""
+    return Catalog(limit=sys.maxsize)
 
 
 class FindDdl:
@@ -137,6 +144,13 @@ def find_ddl(
 
     `name`: of the input, for errors. `known`: the answers of registries.
     """
+    return collect_ddl(ddl_frame(captured, config, name, known))
+
+
+def ddl_frame(
+    captured: Captured, config: Config, name: str = "input", known: RegistryAnswers = NO_ANSWERS
+) -> DataFrame:
+    """Return the records with DDL as a frame of `FOUND`, which nothing has computed yet."""
     frame, reader = captured.frame, captured.reader
     marker = translator_of(config).route.source.non_ddl_marker
     # Most rows are recognized by their bytes, inside the JVM.
@@ -144,7 +158,7 @@ def find_ddl(
         frame = frame.where(~_matches(marker))
     elif marker is not None and isinstance(reader, Lines) and marker.part == "value":
         frame = frame.where(~matches_in_line(marker))
-    return collect_ddl(frame.mapInArrow(FindDdl(config, reader, name, known), FOUND))
+    return frame.mapInArrow(FindDdl(config, reader, name, known), FOUND)
 
 
 def collect_ddl(frame: DataFrame) -> list[DdlRecord]:

@@ -37,8 +37,7 @@ from relay.io.resolver import Resolver
 from relay.model.errors import RelayError
 from spark_backfill.files import OutputFolder
 from spark_backfill.frames import PRODUCED, RECORDS, Columns, record_batch
-from spark_backfill.job import empty_catalog
-from spark_backfill.schema_pass import FOUND, DdlRecord, FindDdl, collect_ddl, learn_ddl
+from spark_backfill.schema_pass import FOUND, DdlRecord, FindDdl, collect_ddl, empty_catalog, learn_ddl
 from spark_backfill.terms import KEEP_PARTITION, Bounds, Terms
 from spark_backfill.translation import Translate
 

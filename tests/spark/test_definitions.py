@@ -15,9 +15,9 @@ from relay.model.limits import DEFAULT_LIMITS
 from spark_backfill.checkpoint import described
 from spark_backfill.command import report_schema_dumps
 from spark_backfill.frames import Columns, record_batch
-from spark_backfill.job import earlier_catalog, empty_catalog
+from spark_backfill.job import earlier_catalog
 from spark_backfill.registries import RegistrySchemas
-from spark_backfill.schema_pass import FindDdl, learn_ddl, with_times
+from spark_backfill.schema_pass import FindDdl, empty_catalog, learn_ddl, with_times
 
 DUMP = str(DATA / "dumps/mariadb-10.11/dump.sql")
 ORDERS = TableId("shop", "orders")

@@ -27,8 +27,9 @@ from relay.model.errors import ConfigError, Malformed
 from spark_backfill.counts import BackfillCounts, Parts
 from spark_backfill.files import as_records, input_problems, read_files
 from spark_backfill.frames import RECORDS, Columns, record_batch
-from spark_backfill.job import empty_catalog, from_files
+from spark_backfill.job import from_files
 from spark_backfill.locations import check_apart, check_locations
+from spark_backfill.schema_pass import empty_catalog
 from spark_backfill.spark_errors import explained
 from spark_backfill.task_errors import RecordStopped, Stopped
 from spark_backfill.terms import LATEST_MS, Bounds, Terms

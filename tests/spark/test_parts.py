@@ -21,8 +21,7 @@ from relay.model.errors import ConfigError
 from spark_backfill.brokers import client_options
 from spark_backfill.counts import BackfillCounts, CountsParam, total
 from spark_backfill.frames import Columns, record_batch
-from spark_backfill.job import empty_catalog
-from spark_backfill.schema_pass import learn_ddl, with_times
+from spark_backfill.schema_pass import empty_catalog, learn_ddl, with_times
 from spark_backfill.terms import Bounds
 
 

@@ -1,0 +1,135 @@
+"""The arguments of the functions over DataFrames, as a configuration; errors name the arguments.
+
+No environment variable and no file has an effect: `Config` is made of its tables alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from relay.codecs import codec_named
+from relay.config import Config
+from relay.config.checks import route_problems
+from relay.config.keys import Backfill, Errors, FileFormat, RouteConfig, SchemaHistory, SourceConfig, Target
+from relay.config.wiring import translator_of
+from relay.core.error_policies import ERROR_CLASSES, Policy
+from relay.model.errors import ConfigError, Problem
+from relay.text.hints import hint_for
+from relay.text.redaction import quoted
+
+#: The topic of failed records until they have none. Kafka allows no such name.
+FAILED: Final = "failed records"
+#: Arguments whose names differ from the keys of the configuration.
+_ARGUMENTS: Final[Mapping[str, str]] = {
+    "from": "source",
+    "to": "target",
+    "from_options": "source_options",
+    "to_options": "target_options",
+    "input": "df",
+    **dict.fromkeys(ERROR_CLASSES, "on_error"),
+}
+_TABLES: Final = ("route", "target", "errors", "backfill")
+
+
+class OnError(StrEnum):
+    """The handling of a record that cannot be translated.
+
+    The query ends (`stop`), the record is left out (`skip`), or it becomes a dead letter among the results
+    (`dead-letter`), or a row without a topic, with an error (`column`).
+    """
+
+    STOP = "stop"
+    SKIP = "skip"
+    DEAD_LETTER = "dead-letter"
+    COLUMN = "column"
+
+
+def config_of(
+    route: Mapping[str, Any],
+    target: Mapping[str, Any],
+    on_error: str = OnError.STOP,
+    dead_letter_topic: str = "",
+    group_id: str = "",
+) -> Config:
+    """Return the configuration with these tables, and its policies. Raises ConfigError."""
+    problems: list[Problem] = []
+    tables: dict[str, Any] = {
+        "route": _table(RouteConfig, route, problems),
+        "target": _table(Target, target, problems),
+        "errors": _errors(on_error, dead_letter_topic, problems),
+        "source": SourceConfig.model_construct(bootstrap_servers="", topics=(), group_id=group_id),
+        "schema": SchemaHistory(history_topic=""),
+        # Its timestamps are those of Parquet, which cannot hold every one.
+        "backfill": Backfill(output="a DataFrame", output_format=FileFormat.PARQUET),
+    }
+    problems += [_of_argument(each) for each in route_problems(tables["route"])]
+    if problems:
+        raise ConfigError(problems)
+    config = Config.model_construct(**tables)
+    _check(config)
+    return config
+
+
+def arguments_named(error: ConfigError) -> ConfigError:
+    """Return an error about keys of the configuration as one about arguments."""
+    return ConfigError([_of_argument(each) for each in error.problems])
+
+
+def _table(kind: type[BaseModel], keys: Mapping[str, Any], problems: list[Problem]) -> Any:
+    """Return a table; None, and its problems, if a key is wrong."""
+    try:
+        return kind(**keys)
+    except ValidationError as error:
+        for each in error.errors(include_url=False, include_context=False, include_input=False):
+            path = ".".join(map(str, each["loc"]))
+            problems.append(_of_argument(Problem(path, each["msg"].removeprefix("Value error, "))))
+    return None
+
+
+def _errors(on_error: str, topic: str, problems: list[Problem]) -> Errors:
+    """Return the policies. With `column`, failed records are first dead letters of the topic `FAILED`."""
+    choices = [str(each) for each in OnError]
+    if on_error not in choices:
+        hint = hint_for(str(on_error), choices, f"choices: {', '.join(choices)}")
+        problems.append(Problem("on_error", f"{quoted(str(on_error))} is no policy", hint))
+        return Errors()
+    if (on_error == OnError.DEAD_LETTER) != bool(topic):
+        message = "has no effect" if topic else "is missing"
+        problems.append(Problem("dead_letter_topic", message, 'it belongs to on_error="dead-letter"'))
+        return Errors()
+    if on_error == OnError.COLUMN:
+        policy, topic = Policy.DEAD_LETTER, FAILED
+    else:
+        policy = Policy(on_error)
+    return Errors(decode=policy, encode=policy, too_large=policy, claim_check=policy, dead_letter_topic=topic)
+
+
+def _check(config: Config) -> None:
+    """Refuse routes that need more than the rows of a DataFrame. Raises ConfigError."""
+    try:
+        translator = translator_of(config)
+    except ConfigError as error:
+        raise arguments_named(error) from None
+    problems = []
+    for argument, name, side in (("source", config.route.from_, "from"), ("target", config.route.to, "to")):
+        if codec_named(name, side).uses_registry:
+            message = f"{name} has its schemas in a schema registry, which no function asks"
+            problems.append(Problem(argument, message, "the command spark_backfill translates it"))
+    if translator.route.joining is not None:
+        message = "joins rows of several records, which only the command spark_backfill does"
+        problems.append(Problem("target_options.max-batch-size", message, "leave it out"))
+    if translator.needs_all_partitions:
+        message = "repartitioned rows would need the watermarks of all partitions"
+        problems.append(Problem("watermarks", message, 'set it to "drop", or partitions to 0'))
+    if problems:
+        raise ConfigError(problems)
+
+
+def _of_argument(problem: Problem) -> Problem:
+    table, _, key = problem.path.partition(".")
+    name, dot, rest = (key if table in _TABLES and key else problem.path).partition(".")
+    return problem._replace(path=f"{_ARGUMENTS.get(name, name)}{dot}{rest}")
