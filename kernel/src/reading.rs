@@ -119,6 +119,15 @@ fn meaningless(what: &str) -> PyErr {
 /// The fields of a named tuple; the last one is its tag.
 struct Fields<'py>(Bound<'py, PyTuple>);
 
+/// A text of Python's, which is compared and not copied.
+struct Name<'py>(Bound<'py, PyString>);
+
+impl Name<'_> {
+    fn as_str(&self) -> PyResult<&str> {
+        self.0.to_str().map_err(|_| meaningless("a name is not valid Unicode"))
+    }
+}
+
 impl<'py> Fields<'py> {
     fn of(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         let tuple = object.cast::<PyTuple>().map_err(|_| meaningless("not a tuple"))?;
@@ -136,8 +145,13 @@ impl<'py> Fields<'py> {
         self.item(index)?.extract().map_err(|_| meaningless("a field is of another type"))
     }
 
-    fn tag(&self) -> PyResult<String> {
-        self.get(self.0.len().saturating_sub(1))
+    fn tag(&self) -> PyResult<Name<'py>> {
+        self.name(self.0.len().saturating_sub(1))
+    }
+
+    fn name(&self, index: usize) -> PyResult<Name<'py>> {
+        let name = self.item(index)?.cast_into().map_err(|_| meaningless("a field is of another type"))?;
+        Ok(Name(name))
     }
 
     fn bytes(&self, index: usize) -> PyResult<Bytes> {
@@ -182,8 +196,8 @@ impl AvroOp {
     /// Read how a value in Avro becomes JSON. ValueError for what means nothing.
     pub fn read(op: &Bound<'_, PyAny>) -> PyResult<Self> {
         let fields = Fields::of(op)?;
-        Ok(match fields.tag()?.as_str() {
-            "plain" => match fields.get::<String>(0)?.as_str() {
+        Ok(match fields.tag()?.as_str()? {
+            "plain" => match fields.name(0)?.as_str()? {
                 "null" => Self::Null,
                 "boolean" => Self::Boolean,
                 "int" => Self::Int,
@@ -252,7 +266,7 @@ impl<'py> Fields<'py> {
         let mut start = reader.constants.len();
         for op in Fields::of(&self.item(index)?)?.0.iter() {
             let op = Fields::of(&op)?;
-            if op.tag()? == "constant" {
+            if op.tag()?.as_str()? == "constant" {
                 reader.constants.extend_from_slice(&op.bytes(0)?);
             } else {
                 steps.push(Step { before: reader.since(start)?, op: read(&op, reader)? });
@@ -264,7 +278,7 @@ impl<'py> Fields<'py> {
     }
 
     fn source_op(&self, reader: &mut Reader<'_>) -> PyResult<SourceOp> {
-        let op = match self.tag()?.as_str() {
+        let op = match self.tag()?.as_str()? {
             "take" => SourceOp::Take(self.kinds(0)?),
             "one-of" => SourceOp::OneOf(self.one_of(reader)?),
             "members" => SourceOp::Members(Box::new(self.members(reader)?)),
@@ -324,8 +338,10 @@ impl<'py> Fields<'py> {
 
     fn kinds(&self, index: usize) -> PyResult<Kinds> {
         let mut kinds = Kinds::default();
-        for name in self.get::<Vec<String>>(index)? {
-            kinds.add(Kind::from_name(&name).ok_or_else(|| meaningless("no kind has this name"))?);
+        let names = Fields::of(&self.item(index)?)?;
+        for at in 0..names.0.len() {
+            let kind = Kind::from_name(names.name(at)?.as_str()?);
+            kinds.add(kind.ok_or_else(|| meaningless("no kind has this name"))?);
         }
         Ok(kinds)
     }
@@ -375,7 +391,7 @@ fn one_begins_another(texts: &[Bytes]) -> bool {
 /// What ops of the target are.
 impl<'py> Fields<'py> {
     fn target_op(&self, reader: &mut Reader<'_>) -> PyResult<TargetOp> {
-        if self.tag()? != "sized" {
+        if self.tag()?.as_str()? != "sized" {
             return self.flat_op(reader);
         }
         let ops = self.steps(1, |op, reader| op.flat_op(reader), reader)?;
@@ -384,14 +400,14 @@ impl<'py> Fields<'py> {
 
     /// An op that has no others inside.
     fn flat_op(&self, reader: &mut Reader<'_>) -> PyResult<TargetOp> {
-        Ok(match self.tag()?.as_str() {
+        Ok(match self.tag()?.as_str()? {
             "put" => TargetOp::Put(self.put(reader)?),
             "number" => TargetOp::Number(self.number(reader)?),
             "changed" => TargetOp::Changed(self.each(0, |member| member.change(reader))?),
             "choice" => TargetOp::Choice(Box::new(self.choice(reader)?)),
             "avro" => {
                 let op = Fields::of(&self.item(1)?)?;
-                if !matches!(op.tag()?.as_str(), "put" | "number" | "choice") {
+                if !matches!(op.tag()?.as_str()?, "put" | "number" | "choice") {
                     return Err(meaningless("not the op of one value"));
                 }
                 TargetOp::Avro(Box::new((AvroOp::read(&self.item(0)?)?, op.flat_op(reader)?)))
@@ -401,15 +417,20 @@ impl<'py> Fields<'py> {
     }
 
     fn put(&self, reader: &mut Reader<'_>) -> PyResult<Put> {
-        let read = self.conversion(1, Read::new)?;
-        let write = self.conversion(2, Write::new)?;
-        let null = self.optional(3, bytes)?;
-        let lossy = self.conversion(5, Write::new)?;
-        let (long_escapes, adds, null_adds) = (self.get(4)?, self.get(6)?, self.get(7)?);
-        let how = How { read, write, null, long_escapes, lossy, adds, null_adds };
-        let hash = self.0.get_slice(1, self.0.len()).hash();
-        let hash = hash.map_err(|_| meaningless("a field is of another type"))?;
-        Ok(Put { slots: self.slots(0, reader)?, how: reader.ways.shared(hash, how) })
+        let how = reader.ways.shared(&self.0.get_slice(1, self.0.len()), || self.how())?;
+        Ok(Put { slots: self.slots(0, reader)?, how })
+    }
+
+    fn how(&self) -> PyResult<How> {
+        Ok(How {
+            read: self.conversion(1, Read::new)?,
+            write: self.conversion(2, Write::new)?,
+            null: self.optional(3, bytes)?,
+            long_escapes: self.get(4)?,
+            lossy: self.conversion(5, Write::new)?,
+            adds: self.get(6)?,
+            null_adds: self.get(7)?,
+        })
     }
 
     fn number(&self, reader: &Reader<'_>) -> PyResult<Vec<Calculation>> {
@@ -442,7 +463,7 @@ impl<'py> Fields<'py> {
     }
 
     fn condition(&self, reader: &mut Reader<'_>) -> PyResult<Condition> {
-        Ok(match self.tag()?.as_str() {
+        Ok(match self.tag()?.as_str()? {
             "above" => within(self.calculation(0, 2, reader)?, self.get(1)?, i128::MAX),
             "below" => within(self.calculation(0, 2, reader)?, i128::MIN, self.get(1)?),
             "equal" => {
@@ -495,10 +516,10 @@ impl<'py> Fields<'py> {
     }
 
     fn step(&self) -> PyResult<Arithmetic> {
-        let operator: String = self.get(0)?;
+        let operator = self.name(0)?;
         let operand: i128 = self.get(1)?;
         let bits = u32::try_from(operand).ok().filter(|&bits| bits < i128::BITS);
-        let step = match operator.as_str() {
+        let step = match operator.as_str()? {
             "+" => Some(Arithmetic::Add(operand)),
             "-" => Some(Arithmetic::Subtract(operand)),
             "*" => Some(Arithmetic::Multiply(operand)),
@@ -517,10 +538,11 @@ impl<'py> Fields<'py> {
     fn conversion<T>(&self, index: usize, make: fn(&str, &[Parameter]) -> Option<T>) -> PyResult<Option<T>> {
         self.optional(index, |conversion| {
             let fields = Fields::of(conversion)?;
-            let name: String = fields.get(0)?;
+            let name = fields.name(0)?;
             let parameters =
                 fields.0.iter().skip(1).map(|each| parameter(&each)).collect::<PyResult<Vec<_>>>()?;
-            make(&name, &parameters).ok_or_else(|| meaningless("no conversion has this name and parameters"))
+            make(name.as_str()?, &parameters)
+                .ok_or_else(|| meaningless("no conversion has this name and parameters"))
         })
     }
 

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::ops::How;
 
@@ -12,8 +15,8 @@ const FEW: usize = 64;
 
 /// The ways that were met.
 pub struct Ways {
-    /// By Python's hash of each, the same for equal ones.
-    met: HashMap<isize, Arc<How>, RandomState>,
+    /// Each with the tuple that it was read from, by Python's hash of that.
+    met: HashMap<isize, (Py<PyTuple>, Arc<How>), RandomState>,
     /// At so many, those that no template uses are removed.
     full: usize,
 }
@@ -25,17 +28,24 @@ impl Default for Ways {
 }
 
 impl Ways {
-    /// The one that is equal to this and was met before, or this one.
-    pub fn shared(&mut self, hash: isize, how: How) -> Arc<How> {
-        if let Some(met) = self.met.get(&hash).filter(|met| ***met == how) {
-            return Arc::clone(met);
+    /// The one that was read from an equal tuple before, or the one that `read` gives.
+    pub fn shared(
+        &mut self,
+        tuple: &Bound<'_, PyTuple>,
+        read: impl FnOnce() -> PyResult<How>,
+    ) -> PyResult<Arc<How>> {
+        let hash = tuple.hash().map_err(|_| PyValueError::new_err("a field is of another type"))?;
+        if let Some((met, how)) = self.met.get(&hash) {
+            if tuple.eq(met)? {
+                return Ok(Arc::clone(how));
+            }
         }
         if self.met.len() >= self.full {
-            self.met.retain(|_, how| Arc::strong_count(how) > 1);
+            self.met.retain(|_, (_, how)| Arc::strong_count(how) > 1);
             self.full = FEW.max(2 * self.met.len());
         }
-        let how = Arc::new(how);
-        self.met.insert(hash, Arc::clone(&how));
-        how
+        let how = Arc::new(read()?);
+        self.met.insert(hash, (tuple.clone().unbind(), Arc::clone(&how)));
+        Ok(how)
     }
 }
