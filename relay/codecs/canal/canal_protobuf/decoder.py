@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -10,6 +9,13 @@ import msgspec
 
 from relay.catalog import Catalog, DdlBudget, DdlMessage, apply_ddl
 from relay.codecs.canal.canal_protobuf import packets
+from relay.codecs.canal.canal_protobuf.columns import (
+    ColumnFacts,
+    WireColumn,
+    WireColumns,
+    WireImage,
+    WireRow,
+)
 from relay.codecs.canal.canal_protobuf.options import COUNT_HEADER, MS_NS, NAME, TABLES, ProtobufOptions
 from relay.codecs.canal.canal_protobuf.packets import (
     NO_TRANSACTION,
@@ -19,8 +25,6 @@ from relay.codecs.canal.canal_protobuf.packets import (
     OpenTransaction,
     PacketReader,
     WireChange,
-    WireColumn,
-    WireRow,
     opened,
 )
 from relay.codecs.canal.canal_protobuf.traced import (
@@ -109,7 +113,7 @@ class CanalProtobufDecoder(ValueDecoder):
         row.split()
         traced = packet.header(ROW, header, trace)
         check(traced)
-        message = row.traced_rows(_message(change.op, header, wire.rows))
+        message = row.traced_rows(_message(change.op, header, wire))
         begin = None if entries.begin is None else entries.begin[1]
         end_id = None if entries.end is None else id_of(*entries.end)
         transaction = packet.opened(opened(begin, end_id), trace)
@@ -224,7 +228,7 @@ class _PacketDecoder:
         self.found: list[Event] = []
         self._open = NO_TRANSACTION
         self._row_count = 0
-        self._tables: Counter[TableId] = Counter()
+        self._tables: dict[TableId, int] = {}
         self._budget: DdlBudget | None = None
 
     def events(self, entries: Sequence[Entry], catalog: Catalog) -> tuple[list[Event], Catalog]:
@@ -343,11 +347,13 @@ class _PacketDecoder:
         header = entry.header
         check(header)
         check_rows(NAME, "body", len(self.found) + len(change.rows), self._limits)
-        message = _message(op, header, change.rows)
+        message = _message(op, header, change)
         rows = EntryRows(message, op, header, self._open, self._row_count, len(change.rows), entry.unknown)
         found = self._changes(rows, self._record, catalog, self._losses)
         self._row_count += len(found)
-        self._tables[TableId(header.database, header.table)] += len(found)
+        if self._open.has_begun:
+            table = TableId(header.database, header.table)
+            self._tables[table] = self._tables.get(table, 0) + len(found)
         self.found += found
 
 
@@ -366,22 +372,43 @@ def _counts(boundary: Boundary) -> tuple[int | None, tuple[tuple[TableId, int], 
     return count, tuple([(TableId(database, table), number) for database, table, number in tables])
 
 
-def _message(op: Op, header: Header, rows: Sequence[WireRow]) -> CanalMessage:
+def _message(op: Op, header: Header, change: WireChange) -> CanalMessage:
     """Return the rows as a message of the family. Raises Malformed."""
-    columns = _columns(op, rows)
-    types = {name: column.mysql_type for name, column in columns.items() if column.mysql_type}
+    rows = change.rows
+    facts = _facts(op, change)
     message = CanalMessage(
         database=header.database,
         table=header.table,
-        pk_names=[name for name, column in columns.items() if column.is_key],
+        pk_names=facts.pk_names,
         type=ROW_TYPES[op],
-        mysql_type=_printed(types or None),
-        sql_type=_printed({name: column.sql_type for name, column in columns.items()}),
+        mysql_type=facts.mysql_type,
+        sql_type=facts.sql_type,
         data=[_cells(_image(op, row)) for row in rows],
     )
     if op is UPDATE:
-        message.old = [_cells(row.before) if row.before else None for row in rows]
+        message.old = [_cells(row.before) if row.before.texts else None for row in rows]
     return message
+
+
+def _facts(op: Op, change: WireChange) -> ColumnFacts:
+    """Return the facts about an entry's columns. Raises Malformed."""
+    lists: list[WireColumns] = []
+    for row in change.rows:
+        lists.append((row.before if op is DELETE else row.after).columns)
+        if op is UPDATE:
+            lists.append(row.before.columns)
+    key = tuple(dict.fromkeys(lists))
+    found = change.table.facts.get(key)
+    if found is None:
+        columns = _columns(op, change.rows)
+        types = {name: column.mysql_type for name, column in columns.items() if column.mysql_type}
+        found = ColumnFacts(
+            [name for name, column in columns.items() if column.is_key],
+            _printed(types or None),
+            _printed({name: column.sql_type for name, column in columns.items()}),
+        )
+        change.table.keep_facts(key, found)
+    return found
 
 
 def _columns(op: Op, rows: Sequence[WireRow]) -> dict[str, WireColumn]:
@@ -390,8 +417,8 @@ def _columns(op: Op, rows: Sequence[WireRow]) -> dict[str, WireColumn]:
     """
     found: dict[str, WireColumn] = {}
     for row in rows:
-        image = _image(op, row)
-        for column in (*image, *row.before) if op is UPDATE else image:
+        image = _image(op, row).columns.columns
+        for column in (*image, *row.before.columns.columns) if op is UPDATE else image:
             first = found.setdefault(column.name, column)
             if first.mysql_type != column.mysql_type or first.is_key != column.is_key:
                 raise Malformed(NAME, "rowDatas", "a column with different types or keys in one entry")
@@ -402,15 +429,14 @@ def _printed(members: Any) -> msgspec.Raw:  # noqa: ANN401 - names and their mem
     return msgspec.Raw(msgspec.json.encode(members))
 
 
-def _image(op: Op, row: WireRow) -> list[WireColumn]:
-    columns = row.before if op is DELETE else row.after
-    if not columns:
+def _image(op: Op, row: WireRow) -> WireImage:
+    image = row.before if op is DELETE else row.after
+    if not image.texts:
         raise Malformed(NAME, "rowDatas", "a row without columns")
-    return columns
+    return image
 
 
-def _cells(columns: Sequence[WireColumn]) -> dict[str, str | None]:
-    cells = {column.name: column.text for column in columns}
-    if len(cells) != len(columns):
+def _cells(image: WireImage) -> dict[str, str | None]:
+    if not image.columns.is_unique:
         raise Malformed(NAME, "rowDatas", "two columns of one name, or without one, in a row")
-    return cells
+    return dict(zip(image.columns.names, image.texts, strict=True))

@@ -11,14 +11,31 @@ is replaced by U+FFFD and counted. Source: alibaba/canal 1.1.8 CanalProtocol.pro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from relay.codecs.canal.canal_protobuf.protobuf import bytes_field, fields, number_field, signed
+from relay.codecs.canal.canal_protobuf.columns import (
+    Description,
+    TableColumns,
+    WireColumn,
+    WireImage,
+    WireRow,
+)
+from relay.codecs.canal.canal_protobuf.protobuf import (
+    bytes_field,
+    fields,
+    known_fields,
+    number_field,
+    signed,
+    spans,
+    varint_at,
+)
 from relay.codecs.losses import Loss
+from relay.codecs.shared.caches import ByteCache, CachePool
 from relay.model.errors import Malformed, UnsupportedMessage
 from relay.model.limits import Limits, check_columns, check_rows
 
@@ -60,31 +77,19 @@ class Entry(msgspec.Struct, gc=False):
     unknown: dict[str, Any]
 
 
-class WireColumn(msgspec.Struct, gc=False):
-    """A column of a row: `text` None is NULL."""
-
-    name: str = ""
-    text: str | None = ""
-    mysql_type: str = ""
-    sql_type: int = 0
-    is_key: bool = False
-
-
-class WireRow(msgspec.Struct, gc=False):
-    """The columns of a row before the change and after it."""
-
-    before: list[WireColumn]
-    after: list[WireColumn]
-
-
 class WireChange(msgspec.Struct, gc=False):
-    """The content of an entry of rows or of a statement. `ddl_database`: the statement's default database."""
+    """The content of an entry of rows or of a statement.
+
+    ddl_database: The statement's default database.
+    table: What is kept of the columns of the table's rows.
+    """
 
     event_type: str
     is_ddl: bool
     sql: str
     ddl_database: str
     rows: list[WireRow]
+    table: TableColumns
 
 
 class Boundary(msgspec.Struct, gc=False):
@@ -120,6 +125,8 @@ class PacketReader:
 
     def __init__(self, protocol: str, limits: Limits) -> None:
         self._protocol, self._limits = protocol, limits
+        self._pool = CachePool(limits.cache_bytes)
+        self._tables: ByteCache[tuple[str, str], TableColumns] = self._pool.cache()
 
     def entries_of(self, value: bytes, losses: list[Loss]) -> Iterator[Entry]:
         """Yield the entries of a packet."""
@@ -151,8 +158,17 @@ class PacketReader:
 
     def _fields(
         self, data: bytes, path: str, known: AbstractSet[int], unknown: dict[str, Any]
+    ) -> Iterable[tuple[int, int | bytes]]:
+        """Return the fields of a message that are `known`; note others."""
+        found = known_fields(data, known) if len(data) <= _SHORT else None
+        if found is not None:
+            return found
+        return self._fields_one_by_one(data, path, known, unknown)
+
+    def _fields_one_by_one(
+        self, data: bytes, path: str, known: AbstractSet[int], unknown: dict[str, Any]
     ) -> Iterator[tuple[int, int | bytes]]:
-        """Yield the fields of a message that are `known`; note others."""
+        """Yield the same as `_fields`."""
         try:
             for field in fields(data):
                 if field[0] in known:
@@ -175,6 +191,9 @@ class PacketReader:
         return Entry(header, kind, value, unknown)
 
     def _header(self, data: bytes, unknown: dict[str, Any], losses: list[Loss]) -> Header:
+        found = _usual_header(data)
+        if found is not None:
+            return found
         found = Header()
         for number, part in self._fields(data, "entry.header", _HEADER_FIELDS, unknown):
             if number == _HEADER_PROPS and isinstance(part, bytes):
@@ -211,7 +230,9 @@ class PacketReader:
 
     def row_change(self, entry: Entry, losses: list[Loss]) -> WireChange:
         """Parse the value of rows or of a statement."""
-        found = WireChange(entry.header.event_type, False, "", "", [])
+        header = entry.header
+        table = self._columns_of(header.database, header.table)
+        found = WireChange(header.event_type, False, "", "", [], table)
         unknown = entry.unknown
         for number, part in self._fields(entry.value, _VALUE, _CHANGE_FIELDS, unknown):
             if isinstance(part, int):
@@ -225,42 +246,91 @@ class PacketReader:
                 found.ddl_database = _text(part, losses)
             elif number == 12:
                 check_rows(self._protocol, "rowDatas", len(found.rows) + 1, self._limits)
-                found.rows.append(self._row(part, unknown, losses))
+                found.rows.append(self._row(part, table, unknown, losses))
             elif number == 13:
                 self._pair(part, f"{_VALUE}.props", unknown, [])
         return found
 
-    def _row(self, data: bytes, unknown: dict[str, Any], losses: list[Loss]) -> WireRow:
-        found = WireRow([], [])
-        for number, part in self._fields(data, "rowDatas", _ROW_FIELDS, unknown):
-            if number == 3 and isinstance(part, bytes):
-                self._pair(part, "rowDatas.props", unknown, [])
-                continue
-            columns = {1: found.before, 2: found.after}.get(number)
-            if columns is not None and isinstance(part, bytes):
-                check_columns(self._protocol, "rowDatas", len(columns) + 1, self._limits)
-                columns.append(self._column(part, unknown, losses))
+    def _columns_of(self, database: str, table: str) -> TableColumns:
+        """Return what is kept of a table's columns."""
+        found = self._tables.get((database, table))
+        if found is None:
+            size = _TABLE_BYTES + 2 * (len(database) + len(table))
+            found = self._tables.keep((database, table), TableColumns(self._pool), size)
         return found
 
-    def _column(self, data: bytes, unknown: dict[str, Any], losses: list[Loss]) -> WireColumn:
-        found, is_null = WireColumn(), False
+    def _row(self, data: bytes, table: TableColumns, unknown: dict[str, Any], losses: list[Loss]) -> WireRow:
+        return table.row(data) or self._new_row(data, table, unknown, losses)
+
+    def _new_row(
+        self, data: bytes, table: TableColumns, unknown: dict[str, Any], losses: list[Loss]
+    ) -> WireRow:
+        """Return a row, and keep the descriptions of its columns for the next rows."""
+        before, after = list[WireColumn](), list[WireColumn]()
+        old_texts, new_texts = list[str | None](), list[str | None]()
+        for number, part in self._fields(data, "rowDatas", _ROW_FIELDS, unknown):
+            if not isinstance(part, bytes):
+                continue
+            if number == 3:
+                self._pair(part, "rowDatas.props", unknown, [])
+                continue
+            columns, texts = (before, old_texts) if number == 1 else (after, new_texts)
+            check_columns(self._protocol, "rowDatas", len(columns) + 1, self._limits)
+            column, text = self._column(part, unknown, losses)
+            description = self._description(part)
+            if description is not None:
+                table.keep(len(columns), description)
+            columns.append(column)
+            texts.append(text)
+        return WireRow(
+            WireImage(table.list_of(before), old_texts), WireImage(table.list_of(after), new_texts)
+        )
+
+    def _column(
+        self, data: bytes, unknown: dict[str, Any], losses: list[Loss]
+    ) -> tuple[WireColumn, str | None]:
+        """Return a column and its text."""
+        name, text, mysql_type, sql_type, is_key, is_null = "", "", "", 0, False, False
         for number, part in self._fields(data, "rowDatas.columns", _COLUMN_FIELDS, unknown):
             if isinstance(part, int):
                 if number == 2:
-                    found.sql_type = signed(part)
+                    sql_type = signed(part)
                 elif number == 4:
-                    found.is_key = bool(part)
+                    is_key = bool(part)
                 elif number == 6:
                     is_null = bool(part)
-            elif number in _COLUMN_TEXTS:
-                setattr(found, _COLUMN_TEXTS[number], _text(part, losses))
+            elif number == 3:
+                name = _text(part, losses)
+            elif number == _VALUE_FIELD:
+                text = _text(part, losses)
+            elif number == 10:
+                mysql_type = _text(part, losses)
             elif number == 7:
                 self._pair(part, "rowDatas.columns.props", unknown, [])
-        if is_null:
-            found.text = None
-        return found
+        return WireColumn(name, mysql_type, sql_type, is_key), None if is_null else text
+
+    def _description(self, data: bytes) -> Description | None:
+        """Return the description of a valid column. None if more than its value may change what it means, or
+        what is counted.
+        """
+        values = [field for field in spans(data, 0, len(data)) if field.number == _VALUE_FIELD]
+        unknown, losses = dict[str, Any](), list[Loss]()
+        if not values:
+            column, text = self._column(data, unknown, losses)
+            return None if unknown or losses else Description(data, b"", False, column, text)
+        start, end = values[0].start, values[0].end
+        if len(values) > 1 or data[start] != _VALUE_TAG:
+            return None
+        column, text = self._column(data[:start] + data[end:], unknown, losses)
+        if unknown or losses or text is None:
+            return None
+        return Description(data[: start + 1], data[end:], True, column, None)
 
 
+#: Maximum bytes of a message whose fields are read at once; fields of longer ones may take much memory.
+_SHORT: Final = 1 << 16
+#: Memory of what is kept of a table, besides its columns.
+_TABLE_BYTES: Final = 500
 #: Path of an entry's value.
 _VALUE: Final = "entry.storeValue"
 #: The fields that Canal's messages have; relay ignores some.
@@ -269,14 +339,68 @@ _MESSAGES_FIELDS: Final = frozenset({1, 2})
 _ENTRY_FIELDS: Final = frozenset({1, 2, 3})
 _HEADER_FIELDS: Final = frozenset(range(1, 14))
 _HEADER_PROPS: Final = 12
+_HEADER_TEXTS: Final = {2: "file", 8: "database", 9: "table", 13: "gtid"}
+_HEADER_NUMBERS: Final = {3: "position", 4: "server_id", 6: "time_ms"}
+_NUMBER: Final = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+#: A header up to the tag of the database, with the sizes of texts in one byte; and behind the table: the
+#: length, the type, the number of rows and the GTID.
+_HEADER_START: Final = re.compile(
+    rb"\x08\x01\x12([\x00-\x7f])([^\x18]*+)\x18(%b)\x20(%b)\x2a\x05UTF-8\x30(%b)\x38[\x00-\x7f]\x42(?=[\x00-\x7f])"
+    % (_NUMBER, _NUMBER, _NUMBER)
+).match
+_HEADER_END: Final = re.compile(
+    rb"(?:\x50%b)?(?:\x58([\x00-\x7f]))?(?:\x62\x0e\x0a\x09rowsCount\x12\x01[0-9])?(?:\x6a([\x00-\x7f])(.*))?\Z"
+    % _NUMBER,
+    re.DOTALL,
+).match
+_TABLE_TAG: Final = 0x4A
 _PAIR_FIELDS: Final = frozenset({1, 2})
 _BOUNDARY_FIELDS: Final = frozenset({1, 2, 3, 4})
 _CHANGE_FIELDS: Final = frozenset({1, 2, 10, 11, 12, 13, 14})
 _ROW_FIELDS: Final = frozenset({1, 2, 3})
 _COLUMN_FIELDS: Final = frozenset(range(1, 11))
-_COLUMN_TEXTS: Final = {3: "name", 8: "text", 10: "mysql_type"}
-_HEADER_TEXTS: Final = {2: "file", 8: "database", 9: "table", 13: "gtid"}
-_HEADER_NUMBERS: Final = {3: "position", 4: "server_id", 6: "time_ms"}
+#: The number of a column's value, and its tag in one byte.
+_VALUE_FIELD: Final = 8
+_VALUE_TAG: Final = 0x42
+
+
+def _usual_header(data: bytes) -> Header | None:
+    """Return a header as Canal and relay print it, in a third of the time of reading its fields one by one.
+
+    None for others, and for invalid ones.
+    """
+    start = _HEADER_START(data)
+    if start is None:
+        return None
+    size, file, position, server_id, time_ms = start.groups()
+    if size[0] != len(file):
+        return None
+    try:
+        # The names of database and table, each after its size.
+        at = start.end()
+        behind = at + 1 + data[at]
+        table_size = data[behind + 1]
+        behind_table = behind + 2 + table_size
+        if data[behind] != _TABLE_TAG or table_size >= 0x80 or behind_table > len(data):
+            return None
+        end = _HEADER_END(data, behind_table)
+        if end is None:
+            return None
+        event_type, gtid_size, gtid = end.groups(b"")
+        if gtid_size and gtid_size[0] != len(gtid):
+            return None
+        return Header(
+            file.decode(),
+            signed(varint_at(position, 0)[0]),
+            signed(varint_at(server_id, 0)[0]),
+            signed(varint_at(time_ms, 0)[0]),
+            data[at + 1 : behind].decode(),
+            data[behind + 2 : behind_table].decode(),
+            EVENT_TYPES.get(event_type[0], "") if event_type else "INSERT",
+            gtid.decode(),
+        )
+    except (IndexError, ValueError):
+        return None
 
 
 def _text(data: bytes, losses: list[Loss]) -> str:
