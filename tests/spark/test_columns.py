@@ -19,8 +19,7 @@ from relay.catalog import Catalog
 from relay.config import Config
 from spark_backfill.counts import BackfillCounts, Parts
 from spark_backfill.frames import Columns, record_batch
-from spark_backfill.job import empty_catalog
-from spark_backfill.schema_pass import DdlRecord, learn_ddl
+from spark_backfill.schema_pass import DdlRecord, empty_catalog, learn_ddl
 from spark_backfill.task_errors import Stopped
 from spark_backfill.terms import LATEST_MS, Bounds, Terms
 from spark_backfill.translation import Translate
