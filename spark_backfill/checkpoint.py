@@ -41,6 +41,8 @@ _NEW_RUN: Final = "a new run needs a new checkpoint and a new target"
 #: The columns of a file in the checkpoint; `place` is a `topic/partition`.
 _WRITTEN: Final = "place string, records bigint"
 _NO_IDS: Final[Mapping[str, str]] = MappingProxyType({})
+#: The version of Spark's log of offsets, in its first line.
+_OFFSETS_VERSION: Final = "v1"
 #: The number of the data before the first step.
 BEFORE: Final = -1
 #: A name and a password in a path. Hadoop's paths have no parameters: text after a `?` names files.
@@ -302,3 +304,26 @@ class StepStore:
             return None
         # With the schema: a first step that was killed while it wrote has left a folder without one.
         return self._spark.read.schema(columns).parquet(folder.toString())
+
+
+def ends_of_step(spark: SparkSession, checkpoint: str, step: int) -> dict[str, int] | None:
+    """Return where Spark ends a step in each `topic/partition`, which it has logged before the step begins.
+
+    None without a log, before the first step, and for a log of another version.
+    """
+    path, system = hadoop_path(spark, f"{checkpoint.rstrip('/')}/spark/offsets/{step}")
+    if not system.exists(path):
+        return None
+    jvm: Any = spark._jvm
+    stream = system.open(path)
+    try:
+        lines = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8").splitlines()
+    finally:
+        stream.close()
+    if lines[0] != _OFFSETS_VERSION:
+        return None
+    return {
+        f"{topic}/{number}": offset
+        for topic, partitions in json.loads(lines[-1]).items()
+        for number, offset in partitions.items()
+    }

@@ -17,6 +17,7 @@ from relay.config.wiring import load_schema_dumps, translator_of
 from relay.model.errors import ConfigError, Problem
 from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described
 from spark_backfill.counts import BackfillCounts, CountsParam, Parts, total
+from spark_backfill.ddl_reading import DdlWatch, StepsDdl, in_first_partitions, watch_of, with_all_ddl
 from spark_backfill.files import Captured, OutputFolder, read_files
 from spark_backfill.first_records import check_first_records, check_ratio, ratio_stops
 from spark_backfill.joined import joined, joining_of
@@ -24,11 +25,11 @@ from spark_backfill.lease import Lease
 from spark_backfill.locations import check_apart, check_folder, check_locations
 from spark_backfill.offsets import check_offsets, partitions_in
 from spark_backfill.registries import NO_ANSWERS, RegistrySchemas
-from spark_backfill.schema_pass import DdlRecord, empty_catalog, find_ddl, learn_ddl, with_times
+from spark_backfill.schema_pass import empty_catalog, find_ddl, learn_ddl, with_times
 from spark_backfill.spark_errors import OVERFLOW
 from spark_backfill.terms import Bounds, Terms
 from spark_backfill.ticdc_storage import read_storage
-from spark_backfill.topics import SourceTopics, TargetTopics, captured, newest_in, target_cluster
+from spark_backfill.topics import SourceTopics, TargetTopics, captured, target_cluster
 from spark_backfill.translation import Translate
 
 _FILES = Terms()
@@ -123,45 +124,67 @@ def from_files(
         check_apart(spark, backfill)
     schemas = RegistrySchemas(config)
     if backfill.input_format is InputFormat.TICDC_STORAGE:
-        records, ddl = read_storage(spark, config)
+        records, statements = read_storage(spark, config)
     else:
-        records = _read_files(spark, "input", backfill.input, backfill.input_format)
+        records, statements = _read_files(spark, "input", backfill.input, backfill.input_format), None
         schemas.find_named(records)
-        ddl = find_ddl(records, config, known=schemas.known)
     check_offsets(config, records)
-    catalog = learn_ddl(config, ddl, earlier_catalog(spark, config, schemas), schemas)
+    earlier = earlier_catalog(spark, config, schemas)
     source = config.source
     bounds = Bounds(
         source.start_offsets, backfill.end_offsets, source.start_timestamp_ms, backfill.end_timestamp_ms
     )
-    check_first_records(config, records, catalog, bounds, schemas.known)
-    sources = partitions_in(records) if translator_of(config).copies_ddl else ()
-    if backfill.output:
-        check_folder(spark, backfill.output, backfill.output_layout)
-        target, terms = OutputFolder.from_config(config), Terms(sources=sources)
-        counts = run_step(
-            spark,
-            config,
-            records,
-            catalog,
-            lambda made: target.write(made, {}),
-            bounds=bounds,
-            terms=terms,
-            schemas=schemas,
-        )
-    else:
-        topics = TargetTopics.from_config(config)
-        topics.tell(warn)
-        terms = topics.terms._replace(sources=sources)
-        counts = run_step(
-            spark, config, records, catalog, topics.write, bounds=bounds, terms=terms, schemas=schemas
-        )
-        counts.warnings = topics.topics.warnings
+    target = _TargetOfFiles(spark, config, records, warn)
+
+    def translate(watch: DdlWatch | None) -> BackfillCounts:
+        ddl = statements
+        if ddl is None:
+            searched = records if watch is None else in_first_partitions(records)
+            ddl = find_ddl(searched, config, known=schemas.known)
+        catalog = learn_ddl(config, ddl, earlier, schemas)
+        check_first_records(config, records, catalog, bounds, schemas.known)
+        write, terms = target.open()
+        terms = terms._replace(watch=watch)
+        return run_step(spark, config, records, catalog, write, bounds=bounds, terms=terms, schemas=schemas)
+
+    watch = None if statements is not None else watch_of(config, records, schemas.known)
+    counts = with_all_ddl(translate, watch, warn)
+    counts.warnings = target.warnings
     # Topics always have a partition 0, whose statements an earlier step may have written.
     counts.unwritten_ddl = sorted(
         topic for topic in counts.copied_topics if f"{topic}/0" not in counts.ranges
     )
     return counts
+
+
+class _TargetOfFiles:
+    """The target of a run over files; `warnings` are about its topics."""
+
+    def __init__(
+        self, spark: SparkSession, config: Config, records: Captured, warn: Callable[[str], object]
+    ) -> None:
+        self._spark, self._config, self._records, self._warn = spark, config, records, warn
+        self._opened: tuple[Callable[[DataFrame], None], Terms] | None = None
+        self.warnings: Sequence[str] = ()
+
+    def open(self) -> tuple[Callable[[DataFrame], None], Terms]:
+        """Return how records are written, and the terms. Check the target, and create topics, only once."""
+        if self._opened is None:
+            sources = partitions_in(self._records) if translator_of(self._config).copies_ddl else ()
+            write, terms = self._open()
+            self._opened = write, terms._replace(sources=sources)
+        return self._opened
+
+    def _open(self) -> tuple[Callable[[DataFrame], None], Terms]:
+        backfill = self._config.backfill
+        if backfill.output:
+            check_folder(self._spark, backfill.output, backfill.output_layout)
+            folder = OutputFolder.from_config(self._config)
+            return (lambda made: folder.write(made, {})), _FILES
+        topics = TargetTopics.from_config(self._config)
+        topics.tell(self._warn)
+        self.warnings = topics.topics.warnings
+        return topics.write, topics.terms
 
 
 class TopicsRun:
@@ -178,7 +201,7 @@ class TopicsRun:
         tell: Callable[[int, BackfillCounts], None] = lambda *_: None,
         warn: Callable[[str], object] = lambda _: None,
     ) -> None:
-        self._spark, self._config, self._tell = spark, config, tell
+        self._spark, self._config, self._tell, self._warn = spark, config, tell, warn
         check_locations(spark, config.backfill)
         self._lease = Lease(spark, config.backfill.checkpoint, warn)
         checkpoint, output = Checkpoint(spark, config.backfill.checkpoint), config.backfill.output
@@ -191,9 +214,9 @@ class TopicsRun:
         self._topics = None if output else TargetTopics.from_config(config)
         checkpoint.keep(now, self._source.first, self._source.topic_ids)
         self._store = StepStore(spark, config.backfill.checkpoint)
-        self._ahead: dict[str, int] = {}
         self._catalog: Catalog | None = None
         self._schemas = RegistrySchemas(config)
+        self._ddl = StepsDdl(spark, config, self._source, self._schemas)
         self._failure: BaseException | None = None
         self._query: StreamingQuery | None = None
         self.counts = BackfillCounts()
@@ -240,52 +263,40 @@ class TopicsRun:
         is_first = self._catalog is None
         if self._catalog is None:
             self._catalog = self._learned_before(step)
-        ddl = self._find_ddl_of_step(records)
-        self._store.keep_ddl(step, [each.record for each in ddl])
-        schemas = self._schemas
-        self._catalog = learn_ddl(config, [*ddl, *self._read_ahead()], self._catalog, schemas)
-        bounds, catalog = self._source.bounds, self._catalog
-        if not self.counts.read:
-            check_first_records(config, records, catalog, bounds, schemas.known)
-        self._lease.check()
-        if self._topics is not None:
-            write, terms = self._topics.write, self._topics.terms._replace(sources=self._sources())
-            counts = run_step(
+        earlier, reading, schemas = self._catalog, self._ddl, self._schemas
+        reading.enter(step)
+        schemas.find_named(records)
+        ahead, bounds = reading.ahead(), self._source.bounds
+
+        def translate(watch: DdlWatch | None) -> BackfillCounts:
+            ddl = reading.of_step(records, watch)
+            self._store.keep_ddl(step, [each.record for each in ddl])
+            catalog = self._catalog = learn_ddl(config, [*ddl, *ahead], earlier, schemas)
+            if not self.counts.read:
+                check_first_records(config, records, catalog, bounds, schemas.known)
+            self._lease.check()
+            write, terms = self._target_of(step, is_first=is_first)
+            terms = terms._replace(sources=self._sources(), watch=watch)
+            return run_step(
                 self._spark, config, records, catalog, write, bounds=bounds, terms=terms, schemas=schemas
             )
-        else:
+
+        counts = with_all_ddl(translate, reading.watch(records), self._warn)
+        if self._topics is None:
             before = self._store.written_before(step)
-            target = OutputFolder.from_config(config, step, self._source.written_partitions)
-            if is_first:
-                target.delete_step(self._spark)
-            counts = run_step(
-                self._spark,
-                config,
-                records,
-                catalog,
-                lambda made: target.write(made, before),
-                bounds=bounds,
-                terms=Terms(sources=self._sources()),
-                schemas=schemas,
-            )
             self._store.keep_written(step, Counter(before) + counts.written)
         self.counts.add(counts)
         self._tell(step, counts)
 
-    def _find_ddl_of_step(self, records: Captured) -> list[DdlRecord]:
-        """Find the DDL of a step, so that it is not read ahead again."""
-        seen = None
-        if self._config.waits_for_ddl:
-            records, seen = self._source.watched(records)
-        found = self._find_ddl(records)
-        if seen is not None:
-            for partition, offset in newest_in(seen).items():
-                self._ahead[partition] = max(offset, self._ahead.get(partition, 0))
-        return found
-
-    def _find_ddl(self, records: Captured) -> list[DdlRecord]:
-        self._schemas.find_named(records)
-        return find_ddl(records, self._config, known=self._schemas.known)
+    def _target_of(self, step: int, *, is_first: bool) -> tuple[Callable[[DataFrame], None], Terms]:
+        """Return how the records of a step are written, and the terms."""
+        if self._topics is not None:
+            return self._topics.write, self._topics.terms
+        before = self._store.written_before(step)
+        folder = OutputFolder.from_config(self._config, step, self._source.written_partitions)
+        if is_first:
+            folder.delete_step(self._spark)
+        return (lambda made: folder.write(made, before)), _FILES
 
     def _sources(self) -> Sequence[tuple[str, int]]:
         """Return the partitions that the source has by now, where DDL is written to all of them."""
@@ -298,19 +309,8 @@ class TopicsRun:
         """Return the catalog of `schema_input`, the records before the first step, and earlier steps."""
         config, schemas = self._config, self._schemas
         ddl = with_times(config, self._store.ddl_before(step), schemas)
-        if step == 0 and (older := self._source.before(self._spark)) is not None:
+        if step == 0 and (older := self._ddl.before()):
             # Retention may delete it before a step is repeated, or another run begins.
-            found = [*self._find_ddl(captured(older)), *ddl]
-            ddl = list({each.position: each for each in found}.values())
+            ddl = list({each.position: each for each in [*older, *ddl]}.values())
             self._store.keep_ddl(BEFORE, [each.record for each in ddl])
         return learn_ddl(config, ddl, earlier_catalog(self._spark, config, schemas), schemas)
-
-    def _read_ahead(self) -> list[DdlRecord]:
-        """Return the DDL for rows of other partitions that no step has reached, with `wait_for_ddl`.
-
-        All rows of this step were sent before now.
-        """
-        if not self._config.waits_for_ddl:
-            return []
-        records, self._ahead = self._source.ahead(self._spark, self._ahead)
-        return [] if records is None else self._find_ddl(captured(records))

@@ -159,15 +159,20 @@ class FindWritten:
         if SOURCE in sides_of(config):
             registries[SOURCE] = _KnownAnswers(SOURCE, self.known)
         resolver = Resolver(registries=registries)
+        watch = self.terms.watch
         for batch in batches:
+            known, left_out = translator.catalog, 0
             for record in read_records(self.reader, batch):
                 if not self.bounds.contains(record):
+                    left_out += 1
                     continue
                 noting.current = record.timestamp_ms, record.topic, record.partition, record.offset
                 try:
                     resolver.translate(translator, record)
                 except RelayError:
                     continue  # the task that writes it reports it
+            if watch is not None and (left_out or translator.catalog is not known):
+                watch.check(batch)
         found = [(*schema, *first) for schema, first in noting.written.items()]
         names = [field.partition(" ")[0] for field in _WRITTEN.split(", ")]
         types = (pa.string(), pa.string(), pa.int64(), pa.string(), pa.int32(), pa.int64())

@@ -13,6 +13,8 @@ from relay.model.errors import RelayError, ServiceError
 
 #: Prefix of the text; the driver finds it anywhere in the text of Spark's error.
 STOP_MARK: Final = "relay-stopped:"
+#: The text of `DdlUnread`.
+_UNREAD: Final = re.compile(r"relay-ddl-unread:<(?P<position>[^>]*)>")
 _TEXT: Final = r'(?:[^"\\\n]|\\(?:u[0-9a-f]{4}|[^u\n]))*'
 #: `Stopped` as JSON, whose message may have lost its end.
 _STOPPED: Final = re.compile(
@@ -28,6 +30,22 @@ class Stopped(Exception):
         # The message comes last: Spark may cut off long ones.
         known = {"position": position, "code": error.code, "status": error.exit_status, "message": str(error)}
         super().__init__(STOP_MARK + json.dumps(known))
+
+
+class DdlUnread(Exception):
+    """The error by which a worker ends its task if the schema pass may have missed DDL.
+
+    `position`: that of a record with DDL; "" if a record fails, which DDL elsewhere might prevent.
+    """
+
+    def __init__(self, position: str = "") -> None:
+        super().__init__(f"relay-ddl-unread:<{position}>")
+
+
+def unread_ddl(text: str) -> str | None:
+    """Return the position of the `DdlUnread` in the text of Spark's error; None without one."""
+    found = _UNREAD.search(text)
+    return None if found is None else found["position"]
 
 
 class RecordStopped(RelayError):

@@ -29,6 +29,14 @@ class Broadcast(Protocol):
         ...
 
 
+class Watch(Protocol):
+    """A check of the records of a task for DDL that the driver does not know."""
+
+    def check(self, batch: pa.RecordBatch) -> None:
+        """Raise DdlUnread if a batch has such DDL."""
+        ...
+
+
 class Bounds(NamedTuple):
     """The bounds of the records to translate.
 
@@ -72,7 +80,8 @@ class Terms(NamedTuple):
     `dead_letter_partitions`: how many the dead-letter topic has. `limits`: `max.message.bytes` of every
     topic. `compacted`: those in which every record needs a key. `partitions`: how many every topic has, where
     only the records determine which topics are written. `sources`: the partitions (topic, number) of the
-    source, where its DDL is written to all of them.
+    source, where its DDL is written to all of them. `watch`: finds DDL that the schema pass may have missed;
+    None if it has read all records.
     """
 
     dead_letter_partitions: int = KEEP_PARTITION
@@ -80,6 +89,7 @@ class Terms(NamedTuple):
     partitions: Mapping[str, int] | None = None
     sources: Sequence[tuple[str, int]] = ()
     compacted: frozenset[str] = frozenset()
+    watch: Watch | None = None
 
     def check_partitions(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> None:
         """Refuse records without a target partition, before anything is written.

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from relay.config import Config, DeliveryMode, Start, kafka
 from relay.config.keys import End, Wait
@@ -28,9 +27,6 @@ from spark_backfill.frames import Columns
 from spark_backfill.sink import WRITTEN, Write
 from spark_backfill.spark_errors import too_late
 from spark_backfill.terms import KEEP_PARTITION, LATEST_MS, Bounds, Terms
-
-#: Maximum number of topics whose newest offsets are noted while a step is searched for DDL.
-_MOST_WATCHED: Final = 16
 
 
 class SourceTopics(NamedTuple):
@@ -88,22 +84,7 @@ class SourceTopics(NamedTuple):
     def before(self, spark: SparkSession) -> DataFrame | None:
         """Return the records before `first`, whose DDL holds for those after it; None without any."""
         begin = {partition: min(offset, self.first[partition]) for partition, offset in self.oldest.items()}
-        return self._between(spark, begin, self.first)
-
-    def watched(self, records: Captured) -> tuple[Captured, Observation | None]:
-        """Return records, and an observation of the newest offset in each partition 0 with DDL for others.
-
-        It is available once they were read (`newest_in`). None if there are no such partitions, or so many
-        that observing each record would cost more than reading DDL twice.
-        """
-        if not 0 < len(self._topics_ahead) <= _MOST_WATCHED:
-            return records, None
-        seen = Observation()
-        newest = [
-            F.max(F.when((F.col("topic") == topic) & (F.col("partition") == 0), F.col("offset"))).alias(topic)
-            for topic in self._topics_ahead
-        ]
-        return records._replace(frame=records.frame.observe(seen, *newest)), seen
+        return self.between(spark, begin, self.first)
 
     def ahead(self, spark: SparkSession, known: Mapping[str, int]) -> tuple[DataFrame | None, dict[str, int]]:
         """Return the records of each partition 0 that has DDL for other partitions, and their present ends.
@@ -116,7 +97,12 @@ class SourceTopics(NamedTuple):
             partition: min(end, max(known.get(partition, 0), self.first[partition], self.oldest[partition]))
             for partition, end in ends.items()
         }
-        return self._between(spark, begin, ends), ends
+        return self.between(spark, begin, ends), ends
+
+    @property
+    def ddl_topics(self) -> list[str]:
+        """Return the topics whose partition 0 has the DDL, where the source sends it once."""
+        return sorted(set(self.config.ddl_topics.values()))
 
     @property
     def _topics_ahead(self) -> list[str]:
@@ -138,9 +124,10 @@ class SourceTopics(NamedTuple):
         records = [f"{partition}/{offset}" for partition, offset in found.items() if offset >= 0]
         return too_late(", ".join(records) or "a record")
 
-    def _between(
+    def between(
         self, spark: SparkSession, begin: Mapping[str, int], end: Mapping[str, int]
     ) -> DataFrame | None:
+        """Return the records of these partitions between the offsets; None without any."""
         if begin == end:
             return None
         options = self._read_options() | {
@@ -162,14 +149,6 @@ class SourceTopics(NamedTuple):
             # Otherwise a poll at the end of a topic keeps the next task waiting.
             "kafka.fetch.max.wait.ms": "20",
         }
-
-
-def newest_in(seen: Observation) -> dict[str, int]:
-    """Return the next offset of each partition 0 after the records that were `watched`.
-
-    Partitions without any are left out.
-    """
-    return {f"{topic}/0": offset + 1 for topic, offset in seen.get.items() if offset is not None}
 
 
 def captured(frame: DataFrame) -> Captured:

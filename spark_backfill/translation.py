@@ -42,7 +42,7 @@ from spark_backfill.frames import (
 from spark_backfill.joined import joining_of
 from spark_backfill.layouts import TableFinder
 from spark_backfill.registries import NO_ANSWERS, RegistryAnswers, task_resolver
-from spark_backfill.task_errors import Stopped
+from spark_backfill.task_errors import DdlUnread, Stopped
 from spark_backfill.terms import LATEST_MS, Bounds, Broadcast, Terms
 
 #: Rows of the longest `_Pause`.
@@ -84,8 +84,15 @@ class Translate:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records to write, with the columns of `schema`."""
         task = _Task(self)
-        for batch in batches:
-            yield from task.process(batch)
+        try:
+            for batch in batches:
+                yield from task.process(batch)
+                task.check_ddl(batch)
+        except Stopped as error:
+            if self.terms.watch is None:
+                raise
+            # With DDL that the schema pass has not read, the record may not fail.
+            raise DdlUnread from error
         yield from task.flush()
         task.hand_over_counts()
 
@@ -168,6 +175,8 @@ class _Task:
         if self._limits is not None:
             self._most_row_bytes = max(0, self._limits.smallest - OVERHEAD_BYTES)
         self._pause = _Pause()
+        #: The catalog and the number of records left out, before the current batch.
+        self._known = self._translator.catalog, 0
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Translate the rows of a batch; yield batches that are large enough to send."""
@@ -182,6 +191,16 @@ class _Task:
                 self._assign_tables(self._finder, produced, record)
             if out.is_full:
                 yield from self.flush()
+
+    def check_ddl(self, batch: pa.RecordBatch) -> None:
+        """Raise DdlUnread if a batch that was processed has DDL that the schema pass has not read.
+
+        Only a batch that has changed the catalog can have DDL, or one with records that were left out.
+        """
+        (catalog, left_out), watch = self._known, self._job.terms.watch
+        self._known = self._translator.catalog, self._counts.left_out
+        if watch is not None and (self._known[0] is not catalog or self._known[1] != left_out):
+            watch.check(batch)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Yield the gathered records."""

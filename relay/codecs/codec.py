@@ -532,6 +532,11 @@ class Codec(msgspec.Struct, frozen=True):
         )
 
     @property
+    def sends_ddl_once(self) -> bool:
+        """Return whether its DDL is only in partition 0 of the topics in `ddl_topics`."""
+        return self.decodes.ddl and not self.ddl_everywhere
+
+    @property
     def uses_registry(self) -> bool:
         """Return whether its messages name schemas of a registry."""
         return self.registry is not None

@@ -331,7 +331,7 @@ def _unread_ddl(config: Config) -> Iterator[Problem]:
     source = codec_named(config.route.from_, "from")
     if config.delivery.processes == 1 or config.history_topic:
         return
-    if source.decodes.ddl and not source.ddl_everywhere:
+    if source.sends_ddl_once:
         message = (
             f"the DDL of {config.route.from_} is in one partition only, and without a history_topic only "
             "the process that reads it knows it: the others translate rows with inferred types"

@@ -151,7 +151,7 @@ class Config(BaseSettings):
         if self.schema.wait_for_ddl is not Wait.AUTO:
             return self.schema.wait_for_ddl is Wait.TRUE
         source = codec_named(self.route.from_, "from")
-        return bool(self.history_topic) and source.decodes.ddl and not source.ddl_everywhere
+        return bool(self.history_topic) and source.sends_ddl_once
 
     @property
     def ddl_topics(self) -> dict[str, str]:

@@ -203,7 +203,7 @@ def rows_do_not_wait(config: Config, rows: str = "rows of other partitions") -> 
 def _unordered_rows(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator[Finding]:
     """Note the topics whose rows may arrive before their DDL."""
     source = codec_named(config.route.from_, "from")
-    if config.waits_for_ddl or source.ddl_everywhere or not source.decodes.ddl:
+    if config.waits_for_ddl or not source.sends_ddl_once:
         return
     ddl_topics = config.ddl_topics
     for name, found in topics.items():
