@@ -38,7 +38,9 @@ _ALTER = (
 def messages(
     count: int, partition: int = 0, partitions: int = 1, *, data: Path = DATA
 ) -> Iterator[ConsumerRecord]:
-    """The records of a partition: the DDL of all, and its share of `count` rows; offsets count from 0."""
+    """The records of a partition: its share of `count` rows; partition 0 has the DDL of all, as its producer
+    sends it. Offsets count from 0.
+    """
     found = workloads(ROUTE, data)
     marks = codec_named(ROUTE.source, "from").non_ddl_marker
     assert marks is not None  # noqa: S101 - this protocol has some
@@ -51,7 +53,7 @@ def messages(
     control = [record for record in captured if not marks.matches(record.key, record.value)]
     values = _values(rows, count, partition, partitions)
     newest = max(record.timestamp_ms for record in captured)
-    for offset, record in enumerate(itertools.chain(control, values)):
+    for offset, record in enumerate(itertools.chain(control if partition == 0 else (), values)):
         yield msgspec.structs.replace(
             record, partition=partition, offset=offset, timestamp_ms=newest + offset
         )
@@ -65,6 +67,8 @@ def _values(
     step = max(1, count // ALTERED)
     for number in range(count):
         if number % step == step - 1:
+            if partition:
+                continue
             millis = (first + number) >> 18
             text = _ALTER % (millis, millis, 20 + number // step, first + number)
             yield msgspec.structs.replace(rows[0], key=None, value=text.encode())
