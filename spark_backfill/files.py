@@ -37,6 +37,7 @@ from relay.model.errors import ConfigError, Problem
 from spark_backfill.footers import check_alike
 from spark_backfill.frames import HEADERS, Columns, Lines, Reader, records_to_write
 from spark_backfill.layouts import FOLDERS, day
+from spark_backfill.placement import TASK, Placement
 
 #: The order of records in a target partition: that of their sources, then their number within one source.
 SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "number")
@@ -242,33 +243,36 @@ def _milliseconds(frame: DataFrame) -> Column:
 class OutputFolder(NamedTuple):
     """A folder to write to. `step`: its number in a run of several, each of which overwrites its folders.
 
-    `tasks`: how many tasks sort and write the records; None leaves it to Spark, which takes 200 in streams.
-    `by_time`: see `in_target_order`.
+    `placement`: the tasks that sort and write the records; None leaves it to Spark, which takes 200 in
+    streams. `by_time`: see `in_target_order`.
     """
 
     path: str
     file_format: FileFormat
     layout: OutputLayout = OutputLayout.TOPIC
     step: int | None = None
-    tasks: int | None = None
+    placement: Placement | None = None
     by_time: bool = False
 
     @classmethod
-    def from_config(cls, config: Config, step: int | None = None, tasks: int | None = None) -> OutputFolder:
+    def from_config(
+        cls, config: Config, step: int | None = None, placement: Placement | None = None
+    ) -> OutputFolder:
         """Make the target that `output` names."""
         backfill = config.backfill
         by_time = translator_of(config).copies_ddl
-        return cls(backfill.output, backfill.output_format, backfill.output_layout, step, tasks, by_time)
+        return cls(backfill.output, backfill.output_format, backfill.output_layout, step, placement, by_time)
 
     def write(self, produced: DataFrame, before: Mapping[str, int]) -> None:
         """Write records in order, with offsets from 0.
 
         `before`: how many records earlier steps have written, by `topic/partition`.
         """
-        if self.tasks is not None:
-            produced = produced.repartition(self.tasks, *PARTITION_COLUMNS)
+        if self.placement is not None:
+            produced = self.placement.distribute(produced)
         placed, order = in_target_order(produced, by_time=self.by_time)
-        numbered = placed.withColumn("offset", number_in_partition(order) - 1 + _already(before))
+        number = number_in_partition(order, target_columns(produced))
+        numbered = placed.withColumn("offset", number - 1 + _already(before))
         folders = list(FOLDERS[self.layout])
         if self.layout is OutputLayout.DATE:
             numbered = numbered.withColumn("date", day())
@@ -323,7 +327,7 @@ def in_target_order(produced: DataFrame, *, by_time: bool) -> tuple[DataFrame, S
     """
     if not by_time:
         return produced, SOURCE_ORDER
-    of_source = Window.partitionBy(*PARTITION_COLUMNS, "source_topic", "source_partition")
+    of_source = Window.partitionBy(*target_columns(produced), "source_topic", "source_partition")
     so_far = of_source.orderBy("source_offset", "number").rowsBetween(
         Window.unboundedPreceding, Window.currentRow
     )
@@ -333,9 +337,16 @@ def in_target_order(produced: DataFrame, *, by_time: bool) -> tuple[DataFrame, S
     )
 
 
-def number_in_partition(columns: Sequence[str] = SOURCE_ORDER) -> Any:
+def target_columns(produced: DataFrame) -> Sequence[str]:
+    """Return the columns of a target partition, with that of its task if it has one: see `TASK`."""
+    return [name for name in (TASK, *PARTITION_COLUMNS) if name in produced.columns]
+
+
+def number_in_partition(
+    columns: Sequence[str] = SOURCE_ORDER, partition: Sequence[str] = PARTITION_COLUMNS
+) -> Any:
     """Count 1, 2, 3 … in each target partition, as a bigint: `row_number` ends at 2³¹."""
-    order = Window.partitionBy(*PARTITION_COLUMNS).orderBy(*columns)
+    order = Window.partitionBy(*partition).orderBy(*columns)
     return F.count(F.lit(1)).over(order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
 
 

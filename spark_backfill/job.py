@@ -293,7 +293,7 @@ class TopicsRun:
         if self._topics is not None:
             return self._topics.write, self._topics.terms
         before = self._store.written_before(step)
-        folder = OutputFolder.from_config(self._config, step, self._source.written_partitions)
+        folder = OutputFolder.from_config(self._config, step, self._source.placement(self._spark))
         if is_first:
             folder.delete_step(self._spark)
         return (lambda made: folder.write(made, before)), _FILES

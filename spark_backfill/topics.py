@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -24,9 +24,14 @@ from relay.topics.startup import Topics, check_topics
 from spark_backfill.brokers import JavaAdmin, client_options, for_spark
 from spark_backfill.files import PARTITION_COLUMNS, Captured, as_records, in_target_order
 from spark_backfill.frames import Columns
+from spark_backfill.placement import Placement
 from spark_backfill.sink import WRITTEN, Write
 from spark_backfill.spark_errors import too_late
+from spark_backfill.steps import records_of_step
 from spark_backfill.terms import KEEP_PARTITION, LATEST_MS, Bounds, Terms
+
+#: Tasks that write topics by table, for each task that runs at a time: tables differ in size.
+_TASKS_A_CORE: Final = 4
 
 
 class SourceTopics(NamedTuple):
@@ -68,16 +73,19 @@ class SourceTopics(NamedTuple):
             ids = admin.topic_ids(partitions)
             return cls(config, options, partitions, oldest, first, bounds, admin.cluster_id(), ids)
 
-    @property
-    def written_partitions(self) -> int:
-        """Return how many partitions the rows are written to."""
-        spread = self.config.target_partitions
-        return len(self.partitions) * spread if spread else sum(self.partitions.values())
+    def placement(self, spark: SparkSession) -> Placement:
+        """Return the tasks that write records to target partitions, if these are folders."""
+        fixed = self.config.fixed_topics
+        partitions = {
+            name: topic.partitions or max(self.partitions[source] for source in topic.sources)
+            for name, topic in fixed.items()
+        }
+        return Placement.of_topics(partitions, tasks_for_tables(self.config, spark))
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """Return all records from `first` on, as a stream, which resumes from its checkpoint."""
         reader = spark.readStream.format("kafka").options(**self._read_options())
-        if most := self.config.backfill.batch_records:
+        if most := records_of_step(self.config):
             reader = reader.option("maxOffsetsPerTrigger", most)
         return reader.option("startingOffsets", _offsets_json(self.first)).load()
 
@@ -264,6 +272,11 @@ def target_cluster(spark: SparkSession, config: Config) -> str:
         return admin.cluster_id()
 
 
+def tasks_for_tables(config: Config, spark: SparkSession) -> int:
+    """Return the number of tasks for topics by table, which are not known before; 0 without any."""
+    return _TASKS_A_CORE * spark.sparkContext.defaultParallelism if config.has_table_topics else 0
+
+
 class TargetTopics(NamedTuple):
     """The written topics, as far as they are known before; those of tables come with them."""
 
@@ -302,12 +315,10 @@ class TargetTopics(NamedTuple):
 
     def write(self, produced: DataFrame) -> None:
         """Write records, in order within each target partition."""
-        tasks = sum(self.topics.target_partitions.values())
-        if self.config.has_table_topics:
-            tasks += produced.sparkSession.sparkContext.defaultParallelism
-        placed, order = in_target_order(
-            produced.repartition(tasks, *PARTITION_COLUMNS), by_time=translator_of(self.config).copies_ddl
-        )
+        others = tasks_for_tables(self.config, produced.sparkSession)
+        placement = Placement.of_topics(self.topics.target_partitions, others)
+        by_time = translator_of(self.config).copies_ddl
+        placed, order = in_target_order(placement.distribute(produced), by_time=by_time)
         ordered = placed.sortWithinPartitions(*PARTITION_COLUMNS, *order)
         rows = ordered.select("topic", "partition", "timestamp_ms", "key", "value", "headers")
         written = rows.mapInArrow(Write(self.config, self.topics), WRITTEN)

@@ -546,7 +546,7 @@ class Backfill(_ConfigTable):
     output_format: FileFormat = FileFormat.JSON_LINES
     output_layout: OutputLayout = OutputLayout.TOPIC
     checkpoint: str = ""
-    batch_records: NonNegativeInt = 0
+    batch_records: NonNegativeInt = 50_000_000
     task_records: PositiveInt = 200_000
     summary: str = ""
     spark: TopicSettings = {}
