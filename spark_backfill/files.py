@@ -52,8 +52,8 @@ _SCHEME: Final = re.compile(r"file:(//)?(?=/[^:%]*$)")
 _NEVER_READ: Final = "names that begin with _ or . are never read"
 #: Characters in a path that make it a pattern to Spark.
 PATTERN: Final = re.compile(r"([\\*?\[\]{},])")
-#: Without it Spark sorts by the folders' names before it writes, and that sort is not documented as stable.
-_MAX_OPEN_FILES: Final = "10000"
+#: The folder of records without a name: Hive's name for NULL.
+_NO_NAME: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 def hadoop_path(spark: SparkSession, path: str) -> tuple[Any, Any]:
@@ -276,18 +276,19 @@ class OutputFolder(NamedTuple):
         folders = list(FOLDERS[self.layout])
         if self.layout is OutputLayout.DATE:
             numbered = numbered.withColumn("date", day())
+        if self.file_format is not FileFormat.PARQUET:
+            numbered = _with_lines(numbered, folders)
+        if self.step is not None:
+            # Spark would remove a constant from the order, and sort the rows once more.
+            numbered = numbered.withColumn("step", F.lit(self.step) + F.pmod("partition", F.lit(1)))
+            folders.append("step")
+        ordered = _by_folder(numbered, folders)
         if self.file_format is FileFormat.PARQUET:
             time = F.timestamp_millis(F.col("timestamp_ms")).alias("timestamp")
             columns = [name for name in PARTITION_COLUMNS if name not in folders]
-            rows = numbered.select(*columns, "key", "value", "offset", time, "headers", *folders)
+            rows = ordered.select(*columns, "key", "value", "offset", time, "headers", *folders)
         else:
-            schema = ", ".join(
-                f"{field.name} {field.dataType.simpleString()}" for field in numbered.select(folders).schema
-            )
-            rows = numbered.mapInArrow(_LinesOf(folders), f"line string, {schema}")
-        if self.step is not None:
-            rows = rows.withColumn("step", F.lit(self.step))
-            folders.append("step")
+            rows = ordered.select("line", *folders)
         writer = rows.write.partitionBy(*folders).mode("overwrite")
         # Always set: a cluster may have another default, and records of an earlier run would stay.
         writer = writer.option("partitionOverwriteMode", "static" if self.step is None else "dynamic")
@@ -309,12 +310,9 @@ class OutputFolder(NamedTuple):
 
 
 def settings() -> dict[str, str]:
-    """Return settings of a session that make the order in files deterministic.
-
-    They also keep topics from being read as numbers.
-    """
+    """Return settings of a session: one open file in each task, and topics are not read as numbers."""
     return {
-        "spark.sql.maxConcurrentOutputFileWriters": _MAX_OPEN_FILES,
+        "spark.sql.maxConcurrentOutputFileWriters": "0",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     }
 
@@ -358,20 +356,43 @@ def _already(before: Mapping[str, int]) -> Any:
     return F.coalesce(known[partition], F.lit(0))
 
 
-class _LinesOf:
-    """Convert rows to lines of a record file, beside the columns that are `folders`."""
+def _by_folder(numbered: DataFrame, folders: Sequence[str]) -> DataFrame:
+    """Return the rows of each task sorted by folder, and in a folder by topic, partition and offset.
 
-    def __init__(self, folders: Sequence[str]) -> None:
-        self.folders = folders
+    A task then has one open file at a time. Spark would sort rows by folder itself, in a way that is not
+    documented as stable, unless it sees that they are sorted; so the names of folders must not be NULL, which
+    Spark replaces before it sorts.
+    """
+    for field in numbered.select(*folders).schema:
+        if isinstance(field.dataType, StringType):
+            named = F.coalesce(F.col(field.name), F.lit(_NO_NAME))
+            numbered = numbered.withColumn(field.name, named)
+    order = dict.fromkeys([*folders, *PARTITION_COLUMNS, "offset"])
+    return numbered.sortWithinPartitions(*order)
+
+
+def _with_lines(numbered: DataFrame, folders: Sequence[str]) -> DataFrame:
+    """Return rows as lines of a record file, beside the columns that `_by_folder` needs."""
+    kept = list(dict.fromkeys([*folders, *PARTITION_COLUMNS, "offset"]))
+    fields = numbered.select(*kept).schema
+    schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
+    return numbered.mapInArrow(_LinesOf(kept), f"line string, {schema}")
+
+
+class _LinesOf:
+    """Convert rows to lines of a record file, beside the columns that are `kept`."""
+
+    def __init__(self, kept: Sequence[str]) -> None:
+        self.kept = kept
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the lines of a task."""
         for batch in batches:
             numbered = zip(records_to_write(batch), batch.column("offset").to_pylist(), strict=True)
             lines = [format_record(record, offset)[:-1].decode() for record, offset in numbered]
-            kept = [batch.column(name) for name in self.folders]
+            kept = [batch.column(name) for name in self.kept]
             yield pa.RecordBatch.from_arrays(
-                [pa.array(lines, pa.string()), *kept], names=["line", *self.folders]
+                [pa.array(lines, pa.string()), *kept], names=["line", *self.kept]
             )
 
 

@@ -28,6 +28,8 @@ from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES
 from spark_backfill.job import from_files
 from spark_backfill.layouts import TableFinder
 from spark_backfill.locations import check_folder
+from spark_backfill.placement import Placement
+from spark_backfill.sessions import NEEDED
 
 DDL = "ticdc/canal-json.tidb-extension/10_ddl"
 BATCH = "ticdc/open-protocol.lz4/09_dml"
@@ -281,3 +283,65 @@ def test_tables_of_a_target_that_is_only_written() -> None:
     one, other = TableId("d", "a"), TableId("d", "b")
     assert finder.find(produced, [one]) == [one, one]
     assert finder.find(produced, [one, other]) == [None, None]
+
+
+def sorts_of_last_write(spark: Any) -> int:
+    """How often Spark sorts the records of a task in its last execution."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
+    plan = executions.apply(executions.size() - 1).physicalPlanDescription()
+    return len(re.findall(r"Sort \(\d+\)", plan.partition("+- == Initial Plan ==")[0]))
+
+
+@pytest.mark.parametrize("step", [None, 3])
+@pytest.mark.parametrize("file_format", FileFormat)
+@pytest.mark.parametrize("layout", OutputLayout)
+def test_a_task_has_one_open_file(
+    layout: OutputLayout, file_format: FileFormat, step: int | None, spark: Any, tmp_path: Path
+) -> None:
+    """Records are sorted in the order of the target, then by folder; a third sort would be Spark's own, which
+    is not documented as stable.
+    """
+    assert NEEDED["spark.sql.maxConcurrentOutputFileWriters"] == "0"
+    days = 86_400_000
+    made: list[tuple[Any, ...]] = [
+        (
+            "t",
+            at % 3,
+            at % 4 * days,
+            None,
+            b"v",
+            [],
+            "s",
+            at % 3,
+            at,
+            0,
+            "d",
+            f"t{at % 5}" if at % 7 else None,
+        )
+        for at in range(210)
+    ]
+    placement = None if step is None else Placement.of_topics({"t": 3})
+    frame = spark.createDataFrame(made, PRODUCED_WITH_TABLES)
+    OutputFolder(str(tmp_path), file_format, layout, step, placement).write(frame, {})
+    assert sorts_of_last_write(spark) == 2
+    reading = spark.read.parquet if file_format is FileFormat.PARQUET else spark.read.text
+    assert reading(str(tmp_path)).count() == len(made)
+
+
+def test_each_table_has_one_file_in_the_order_of_offsets(spark: Any, tmp_path: Path) -> None:
+    tables, rows = 60, 1200
+    made: list[tuple[Any, ...]] = [
+        ("t", 0, at, None, b"v", [], "s", 0, at, 0, "d", f"t{at % tables}") for at in range(rows)
+    ]
+    frame = spark.createDataFrame(made, PRODUCED_WITH_TABLES).repartition(4)
+    placement = Placement.of_topics({"t": 1})
+    OutputFolder(str(tmp_path), FileFormat.JSON_LINES, OutputLayout.TABLE, placement=placement).write(
+        frame, {}
+    )
+    files = sorted(tmp_path.rglob("part-*"))
+    assert len({path.parent for path in files}) == len(files) == tables
+    for path in files:
+        offsets = [json.loads(line)["offset"] for line in path.read_text().splitlines()]
+        table = int(path.parent.name.removeprefix("table=t"))
+        assert offsets == list(range(table, rows, tables))
