@@ -1,13 +1,14 @@
 """Counters of a run, collected from every task by Spark's accumulators, and the summary at the end.
 
-A task that Spark runs again counts once: its counters are stored by the number of the Spark partition that it
-has read.
+A task that Spark runs again counts once: the driver keeps the numbers of the Spark partitions that were
+counted, and the sum of their counters.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -125,6 +126,19 @@ def _bytes_in(batch: pa.RecordBatch) -> int:
 Parts = dict[int, BackfillCounts]
 
 
+class Tally(msgspec.Struct):
+    """The sum of the counters of tasks. `tasks`: the Spark partitions that they have read."""
+
+    tasks: set[int] = msgspec.field(default_factory=set)
+    counts: BackfillCounts = msgspec.field(default_factory=BackfillCounts)
+
+    def add(self, tasks: AbstractSet[int], counts: BackfillCounts) -> None:
+        """Add the counters of tasks, unless these tasks have been counted."""
+        if self.tasks.isdisjoint(tasks):
+            self.tasks |= tasks
+            self.counts.add(counts)
+
+
 class Accumulator(Protocol):
     """The sum over all tasks in Spark."""
 
@@ -133,25 +147,21 @@ class Accumulator(Protocol):
         ...
 
 
-class CountsParam(AccumulatorParam[Parts]):
-    """How Spark's accumulator adds the counters of tasks."""
+class CountsParam(AccumulatorParam[Any]):
+    """How Spark's accumulator adds counters: `Parts` in a task, and the `Tally` of each in the driver."""
 
-    def zero(self, value: Parts) -> Parts:  # noqa: ARG002 - Spark's signature
+    def zero(self, value: Tally) -> Tally:  # noqa: ARG002 - Spark's signature
         """Return empty counters."""
-        return {}
+        return Tally()
 
-    def addInPlace(self, value1: Parts, value2: Parts) -> Parts:  # noqa: N802 - Spark's name
-        """Return the counters of both; for a task that ran twice, those of its last run."""
-        value1.update(value2)
+    def addInPlace(self, value1: Tally, value2: Tally | Parts) -> Tally:  # noqa: N802 - Spark's name
+        """Return the counters of both; for a task that ran twice, those of its first run."""
+        if isinstance(value2, Tally):
+            value1.add(value2.tasks, value2.counts)
+        else:
+            for task, counts in value2.items():
+                value1.add({task}, counts)
         return value1
-
-
-def total(parts: Iterable[BackfillCounts]) -> BackfillCounts:
-    """Return the sum of several parts."""
-    found = BackfillCounts()
-    for part in parts:
-        found.add(part)
-    return found
 
 
 def as_document(counts: BackfillCounts, seconds: float) -> dict[str, Any]:

@@ -52,6 +52,8 @@ _SCHEME: Final = re.compile(r"file:(//)?(?=/[^:%]*$)")
 _NEVER_READ: Final = "names that begin with _ or . are never read"
 #: Characters in a path that make it a pattern to Spark.
 PATTERN: Final = re.compile(r"([\\*?\[\]{},])")
+#: Hadoop's checksum of another file.
+_CHECKSUM: Final = re.compile(r"\..*\.crc", re.DOTALL)
 #: The folder of records without a name: Hive's name for NULL.
 _NO_NAME: Final = "__HIVE_DEFAULT_PARTITION__"
 
@@ -66,6 +68,48 @@ def hadoop_path(spark: SparkSession, path: str) -> tuple[Any, Any]:
 def qualified(path: Any, system: Any) -> str:
     """Return the path with the name of its file system."""
     return str(system.makeQualified(path).toString())
+
+
+def texts_of(spark: SparkSession, values: Any) -> list[str]:
+    """Return the texts of the values in an array of Java, in one call, however many there are.
+
+    Every call into Java is slow. No text may contain NUL.
+    """
+    jvm: Any = spark._jvm
+    text: str = jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(values).mkString("\0")
+    return text.split("\0") if text else []
+
+
+def paths_in(spark: SparkSession, statuses: Any) -> list[str]:
+    """Return the paths of Hadoop's statuses of files, an array or None."""
+    jvm: Any = spark._jvm
+    return [] if statuses is None else texts_of(spark, jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(statuses))
+
+
+def files_below(spark: SparkSession, folder: Any, system: Any) -> list[str]:
+    """Return the paths of all files below a folder, at any depth; the path of a file for the file itself."""
+    if system.getScheme() == "file":
+        return [f"file:{path}" for path in _local_files(folder.toUri().getPath())]
+    jvm: Any = spark._jvm
+    found = jvm.org.apache.hadoop.util.functional.RemoteIterators.toList(system.listFiles(folder, True))
+    kind = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus"))
+    return paths_in(spark, jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toArray(kind))
+
+
+def _local_files(path: str) -> Iterator[str]:
+    """Yield the files of this machine below a path, without checksums, which Hadoop hides.
+
+    Hadoop itself starts a process for each file, to find out who may read it.
+    """
+    if Path(path).is_file():
+        yield path
+    for folder, _, names in os.walk(path, followlinks=True):
+        yield from (f"{folder}/{name}" for name in names if not _CHECKSUM.fullmatch(name))
+
+
+def files_read(spark: SparkSession, frame: DataFrame) -> list[str]:
+    """Return the paths of the files that a frame reads."""
+    return list(map(unquote, texts_of(spark, frame._jdf.inputFiles())))
 
 
 class Captured(NamedTuple):
@@ -112,22 +156,27 @@ def _check_all_read(spark: SparkSession, frame: DataFrame, paths: Iterable[str],
 
     Spark skips files that are hidden by their name, or in folders without `name=value`.
     """
-    read = {plain_path(unquote(path)) for path in frame.inputFiles()}
+    read = set(map(plain_path, files_read(spark, frame)))
     for pattern in paths:
         named, system = hadoop_path(spark, pattern)
-        for status in system.globStatus(named) or ():
-            found = status.getPath()
-            if found.getName().startswith(HIDDEN) and not named.getName().startswith(HIDDEN):
+        for found in paths_in(spark, system.globStatus(named)):
+            if plain_path(found) in read:
+                continue
+            if _name(found).startswith(HIDDEN) and not named.getName().startswith(HIDDEN):
                 continue  # a pattern has found it, as `*` finds `_SUCCESS`
-            root, files = found.toString().rstrip("/"), system.listFiles(found, True)
-            while files.hasNext():
-                path = files.next().getPath().toString()
+            root = found.rstrip("/")
+            for path in files_below(spark, *hadoop_path(spark, found)):
                 is_hidden = any(part.startswith(HIDDEN) for part in path[len(root) + 1 :].split("/"))
                 if not is_hidden and plain_path(path) not in read:
                     hint = f"name its folder, or a pattern; {_NEVER_READ}"
                     raise ConfigError([Problem(f"backfill.{key}", f"Spark would ignore {path}", hint)])
     if not read:
         raise _nothing_in(paths, key)
+
+
+def _name(path: str) -> str:
+    """Return the last part of a path."""
+    return path.rstrip("/").rpartition("/")[2]
 
 
 def _nothing_in(paths: Iterable[str], key: str) -> ConfigError:
@@ -158,7 +207,7 @@ def _with_headers(spark: SparkSession, frame: DataFrame, paths: Sequence[str]) -
 
     Raises ConfigError for files that differ in other columns.
     """
-    file = check_alike(spark, sorted(map(unquote, frame.inputFiles())), _COLUMNS, "headers")
+    file = check_alike(spark, sorted(files_read(spark, frame)), _COLUMNS, "headers")
     if file is None or "headers" in frame.columns:
         return frame
     headers = spark.read.parquet(PATTERN.sub(r"\\\1", file)).schema["headers"]

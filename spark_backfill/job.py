@@ -16,7 +16,7 @@ from relay.config.keys import InputFormat
 from relay.config.wiring import load_schema_dumps, translator_of
 from relay.model.errors import ConfigError, Problem
 from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described
-from spark_backfill.counts import BackfillCounts, CountsParam, Parts, total
+from spark_backfill.counts import BackfillCounts, CountsParam, Tally
 from spark_backfill.ddl_reading import DdlWatch, StepsDdl, in_first_partitions, watch_of, with_all_ddl
 from spark_backfill.files import Captured, OutputFolder, read_files
 from spark_backfill.first_records import check_first_records, check_ratio, ratio_stops
@@ -88,9 +88,9 @@ def _translated(  # noqa: PLR0913, PLR0917 - as above
 ) -> BackfillCounts:
     """Translate records, pass the results to `write`, and return the counters."""
     context = spark.sparkContext
-    shared, counters = context.broadcast(catalog), context.accumulator(Parts(), CountsParam())
+    shared, counters = context.broadcast(catalog), context.accumulator(Tally(), CountsParam())
     # Tasks of the second kind have the same numbers.
-    of_joined = context.accumulator(Parts(), CountsParam())
+    of_joined = context.accumulator(Tally(), CountsParam())
     try:
         known = NO_ANSWERS if schemas is None else schemas.known
         translate = Translate(config, records.reader, shared, counters, bounds, terms, known=known)
@@ -106,7 +106,8 @@ def _translated(  # noqa: PLR0913, PLR0917 - as above
         shared.destroy()
         for accumulator in (counters, of_joined):
             _accumulatorRegistry.pop(accumulator.aid, None)
-    counts = total([*counters.value.values(), *of_joined.value.values()])
+    counts: BackfillCounts = counters.value.counts
+    counts.add(of_joined.value.counts)
     counts.last_files = records.last_files
     return counts
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from relay.config.keys import Backfill, OutputLayout
 from relay.model.errors import ConfigError, Problem
-from spark_backfill.files import HIDDEN, hadoop_path, paths_of, qualified
+from spark_backfill.files import HIDDEN, files_below, hadoop_path, paths_in, paths_of, qualified
 from spark_backfill.layouts import FOLDERS
 
 #: Hadoop's messages about a file system that it does not know, or whose jar is missing.
@@ -67,9 +66,9 @@ def check_apart(spark: SparkSession, backfill: Backfill) -> None:
     for key in _LISTS:
         for pattern in paths_of(getattr(backfill, key)):
             named, system = hadoop_path(spark, pattern)
-            for path in (named, *(status.getPath() for status in system.globStatus(named) or ())):
-                if _overlap(output, f"{qualified(path, system).rstrip('/')}/"):
-                    folders = f"{backfill.output} and {key} ({qualified(path, system)})"
+            for path in (qualified(named, system), *paths_in(spark, system.globStatus(named))):
+                if _overlap(output, f"{path.rstrip('/')}/"):
+                    folders = f"{backfill.output} and {key} ({path})"
                     message = f"{folders} are the same folder, or one contains the other"
                     hint = "the input would be deleted: name another folder for the output"
                     raise ConfigError([Problem("backfill.output", message, hint)])
@@ -85,7 +84,8 @@ def check_folder(spark: SparkSession, path: str, layout: OutputLayout, *, is_new
     folder, system = hadoop_path(spark, path)
     if not system.exists(folder):
         return
-    names = [status.getPath().getName() for status in system.listStatus(folder)]
+    root = qualified(folder, system).rstrip("/")
+    names = [path.rpartition("/")[2] for path in paths_in(spark, system.listStatus(folder))]
     if is_new and (found := [name for name in names if not name.startswith(HIDDEN)]):
         why = "the checkpoint is new: rows would be written twice"
         hint = "name an empty folder, or the checkpoint that it was written with"
@@ -96,17 +96,12 @@ def check_folder(spark: SparkSession, path: str, layout: OutputLayout, *, is_new
     below = "".join(f"/{each}" for each in others)
     records = first if is_new is not None else rf"{first}{below}(/step=\d+)?/{_RECORDS}"
     own = re.compile(f"{_LEFT}|{records}", re.DOTALL)
-    for name in names if is_new is not None else _files_below(folder, system):
+    if is_new is None:
+        names = [path[len(root) + 1 :] for path in files_below(spark, folder, system)]
+    for name in names:
         if not own.fullmatch(name):
             message = f"{path} contains other files than records: {name}"
             raise ConfigError([Problem("backfill.output", message, "name an empty folder")])
-
-
-def _files_below(folder: Any, system: Any) -> Iterator[str]:
-    """Yield the paths of all files below the folder, relative to it."""
-    root, files = qualified(folder, system).rstrip("/"), system.listFiles(folder, True)
-    while files.hasNext():
-        yield files.next().getPath().toString()[len(root) + 1 :]
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from relay.catalog import Catalog
 from relay.config import Config
@@ -195,7 +196,7 @@ class RegistrySchemas:
         if SOURCE not in self._sides:
             return
         found = captured.frame.mapInArrow(FindNamed(self._config, captured.reader, name), _NAMED)
-        for (id,) in _rows(found):
+        for (id,) in _rows(found.distinct()):
             need = SchemaById(SOURCE, int(id) if id.isdigit() else id)
             with contextlib.suppress(SchemaMissing):
                 self.ask(need)
@@ -213,11 +214,12 @@ class RegistrySchemas:
         shared = spark.sparkContext.broadcast(catalog)
         try:
             find = FindWritten(self._config, captured.reader, shared, bounds, terms, dict(self.known))
-            found = _rows(captured.frame.mapInArrow(find, _WRITTEN))
+            first = F.min(F.struct("time_ms", "topic", "partition", "offset")).alias("first")
+            written = captured.frame.mapInArrow(find, _WRITTEN).groupBy("subject", "text").agg(first)
+            found = _rows(written.select("first.*", "subject", "text"))
         finally:
             shared.destroy()
-        in_order = sorted(found, key=lambda each: each[2:])
-        for subject, text in dict.fromkeys([each[:2] for each in in_order]):
+        for *_, subject, text in sorted(found):
             self.ask(SchemaId(TARGET, subject, RegisteredSchema(text)))
 
     def ask(self, need: Need[Any]) -> Any:
@@ -233,7 +235,7 @@ class RegistrySchemas:
         return _given(self.known[need])
 
 
-def _rows(frame: DataFrame) -> set[tuple[Any, ...]]:
-    """Return the rows of a frame, each once."""
+def _rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    """Return the rows of a frame."""
     table = frame.toArrow()
-    return set(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))

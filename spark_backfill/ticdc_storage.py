@@ -11,6 +11,7 @@ the names of tables by which files are ordered.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import unquote
@@ -28,7 +29,7 @@ from relay.model.errors import ConfigError, Problem
 from relay.model.events import TSO_LOGICAL_BITS, SchemaChange, Source
 from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
-from spark_backfill.files import PATTERN, Captured, hadoop_path, plain_path, qualified
+from spark_backfill.files import PATTERN, Captured, files_below, hadoop_path, plain_path, qualified
 from spark_backfill.schema_pass import DdlRecord
 from spark_backfill.ticdc_layout import SinkFile, in_order, newest, renames_in_order, statement_of
 
@@ -37,6 +38,8 @@ _EVENT_TIME: Final = re.compile(rb'"es":(\d{1,18})[,}]')
 #: Spark's setting for the smallest number of splits of its input.
 _LEAST_SPLITS: Final = "spark.sql.files.minPartitionNum"
 _ROWS: Final = "value binary, path string, block bigint"
+#: The offset of the first line of every block.
+_STARTS: Final = "path string, block bigint, start bigint"
 
 
 def storage_problems(config: Config) -> list[Problem]:
@@ -72,11 +75,17 @@ def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[Dd
     changes = {path: each.change for path, each in statements.items() if each}
     starts, offsets = _numbered(renames_in_order(files, changes), root, _counted(lines))
     ddl = [(each.is_known, each.at(offsets[path])) for path, each in statements.items() if each]
-    known = [(bytearray(record.value or b""), "", record.offset) for is_known, (record, _) in ddl if is_known]
-    control = spark.createDataFrame(known, _ROWS)
-    reader = StorageReader(config.source.topics[0], starts)
-    frame = control if lines is None else control.unionAll(lines)
-    return Captured(frame, reader, newest(files)), [each for _, each in ddl]
+    known = [
+        (bytearray(record.value or b""), "", record.offset, record.offset)
+        for is_known, (record, _) in ddl
+        if is_known
+    ]
+    frame = spark.createDataFrame(known, f"{_ROWS}, start bigint")
+    if lines is not None:
+        # With one side sent to every task, a block's lines remain in order.
+        blocks = spark.createDataFrame(starts, _STARTS)
+        frame = frame.unionAll(lines.join(F.broadcast(blocks), ["path", "block"]).select(*frame.columns))
+    return Captured(frame, StorageReader(config.source.topics[0]), newest(files)), [each for _, each in ddl]
 
 
 def _listed(spark: SparkSession, path: str) -> tuple[str, list[str]]:
@@ -85,10 +94,7 @@ def _listed(spark: SparkSession, path: str) -> tuple[str, list[str]]:
     if not system.exists(folder):
         raise ConfigError([Problem("backfill.input", f"{path} does not exist")])
     root = qualified(folder, system).rstrip("/")
-    found, files = [], system.listFiles(folder, True)
-    while files.hasNext():
-        found.append(files.next().getPath().toString())
-    return root, [each[len(root) + 1 :] for each in found]
+    return root, [each[len(root) + 1 :] for each in files_below(spark, folder, system)]
 
 
 def _pin_blocks(spark: SparkSession) -> None:
@@ -118,16 +124,21 @@ def _lines(spark: SparkSession, paths: list[str]) -> DataFrame | None:
 def _counted(lines: DataFrame | None) -> dict[str, list[tuple[int, int, str]]]:
     """Return, by path, the beginning of each block, its number of lines, and the path in Spark's form."""
     found: dict[str, list[tuple[int, int, str]]] = {}
-    for row in [] if lines is None else lines.groupBy("path", "block").count().collect():
-        found.setdefault(plain_path(unquote(row.path)), []).append((row.block, row["count"], row.path))
+    if lines is None:
+        return found
+    table = lines.groupBy("path", "block").count().toArrow()
+    for path, block, count in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        found.setdefault(plain_path(unquote(path)), []).append((block, count, path))
     return found
 
 
 def _numbered(
     files: Mapping[str, SinkFile], root: str, counted: Mapping[str, list[tuple[int, int, str]]]
-) -> tuple[dict[tuple[str, int], int], dict[str, int]]:
-    """Return the offset of the first line of every block, and those of the schema files."""
-    starts: dict[tuple[str, int], int] = {}
+) -> tuple[pa.Table, dict[str, int]]:
+    """Return the first offset of every block as `_STARTS`, and the offsets of the schema files."""
+    paths: list[str] = []
+    blocks: list[int] = []
+    starts: list[int] = []
     schema_offsets: dict[str, int] = {}
     offset = 0
     for path, file in files.items():
@@ -136,9 +147,12 @@ def _numbered(
             offset += 1
             continue
         for block, count, spelled in sorted(counted.get(plain_path(f"{root}/{path}"), [])):
-            starts[spelled, block] = offset
+            paths.append(spelled)
+            blocks.append(block)
+            starts.append(offset)
             offset += count
-    return starts, schema_offsets
+    columns = [pa.array(paths, pa.string()), pa.array(blocks, pa.int64()), pa.array(starts, pa.int64())]
+    return pa.Table.from_arrays(columns, names=["path", "block", "start"]), schema_offsets
 
 
 def _texts(spark: SparkSession, paths: list[str]) -> dict[str, bytes]:
@@ -191,25 +205,24 @@ def _with_message(record: ConsumerRecord, change: SchemaChange) -> ConsumerRecor
 
 
 class StorageReader:
-    """Read rows of lines with their file and block as records.
+    """Read rows of lines as records: with their file, their block of it, and the first offset of the block.
 
-    A row without a file is DDL, and its block its offset. A task reads a block from its beginning to its end;
-    every task has a separate reader.
+    DDL is a block by itself, without a file. A task reads a block from its beginning to its end; every task
+    has a separate reader.
     """
 
-    def __init__(self, topic: str, starts: Mapping[tuple[str, int], int]) -> None:
-        self.topic, self._next = topic, dict(starts)
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        #: How many lines of each block were read.
+        self._lines: Counter[tuple[str, int]] = Counter()
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
         """Yield the records of a batch, without blank lines."""
-        following = self._next
-        for value, path, block in zip(
-            *(batch.column(name).to_pylist() for name in ("value", "path", "block")), strict=True
-        ):
-            offset = block
-            if path:
-                offset = following[path, block]
-                following[path, block] = offset + 1
+        lines = self._lines
+        columns = (batch.column(name).to_pylist() for name in ("value", "path", "block", "start"))
+        for value, path, block, start in zip(*columns, strict=True):
+            offset = start + lines[path, block]
+            lines[path, block] += 1
             if value and not value.isspace():
                 found = _EVENT_TIME.search(value)
                 yield ConsumerRecord(self.topic, 0, offset, int(found[1]) if found else -1, None, value)

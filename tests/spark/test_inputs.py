@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import gc
 import gzip
 import re
 from pathlib import Path
@@ -18,17 +19,18 @@ import pytest
 from pyarrow import parquet
 from spark.backfills import config_for, lines_in
 from spark.test_files import relayed
+from spark.test_layouts import put
 from support import captured, record, row_message
 
 from relay import ConsumerRecord, Translator
-from relay.config.keys import InputFormat
+from relay.config.keys import InputFormat, OutputLayout
 from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError, Malformed
 from spark_backfill.counts import BackfillCounts, Parts
-from spark_backfill.files import as_records, input_problems, read_files
+from spark_backfill.files import as_records, files_below, files_read, hadoop_path, input_problems, read_files
 from spark_backfill.frames import RECORDS, Columns, record_batch
 from spark_backfill.job import from_files
-from spark_backfill.locations import check_apart, check_locations
+from spark_backfill.locations import check_apart, check_folder, check_locations
 from spark_backfill.schema_pass import empty_catalog
 from spark_backfill.spark_errors import explained
 from spark_backfill.task_errors import RecordStopped, Stopped
@@ -445,3 +447,56 @@ def test_a_pattern_passes_over_hidden_files_and_names_no_place_to_write(spark: A
     assert read_files(spark, f"{tmp_path}/export/*", InputFormat.JSON_LINES).frame.count() == 0
     with pytest.raises(ConfigError, match=r"backfill.output: contains \\*"):
         check_locations(spark, config_for(str(tmp_path), f"{tmp_path}/o*").backfill)
+
+
+def test_large_folders_take_no_more_calls_into_java(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call for each file would take minutes for a large folder."""
+    client = spark.sparkContext._gateway._gateway_client
+    send, calls = client.send_command, 0
+
+    def counting(*given: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return send(*given, **named)
+
+    monkeypatch.setattr(client, "send_command", counting)
+    found = []
+    for number in (1, 40):
+        folder = tmp_path / str(number)
+        for at in range(number):
+            put(folder / f"day={at}" / "in.jsonl")
+            put(folder / f"day={at}" / "_hidden")
+        before = calls
+        records = read_files(spark, str(folder), InputFormat.JSON_LINES)
+        with pytest.raises(ConfigError, match="other files than records"):
+            check_folder(spark, str(folder), OutputLayout.TOPIC)
+        found.append(calls - before)
+        assert len(files_read(spark, records.frame)) == number
+    gc.collect()
+    assert found[1] <= found[0] + 10
+
+
+def test_files_of_any_file_system_are_listed(spark: Any, tmp_path: Path) -> None:
+    """Those of this machine are listed without Hadoop, with the same result."""
+    names = ["a", "b c/%41", "d/e/_f", "d/.g", "d/.h.crc"]
+    for name in names:
+        put(tmp_path / name)
+    folder, system = hadoop_path(spark, str(tmp_path))
+    local = files_below(spark, folder, system)
+
+    class OfOtherScheme:
+        """The same file system, as if it were that of another machine."""
+
+        def getScheme(self) -> str:  # noqa: N802 - Hadoop's name
+            """Not that of this machine's files."""
+            return "other"
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(system, name)
+
+    assert sorted(files_below(spark, folder, OfOtherScheme())) == sorted(local)
+    assert sorted(local) == sorted(f"file:{tmp_path}/{name}" for name in names[:-1])
+    file, system = hadoop_path(spark, str(tmp_path / "a"))
+    assert files_below(spark, file, system) == [f"file:{tmp_path}/a"]

@@ -4,7 +4,11 @@ client options.
 
 from __future__ import annotations
 
+import pickle
 import random
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +23,7 @@ from relay.config.wiring import translator_of
 from relay.io.kafka.settings import ClusterSettings
 from relay.model.errors import ConfigError
 from spark_backfill.brokers import client_options
-from spark_backfill.counts import BackfillCounts, CountsParam, total
+from spark_backfill.counts import BackfillCounts, CountsParam, Parts, Tally
 from spark_backfill.frames import Columns, record_batch
 from spark_backfill.schema_pass import empty_catalog, learn_ddl, with_times
 from spark_backfill.terms import Bounds
@@ -39,11 +43,38 @@ def test_a_task_that_ran_twice_counts_once() -> None:
     first.count_read([record(b"x", 3), record(b"y", 4)])
     again.count_read([record(b"x", 3), record(b"y", 4)])
     other.count_read([record(b"z", 9), record(b"z", 0, partition=1)])
-    parts = CountsParam()
-    found = parts.addInPlace(parts.addInPlace(parts.zero({}), {0: first}), {0: again, 1: other})
-    whole = total(found.values())
+    whole = tally_of([{0: first}, {0: again}, {1: other}]).counts
     assert (whole.read, whole.read_bytes) == (4, 4)
     assert whole.ranges == {"topic/0": (3, 9, 3), "topic/1": (0, 0, 1)}
+
+
+def tally_of(tasks: Iterable[Parts]) -> Tally:
+    """What Spark's driver has after these tasks, each of which has sent what it added."""
+    param = CountsParam()
+    found = param.zero(Tally())
+    for term in tasks:
+        sent = pickle.dumps(param.addInPlace(param.zero(Tally()), term))
+        found = param.addInPlace(found, pickle.loads(sent))  # noqa: S301 - its own
+    return found
+
+
+def test_counters_in_the_driver_do_not_grow_with_tasks() -> None:
+    """5,000 tasks and 1,000 tables, 5 of them in each task."""
+
+    def of_task(task: int) -> Parts:
+        tables = {f"database.table_{(5 * task + at) % 1_000}": Counter(insert=1) for at in range(5)}
+        return {task: BackfillCounts(read=5, tables=tables)}
+
+    tracemalloc.start()
+    try:
+        counts = tally_of(map(of_task, range(5_000))).counts
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert counts.read == 25_000
+    assert len(counts.tables) == 1_000
+    assert counts.tables["database.table_7"] == {"insert": 25}
+    assert peak < 4 << 20
 
 
 def test_bounds_hold_from_the_first_and_before_the_end() -> None:

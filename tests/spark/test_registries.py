@@ -112,6 +112,28 @@ def test_versions_are_registered_in_the_order_of_the_records(spark: Any, tmp_pat
     assert max(map(len, found.values())) > 2
 
 
+def test_the_driver_gets_each_schema_once(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many tasks have found it."""
+    file = "ticdc/open-protocol/09_dml"
+    frames = type(spark.range(1))
+    collect, collected = frames.toArrow, list[Any]()
+
+    def collecting(frame: Any) -> Any:
+        table = collect(frame)
+        if "subject" in table.column_names:
+            collected.append(table)
+        return table
+
+    monkeypatch.setattr(frames, "toArrow", collecting)
+    with serving(FakeRegistry()) as fake:
+        from_files(spark, config_of(tmp_path, file, OPEN, target=fake))
+    (table,) = collected
+    assert is_split(captured(file), spark, str(DATA / f"{file}.jsonl")) > 1
+    assert table.num_rows == sum(map(len, fake.subjects.values()))
+
+
 def test_a_schema_that_is_not_compatible_ends_the_job(spark: Any, tmp_path: Path) -> None:
     file = "ticdc/open-protocol/09_dml"
     with serving(FakeRegistry()) as fake:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,8 @@ def test_blocks_are_those_that_were_counted(spark: Any, tmp_path: Path) -> None:
         spark.conf.unset("spark.sql.files.minPartitionNum")
     assert sorted(offsets) == list(range(len(offsets)))
     assert len(offsets) > 100
+    # Every task gets a copy of the reader, which must not grow with the number of blocks.
+    assert len(pickle.dumps(reader)) < 200
 
 
 COLUMNS = [
