@@ -36,7 +36,7 @@ from spark_backfill.counts import BackfillCounts, as_document, as_text
 from spark_backfill.files import input_problems
 from spark_backfill.first_records import ratio_exceeded
 from spark_backfill.job import TopicsRun, from_files
-from spark_backfill.progress import telling
+from spark_backfill.progress import add_step, telling
 from spark_backfill.sessions import is_started_by_java, session
 from spark_backfill.spark_errors import JAVA_ENDED, explained
 from spark_backfill.spark_log import INHERITED, SparkLog
@@ -57,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = load_config(given.config, given.set)
         check_config(config, continuous=given.continuous)
         folders = _folders(config)
-        _check_summary(config.backfill.summary)
+        for path in (config.backfill.summary, config.backfill.progress):
+            _check_writable(path)
         report_schema_dumps(config)
         if not is_started_by_java():
             log = SparkLog.opened(given.spark_log)
@@ -123,7 +124,7 @@ class _BackfillRun:
                 counts = from_files(spark, config, _warn)
             _summarize(config, counts, time.perf_counter() - began)
             return
-        run = self._topics = TopicsRun(spark, config, _report_step, _warn)
+        run = self._topics = TopicsRun(spark, config, self._report_step, _warn)
         try:
             with telling(tracker, _say):
                 run.run(continuous=self._continuous)
@@ -134,6 +135,16 @@ class _BackfillRun:
                 _say(f"warning: {error}")
             raise
         _summarize(config, run.counts, time.perf_counter() - began)
+
+    def _report_step(self, step: int, counts: BackfillCounts, seconds: float) -> None:
+        _say(f"step {step}: {counts.read} records read, {counts.written.total()} written")
+        path = self._config.backfill.progress
+        if not path:
+            return
+        try:
+            add_step(Path(path), step, counts, seconds)
+        except OSError as error:  # the records matter more
+            _warn(str(_unwritten(path, error.strerror)))
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -160,31 +171,40 @@ def argument_parser() -> argparse.ArgumentParser:
 
 def check_config(config: Config, *, continuous: bool) -> None:
     """Refuse a configuration that suits the service but not the job. Raises ConfigError."""
-    backfill, problems = config.backfill, []
-    if not backfill.input and not backfill.checkpoint:
+    backfill = config.backfill
+    problems: list[Problem] = []
+    if backfill.input:
+        problems += _problems_of_files(config, continuous=continuous)
+    elif not backfill.checkpoint:
         hint = "a folder that stores the progress in the topics"
         problems.append(Problem("backfill.checkpoint", "is missing", hint))
-    if backfill.input and backfill.checkpoint:
-        message = "files are read in one run from their beginning, without saved progress"
-        problems.append(Problem("backfill.checkpoint", message, "leave it out"))
-    if backfill.input and continuous:
-        problems.append(Problem("backfill.input", "files are read once", "leave --continuous out"))
     if continuous and backfill.end != "latest":
         hint = "leave --continuous or the end out"
         problems.append(Problem("backfill.end", "a continuous run has no end", hint))
     if translator_of(config).needs_all_partitions:
         message = "the job does not yet write watermarks when rows are repartitioned"
         problems.append(Problem("target.watermarks", message, 'set watermarks = "drop", or partitions = 0'))
-    if backfill.input and not backfill.output and _keeps_partitions_by_table(config):
-        message = "files do not determine the number of partitions that a table's topic needs"
-        problems.append(Problem("target.partitions", message, "set it, or write to files"))
-    if backfill.input:
-        problems += input_problems(config)
-    if backfill.input and backfill.input_format is InputFormat.TICDC_STORAGE:
-        problems += storage_problems(config)
     problems += [*_range_problems(config), *local_problems(config)]
     if problems:
         raise ConfigError(problems)
+
+
+def _problems_of_files(config: Config, *, continuous: bool) -> Iterator[Problem]:
+    """Find settings that do not suit a run over files."""
+    backfill = config.backfill
+    if backfill.checkpoint:
+        message = "files are read in one run from their beginning, without saved progress"
+        yield Problem("backfill.checkpoint", message, "leave it out")
+    if continuous:
+        yield Problem("backfill.input", "files are read once", "leave --continuous out")
+    if backfill.progress:
+        yield Problem("backfill.progress", "files are read in one step", "leave it out")
+    if not backfill.output and _keeps_partitions_by_table(config):
+        message = "files do not determine the number of partitions that a table's topic needs"
+        yield Problem("target.partitions", message, "set it, or write to files")
+    yield from input_problems(config)
+    if backfill.input_format is InputFormat.TICDC_STORAGE:
+        yield from storage_problems(config)
 
 
 def _folders(config: Config) -> dict[str, str]:
@@ -214,8 +234,8 @@ def _keeps_partitions_by_table(config: Config) -> bool:
     return any(template.is_by_table and count is None for template, count in config.templates)
 
 
-def _check_summary(path: str) -> None:
-    """Refuse a summary file that could not be written at the end; do not change an older one.
+def _check_writable(path: str) -> None:
+    """Refuse a file that could not be written later; do not change an older one.
 
     Raises ServiceError.
     """
@@ -257,10 +277,6 @@ def _range_problems(config: Config) -> Iterator[Problem]:
 
 def _warn(message: str) -> None:
     _say(f"warning: {message}")
-
-
-def _report_step(step: int, counts: BackfillCounts) -> None:
-    _say(f"step {step}: {counts.read} records read, {counts.written.total()} written")
 
 
 def _summarize(config: Config, counts: BackfillCounts, seconds: float) -> None:

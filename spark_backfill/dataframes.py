@@ -26,7 +26,7 @@ from relay.config.wiring import translator_of
 from relay.core.dead_letters import CODE_HEADER, DETAIL_HEADER, PATH_HEADER, PROTOCOL_HEADER
 from relay.model.errors import ConfigError, Problem
 from spark_backfill.arguments import FAILED, OnError, arguments_named, config_of
-from spark_backfill.counts import BackfillCounts, Parts, total
+from spark_backfill.counts import BackfillCounts, Parts
 from spark_backfill.files import Captured, as_records
 from spark_backfill.frames import ARROW_PRODUCED, PRODUCED, Columns
 from spark_backfill.schema_pass import DDL_COLUMNS, collect_ddl, ddl_frame, empty_catalog, learn_ddl
@@ -175,7 +175,7 @@ class _TaskCounts:
 
     def add(self, term: Parts) -> None:
         """Keep the counters."""
-        self.counts = total(term.values())
+        (self.counts,) = term.values()
 
 
 class _WithCounts:

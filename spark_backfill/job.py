@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pyspark.accumulators import _accumulatorRegistry
 from pyspark.errors import AnalysisException, StreamingQueryException
@@ -188,18 +190,26 @@ class _TargetOfFiles:
         return topics.write, topics.terms
 
 
+def trigger_of(config: Config, *, continuous: bool) -> dict[str, Any]:
+    """Return the trigger of a run over topics as Spark's arguments; none for steps without a pause."""
+    if not continuous:
+        return {"availableNow": True}
+    seconds = config.backfill.trigger_seconds
+    return {"processingTime": f"{round(seconds * 1000)} milliseconds"} if seconds else {}
+
+
 class TopicsRun:
     """A run over topics, in steps that Spark's checkpoint counts; endless if `continuous`.
 
-    An interrupted step is repeated with the same records. `tell` receives the counters of each step, `warn`
-    warnings about the target topics before the first one.
+    An interrupted step is repeated with the same records. `tell` receives the counters of each step and its
+    duration in seconds, `warn` warnings about the target topics before the first one.
     """
 
     def __init__(
         self,
         spark: SparkSession,
         config: Config,
-        tell: Callable[[int, BackfillCounts], None] = lambda *_: None,
+        tell: Callable[[int, BackfillCounts, float], None] = lambda *_: None,
         warn: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._spark, self._config, self._tell, self._warn = spark, config, tell, warn
@@ -236,7 +246,8 @@ class TopicsRun:
     def _run(self, *, continuous: bool) -> BackfillCounts:
         writer = self._source.stream(self._spark).writeStream.foreachBatch(self._on_batch)
         writer = writer.option("checkpointLocation", f"{self._config.backfill.checkpoint.rstrip('/')}/spark")
-        query = self._query = (writer if continuous else writer.trigger(availableNow=True)).start()
+        trigger = trigger_of(self._config, continuous=continuous)
+        query = self._query = (writer.trigger(**trigger) if trigger else writer).start()
         try:
             query.awaitTermination()
         except StreamingQueryException as error:
@@ -259,7 +270,7 @@ class TopicsRun:
             raise
 
     def _translate(self, frame: DataFrame, step: int) -> None:
-        config, records = self._config, captured(frame)
+        config, records, began = self._config, captured(frame), time.perf_counter()
         # Only the first step of a run can have been started before: one that fails ends its run.
         is_first = self._catalog is None
         if self._catalog is None:
@@ -287,7 +298,7 @@ class TopicsRun:
             before = self._store.written_before(step)
             self._store.keep_written(step, Counter(before) + counts.written)
         self.counts.add(counts)
-        self._tell(step, counts)
+        self._tell(step, counts, time.perf_counter() - began)
 
     def _target_of(self, step: int, *, is_first: bool) -> tuple[Callable[[DataFrame], None], Terms]:
         """Return how the records of a step are written, and the terms."""

@@ -1,13 +1,21 @@
-"""Report Spark's progress in lines: a step may take hours, and Spark's own progress bar is for terminals."""
+"""Report Spark's progress in lines: a step may take hours, and Spark's own progress bar is for terminals.
+
+Completed steps are also lines of JSON in a file, for programs.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from pyspark import StatusTracker
+
+from spark_backfill.counts import BackfillCounts, as_document
 
 #: Shorter runs report nothing.
 FIRST_SECONDS: Final = 5.0
@@ -62,3 +70,11 @@ def _state(tracker: StatusTracker) -> str:
         f"{each.numActiveTasks} at work"
         for each in stages
     )
+
+
+def add_step(path: Path, step: int, counts: BackfillCounts, seconds: float) -> None:
+    """Add a completed step to a file, as a line of JSON. `seconds`: its duration. Raises OSError."""
+    line = {"step": step, "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
+    text = json.dumps(line | as_document(counts, seconds), ensure_ascii=False)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"{text}\n")

@@ -548,6 +548,10 @@ class Backfill(_ConfigTable):
     checkpoint: str = ""
     batch_records: NonNegativeInt = 50_000_000
     task_records: PositiveInt = 200_000
+    trigger_seconds: Annotated[
+        float, BeforeValidator(_seconds), Field(ge=0, le=86_400, allow_inf_nan=False)
+    ] = 0.0
+    progress: str = ""
     summary: str = ""
     spark: TopicSettings = {}
 

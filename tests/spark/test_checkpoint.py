@@ -116,7 +116,8 @@ def test_paths_are_kept_without_passwords() -> None:
         # Nothing has depended on these yet.
         ({"errors": {"encode": "skip"}}, []),
         ({"source": {"bootstrap_servers": "other:1"}}, []),
-        ({"backfill": {"batch_records": 5, "task_records": 5, "summary": "s", "spark": {"a": "b"}}}, []),
+        ({"backfill": {"batch_records": 5, "task_records": 5, "summary": "s", "progress": "p"}}, []),
+        ({"backfill": {"trigger_seconds": 5, "spark": {"a": "b"}}}, []),
         (
             {
                 "route": {

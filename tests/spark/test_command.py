@@ -487,3 +487,38 @@ def test_a_summary_that_cannot_be_written_hides_no_error(
     said = capsys.readouterr().err
     assert f"warning: cannot write {file}" in said
     assert "error: t/0/1: decode.malformed: no message" in said
+
+
+def test_a_progress_file_that_cannot_be_written_is_found_out_first(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr("spark_backfill.command.session", lambda *given: started.append(given))
+    topics = ("backfill.input=", "backfill.checkpoint=/kept")
+    assert run(*topics, f"backfill.progress={tmp_path / 'nope/p'}") == 3
+    assert f"error: cannot write {tmp_path / 'nope/p'}: No such file" in capsys.readouterr().err
+    assert run(f"backfill.progress={tmp_path / 'p'}") == 2
+    assert "error: backfill.progress: files are read in one step" in capsys.readouterr().err
+    assert not started
+
+
+def test_a_progress_file_that_is_gone_ends_no_run(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    file = tmp_path / "progress"
+
+    class OneStep:
+        counts = BackfillCounts()
+
+        def __init__(self, *given: Any) -> None:
+            self.tell = given[2]
+
+        def run(self, *, continuous: bool) -> None:
+            file.mkdir()
+            self.tell(0, self.counts, 0.5)
+
+    monkeypatch.setattr("spark_backfill.command.TopicsRun", OneStep)
+    assert run("backfill.input=", "backfill.checkpoint=/kept", f"backfill.progress={file}") == 0
+    said = capsys.readouterr().err
+    assert f"warning: cannot write {file}: Is a directory" in said
+    assert "step 0: 0 records read, 0 written" in said

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import threading
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark import SparkStageInfo
+from spark.backfills import config_for
 
-from spark_backfill.progress import telling
+from spark_backfill.counts import BackfillCounts, as_document
+from spark_backfill.job import trigger_of
+from spark_backfill.progress import add_step, telling
 
 
 class Tracker:
@@ -67,3 +75,35 @@ def test_a_spark_that_has_ended_ends_no_run() -> None:
 
 def test_a_run_that_is_over_soon_says_nothing() -> None:
     assert said_by(Tracker([stage(1, 2, 2, 0)]), 0, first_seconds=60) == []
+
+
+def test_every_step_is_a_line_of_json(tmp_path: Path) -> None:
+    """Of an earlier run as well."""
+    path = tmp_path / "progress.jsonl"
+    path.write_text("{}\n")
+    counts = BackfillCounts(read=3, written=Counter({"d\u2028/0": 2}), ranges={"t/0": (4, 6, 3)})
+    add_step(path, 7, counts, 1.23456)
+    add_step(path, 8, BackfillCounts(), 0.5)
+    earlier, *lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    steps = [json.loads(line) for line in lines]
+    assert earlier == "{}"
+    assert [step.pop("step") for step in steps] == [7, 8]
+    for step in steps:
+        assert datetime.datetime.fromisoformat(step.pop("time")).tzinfo is datetime.UTC
+    assert steps == [as_document(counts, 1.235), as_document(BackfillCounts(), 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "continuous", "trigger"),
+    [
+        (0, True, {}),
+        ("1m30s", True, {"processingTime": "90000 milliseconds"}),
+        (0.25, True, {"processingTime": "250 milliseconds"}),
+        (30, False, {"availableNow": True}),
+    ],
+)
+def test_only_continuous_runs_pause_between_steps(
+    seconds: object, continuous: bool, trigger: dict[str, object]
+) -> None:
+    config = config_for(backfill={"trigger_seconds": seconds})
+    assert trigger_of(config, continuous=continuous) == trigger

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import threading
 from pathlib import Path
@@ -159,7 +160,7 @@ async def test_rows_that_wait_know_the_ddl_that_no_step_has_come_to(
     backfill = {"batch_records": 2}
     config = topics_config(kafka, source, target, tmp_path, schema={"wait_for_ddl": True}, backfill=backfill)
     steps: list[int] = []
-    TopicsRun(spark, config, lambda step, _: steps.append(step)).run()
+    TopicsRun(spark, config, lambda step, *_: steps.append(step)).run()
     assert len(steps) == 2
     assert contents(await kafka.read(target, 4)) == expected_of(config, records)
     assert b"varchar(2)" in ((await kafka.read(target))[2].value or b"")
@@ -185,7 +186,7 @@ async def test_rows_know_the_ddl_of_a_connectors_own_topic(spark: Any, kafka: An
         backfill={"batch_records": 40},
     )
     steps: list[int] = []
-    TopicsRun(spark, config, lambda step, _: steps.append(step)).run()
+    TopicsRun(spark, config, lambda step, *_: steps.append(step)).run()
     assert len(steps) > 1
     every = [record for topic in topics for record in await kafka.read(topic)]
     found = by_source(contents(await kafka.read(target))[0])
@@ -271,12 +272,15 @@ async def test_a_continuous_run_translates_what_comes(spark: Any, kafka: Any, tm
 async def test_ctrl_c_ends_a_continuous_run(
     kafka: Any, spark_settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The terminal has the job's own lines, and the first of them names the file with Spark's."""
+    """The terminal has the job's own lines, and the first of them names the file with Spark's. The step is a
+    line of the progress file.
+    """
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     source, target = await kafka.topic(), await kafka.topic()
     await kafka.produce(source, of_topic(source, "ticdc/canal-json.tidb-extension/09_dml"))
     path = written_config(tmp_path, kafka.bootstrap_servers, source, target, to_files=False)
-    command = Command(path, spark_settings, tmp_path / "log", "--continuous", submitted=False)
+    own = ("--set", "backfill.trigger_seconds=1h", "--set", f"backfill.progress={tmp_path / 'progress'}")
+    command = Command(path, spark_settings, tmp_path / "log", "--continuous", *own, submitted=False)
     try:
         await asyncio.to_thread(command.said, "step 0:")
         command.signal(signal.SIGINT)
@@ -285,6 +289,8 @@ async def test_ctrl_c_ends_a_continuous_run(
         command.kill()
     said = command.log.read_text()
     assert status == 130, said[-3000:]
+    (step,) = map(json.loads, (tmp_path / "progress").read_text().splitlines())
+    assert (step["step"], step["records_read"], step["records_written"]) == (0, 68, 60)
     for words in (
         "stopped by SIGINT; the next run continues after the last step",
         "68 records read, 60 written in",

@@ -235,7 +235,7 @@ async def test_steps_write_files_as_one_run_would(spark: Any, kafka: Any, tmp_pa
     )
     steps: list[int] = []
     before = held(spark)
-    counts = TopicsRun(spark, config, lambda step, _: steps.append(step)).run()
+    counts = TopicsRun(spark, config, lambda step, *_: steps.append(step)).run()
     # However many steps a continuous run takes: it keeps nothing of those that are done.
     assert held(spark) == before
     assert len(steps) >= 2
