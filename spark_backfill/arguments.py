@@ -7,14 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from relay.codecs import codec_named
 from relay.config import Config
 from relay.config.checks import route_problems
-from relay.config.keys import Backfill, Errors, FileFormat, RouteConfig, SchemaHistory, SourceConfig, Target
+from relay.config.keys import (
+    Backfill,
+    Errors,
+    FileFormat,
+    RouteConfig,
+    SchemaHistory,
+    SchemaRegistryConfig,
+    SourceConfig,
+    Target,
+    TargetSchemaRegistry,
+)
+from relay.config.registries import config_registry_problems
 from relay.config.wiring import translator_of
 from relay.core.error_policies import ERROR_CLASSES, Policy
 from relay.model.errors import ConfigError, Problem
@@ -32,7 +42,7 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "input": "df",
     **dict.fromkeys(ERROR_CLASSES, "on_error"),
 }
-_TABLES: Final = ("route", "target", "errors", "backfill")
+_TABLES: Final = ("route", "source", "target", "errors", "backfill")
 
 
 class OnError(StrEnum):
@@ -48,20 +58,41 @@ class OnError(StrEnum):
     COLUMN = "column"
 
 
+class Policies(NamedTuple):
+    """The arguments about failed records."""
+
+    on_error: str = OnError.STOP
+    dead_letter_topic: str = ""
+    group_id: str = ""
+
+
+class Registries(NamedTuple):
+    """The keys of [source.schema_registry] and [target.schema_registry]."""
+
+    source: Mapping[str, Any] | None = None
+    target: Mapping[str, Any] | None = None
+
+
+STOPPING: Final = Policies()
+NO_REGISTRIES: Final = Registries()
+
+
 def config_of(
     route: Mapping[str, Any],
     target: Mapping[str, Any],
-    on_error: str = OnError.STOP,
-    dead_letter_topic: str = "",
-    group_id: str = "",
+    registries: Registries = NO_REGISTRIES,
+    policies: Policies = STOPPING,
 ) -> Config:
-    """Return the configuration with these tables, and its policies. Raises ConfigError."""
+    """Return the configuration with these tables. Raises ConfigError."""
     problems: list[Problem] = []
+    reading = _table(SchemaRegistryConfig, registries.source or {}, problems, "source_registry.")
+    writing = _table(TargetSchemaRegistry, registries.target or {}, problems, "target_registry.")
+    source: dict[str, Any] = {"bootstrap_servers": "", "topics": (), "group_id": policies.group_id}
     tables: dict[str, Any] = {
         "route": _table(RouteConfig, route, problems),
-        "target": _table(Target, target, problems),
-        "errors": _errors(on_error, dead_letter_topic, problems),
-        "source": SourceConfig.model_construct(bootstrap_servers="", topics=(), group_id=group_id),
+        "target": _table(Target, {**target, "schema_registry": writing or {}}, problems),
+        "errors": _errors(policies.on_error, policies.dead_letter_topic, problems),
+        "source": SourceConfig.model_construct(**source, schema_registry=reading),
         "schema": SchemaHistory(history_topic=""),
         # Its timestamps are those of Parquet, which cannot hold every one.
         "backfill": Backfill(output="a DataFrame", output_format=FileFormat.PARQUET),
@@ -79,14 +110,28 @@ def arguments_named(error: ConfigError) -> ConfigError:
     return ConfigError([_of_argument(each) for each in error.problems])
 
 
-def _table(kind: type[BaseModel], keys: Mapping[str, Any], problems: list[Problem]) -> Any:
-    """Return a table; None, and its problems, if a key is wrong."""
+def without_logins(config: Config) -> Config:
+    """Return the configuration as tasks need it: they do not ask registries."""
+    source, target = config.source, config.target
+    reading = SchemaRegistryConfig(urls=source.schema_registry.urls)
+    writing = TargetSchemaRegistry(urls=target.schema_registry.urls)
+    return config.model_copy(
+        update={
+            "source": source.model_copy(update={"schema_registry": reading}),
+            "target": target.model_copy(update={"schema_registry": writing}),
+        }
+    )
+
+
+def _table(kind: type[BaseModel], keys: Mapping[str, Any], problems: list[Problem], prefix: str = "") -> Any:
+    """Return a table; None, and its problems, if a key is wrong. `prefix`: of the keys in the problems."""
     try:
         return kind(**keys)
     except ValidationError as error:
         for each in error.errors(include_url=False, include_context=False, include_input=False):
             path = ".".join(map(str, each["loc"]))
-            problems.append(_of_argument(Problem(path, each["msg"].removeprefix("Value error, "))))
+            found = Problem(path, each["msg"].removeprefix("Value error, "))
+            problems.append(found._replace(path=prefix + path) if prefix else _of_argument(found))
     return None
 
 
@@ -114,11 +159,7 @@ def _check(config: Config) -> None:
         translator = translator_of(config)
     except ConfigError as error:
         raise arguments_named(error) from None
-    problems = []
-    for argument, name, side in (("source", config.route.from_, "from"), ("target", config.route.to, "to")):
-        if codec_named(name, side).uses_registry:
-            message = f"{name} has its schemas in a schema registry, which no function asks"
-            problems.append(Problem(argument, message, "the command spark_backfill translates it"))
+    problems = [_of_argument(each) for each in config_registry_problems(config)]
     if translator.route.joining is not None:
         message = "joins rows of several records, which only the command spark_backfill does"
         problems.append(Problem("target_options.max-batch-size", message, "leave it out"))
@@ -132,4 +173,5 @@ def _check(config: Config) -> None:
 def _of_argument(problem: Problem) -> Problem:
     table, _, key = problem.path.partition(".")
     name, dot, rest = (key if table in _TABLES and key else problem.path).partition(".")
-    return problem._replace(path=f"{_ARGUMENTS.get(name, name)}{dot}{rest}")
+    argument = f"{table}_registry" if name == "schema_registry" else _ARGUMENTS.get(name, name)
+    return problem._replace(path=f"{argument}{dot}{rest}")

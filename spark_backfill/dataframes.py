@@ -25,10 +25,19 @@ from relay.config import Config
 from relay.config.wiring import translator_of
 from relay.core.dead_letters import CODE_HEADER, DETAIL_HEADER, PATH_HEADER, PROTOCOL_HEADER
 from relay.model.errors import ConfigError, Problem
-from spark_backfill.arguments import FAILED, OnError, arguments_named, config_of
+from spark_backfill.arguments import (
+    FAILED,
+    OnError,
+    Policies,
+    Registries,
+    arguments_named,
+    config_of,
+    without_logins,
+)
 from spark_backfill.counts import BackfillCounts, Parts
 from spark_backfill.files import Captured, as_records
 from spark_backfill.frames import ARROW_PRODUCED, PRODUCED, Columns
+from spark_backfill.registries import RegistrySchemas, sides_of
 from spark_backfill.schema_pass import DDL_COLUMNS, collect_ddl, ddl_frame, empty_catalog, learn_ddl
 from spark_backfill.terms import Bounds, Terms
 from spark_backfill.translation import Translate
@@ -87,6 +96,8 @@ def translate(  # noqa: PLR0913 - the settings of a route
     include_events: Sequence[str] = (),
     exclude_events: Sequence[str] = (),
     source_partitions: Mapping[str, int] | None = None,
+    source_registry: Mapping[str, Any] | None = None,
+    target_registry: Mapping[str, Any] | None = None,
     on_error: str = "stop",
     dead_letter_topic: str = "",
     group_id: str = "",
@@ -102,6 +113,8 @@ def translate(  # noqa: PLR0913 - the settings of a route
         row has only the definitions before it in its task, and otherwise types inferred from its message.
     source_partitions: The number of partitions by source topic. Used only if the source has DDL in one
         partition and the target in each: by default, those of a batch's records.
+    source_registry, target_registry: The keys of [source.schema_registry] and [target.schema_registry], for a
+        batch. The driver asks them at once, and registers the target's schemas.
     on_error: `stop`, `skip`, `dead-letter` (a record of `dead_letter_topic`), or `column`: a row without a
         topic, whose column `error` says why.
     dead_letter_topic, group_id: As in [errors] and [source]; the group is part of the route's name in dead
@@ -109,7 +122,8 @@ def translate(  # noqa: PLR0913 - the settings of a route
     with_counts: Whether to add a column `counts`: each task's last row has no topic, and the task's counters.
 
     The result has topic, partition, key, value, headers, timestamp, source_topic, source_partition,
-    source_offset and number; then `error` and `counts` if chosen. Raises ConfigError, which names arguments.
+    source_offset and number; then `error` and `counts` if chosen. Raises ConfigError, which names arguments,
+    and RegistryUnavailable and SchemaRefused.
     """
     route = {
         "from": source,
@@ -128,37 +142,51 @@ def translate(  # noqa: PLR0913 - the settings of a route
         "partition_by": partition_by,
         "watermarks": watermarks,
     }
-    config = config_of(route, to_write, on_error, dead_letter_topic, group_id)
+    registries = Registries(source_registry, target_registry)
+    config = config_of(route, to_write, registries, Policies(on_error, dead_letter_topic, group_id))
     records = _records_of(df)
+    schemas = _schemas_of(config, records)
+    known = _Held(_catalog_of(config, ddl, schemas))
     terms = Terms(sources=_sources(config, records, source_partitions))
-    counters = _TaskCounts()
-    work = Translate(config, Columns(), _Held(_catalog_of(config, ddl)), counters, Bounds(), terms)
-    columns = list(_COLUMNS)
-    if on_error == OnError.COLUMN:
-        columns = [f"nullif(topic, '{FAILED}') AS topic", *columns[1:], _error_column()]
-    if not with_counts:
-        return records.frame.mapInArrow(work, PRODUCED).selectExpr(*columns)
-    counted = records.frame.mapInArrow(_WithCounts(work, counters), f"{PRODUCED}, counts {_COUNTS_TYPE}")
-    return counted.selectExpr(*columns, "counts")
+    schemas.register(records, known, Bounds(), terms)
+    counters, sent = _TaskCounts(), without_logins(config)
+    work = Translate(sent, Columns(), known, counters, Bounds(), terms, known=schemas.known)
+    return _selected(records, work, OnError(on_error), counters if with_counts else None)
 
 
 def definitions(
-    df: DataFrame, *, source: str, source_options: Mapping[str, OptionValue] | None = None
+    df: DataFrame,
+    *,
+    source: str,
+    source_options: Mapping[str, OptionValue] | None = None,
+    source_registry: Mapping[str, Any] | None = None,
 ) -> DataFrame:
     """Return the records of a DataFrame that have DDL or a table's definition, for `ddl` of `translate`.
 
     df: As for `translate`. An exported schema history also has such records.
-    source, source_options: As for `translate`.
+    source, source_options, source_registry: As for `translate`.
 
     The result has topic, partition, offset, timestamp_ms, key, value, headers, and `tso`, the statement's
-    time. Nothing is read before the result is used; saved as a table it serves later queries. Raises
-    ConfigError, which names arguments.
+    time. Without a registry, nothing is read before the result is used; saved as a table it serves later
+    queries. Raises the errors of `translate`.
     """
     # Any target serves: only the source is read.
-    config = config_of(
-        {"from": source, "to": "flat-json", "from_options": source_options or {}}, {"topic": "{topic}"}
-    )
-    return ddl_frame(_records_of(df), config, "df")
+    route = {"from": source, "to": "flat-json", "from_options": source_options or {}}
+    config, records = config_of(route, {"topic": "{topic}"}, Registries(source_registry)), _records_of(df)
+    return ddl_frame(records, without_logins(config), "df", _schemas_of(config, records).known)
+
+
+def _selected(
+    records: Captured, work: Translate, on_error: OnError, counters: _TaskCounts | None
+) -> DataFrame:
+    """Return the columns of a result. `counters`: those of each task, None to leave them out."""
+    columns = list(_COLUMNS)
+    if on_error is OnError.COLUMN:
+        columns = [f"nullif(topic, '{FAILED}') AS topic", *columns[1:], _error_column()]
+    if counters is None:
+        return records.frame.mapInArrow(work, PRODUCED).selectExpr(*columns)
+    counted = records.frame.mapInArrow(_WithCounts(work, counters), f"{PRODUCED}, counts {_COUNTS_TYPE}")
+    return counted.selectExpr(*columns, "counts")
 
 
 class _Held(NamedTuple):
@@ -216,7 +244,20 @@ def _records_of(df: Any) -> Captured:
         raise arguments_named(error) from None
 
 
-def _catalog_of(config: Config, ddl: Any) -> Catalog:
+def _schemas_of(config: Config, records: Captured) -> RegistrySchemas:
+    """Return the schemas that records name. Raises ConfigError, RegistryUnavailable, SchemaRefused."""
+    try:
+        schemas = RegistrySchemas(config)
+    except ConfigError as error:
+        raise arguments_named(error) from None
+    if sides_of(config) and records.frame.isStreaming:
+        message = "is a stream, and registries are asked before the query"
+        raise ConfigError([Problem("df", message, "translate the batches of foreachBatch")])
+    schemas.find_named(records, "df")
+    return schemas
+
+
+def _catalog_of(config: Config, ddl: Any, schemas: RegistrySchemas) -> Catalog:
     """Return the catalog with these definitions. Raises ConfigError."""
     if ddl is None:
         return empty_catalog()
@@ -229,7 +270,7 @@ def _catalog_of(config: Config, ddl: Any) -> Catalog:
         problem = Problem("ddl", f"has no column {', '.join(missing)}", "definitions() returns all columns")
     if problem is not None:
         raise ConfigError([problem])
-    return learn_ddl(config, collect_ddl(ddl.select(*DDL_COLUMNS)), empty_catalog())
+    return learn_ddl(config, collect_ddl(ddl.select(*DDL_COLUMNS)), empty_catalog(), schemas)
 
 
 def _sources(config: Config, records: Captured, given: Mapping[str, int] | None) -> Sequence[tuple[str, int]]:

@@ -204,6 +204,16 @@ class RegistrySchemas:
     def register_written(
         self, spark: SparkSession, captured: Captured, catalog: Catalog, bounds: Bounds, terms: Terms
     ) -> None:
+        """Register as `register` does, with a catalog that Spark sends to every worker once."""
+        if TARGET not in self._sides:
+            return
+        shared = spark.sparkContext.broadcast(catalog)
+        try:
+            self.register(captured, shared, bounds, terms)
+        finally:
+            shared.destroy()
+
+    def register(self, captured: Captured, catalog: Broadcast, bounds: Bounds, terms: Terms) -> None:
         """Register the schemas of the target's records, in the order of the records that need them first.
 
         So a subject has the versions that the relay would have registered. Raises RegistryUnavailable,
@@ -211,14 +221,10 @@ class RegistrySchemas:
         """
         if TARGET not in self._sides:
             return
-        shared = spark.sparkContext.broadcast(catalog)
-        try:
-            find = FindWritten(self._config, captured.reader, shared, bounds, terms, dict(self.known))
-            first = F.min(F.struct("time_ms", "topic", "partition", "offset")).alias("first")
-            written = captured.frame.mapInArrow(find, _WRITTEN).groupBy("subject", "text").agg(first)
-            found = _rows(written.select("first.*", "subject", "text"))
-        finally:
-            shared.destroy()
+        find = FindWritten(self._config, captured.reader, catalog, bounds, terms, dict(self.known))
+        first = F.min(F.struct("time_ms", "topic", "partition", "offset")).alias("first")
+        written = captured.frame.mapInArrow(find, _WRITTEN).groupBy("subject", "text").agg(first)
+        found = _rows(written.select("first.*", "subject", "text"))
         for *_, subject, text in sorted(found):
             self.ask(SchemaId(TARGET, subject, RegisteredSchema(text)))
 

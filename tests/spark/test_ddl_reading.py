@@ -24,9 +24,9 @@ from spark_backfill.checkpoint import ends_of_step
 from spark_backfill.ddl_reading import DdlWatch, watch_of
 from spark_backfill.files import Captured
 from spark_backfill.frames import Columns, Lines, record_batch
-from spark_backfill.job import TopicsRun, empty_catalog, from_files
+from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.registries import FindWritten
-from spark_backfill.schema_pass import DdlRecord, FindDdl, find_ddl, learn_ddl, with_times
+from spark_backfill.schema_pass import DdlRecord, FindDdl, empty_catalog, find_ddl, learn_ddl, with_times
 from spark_backfill.task_errors import DdlUnread, unread_ddl
 from spark_backfill.terms import Bounds, Terms
 

@@ -19,15 +19,20 @@ import msgspec
 import pyarrow as pa
 import pytest
 from docs.test_documentation import blocks
+from fake_registry import FakeRegistry, serving
 from spark.backfills import config_for, lines_in
+from spark.test_registries import of_producer
 from support import CANAL, DATA, OPEN, TICDC, captured
 
 import spark_backfill
 from relay import ConsumerRecord
+from relay.config.keys import SchemaRegistryConfig
+from relay.config.registries import resolver_of
 from relay.config.wiring import translator_of
 from relay.io.record_lines import format_record, parse_record
 from relay.model.errors import ConfigError
 from spark_backfill import definitions, translate
+from spark_backfill.arguments import Registries, config_of, without_logins
 from spark_backfill.frames import RECORDS, record_batch
 from spark_backfill.job import from_files
 from spark_backfill.task_errors import error_of_task
@@ -193,6 +198,51 @@ def test_dead_letters_are_the_jobs(spark: Any, tmp_path: Path) -> None:
     assert list(lines_of(result.where("topic = 'letters'"))["letters/0"]) == [line + b"\n"]
 
 
+def test_schemas_are_those_of_the_registries(spark: Any) -> None:
+    """The driver asks; a batch of a stream is a batch. Tasks get no login."""
+    records = captured("mysql/debezium.avro/02_numeric")
+    reading = {"field.name.adjustment.mode": "avro_unicode"}
+    route = {"from": "debezium-avro", "to": "debezium-avro", "from_options": reading}
+    with serving(of_producer()) as source, serving(FakeRegistry()) as target:
+        own = {"urls": [source.url], "allow_http": True, "username": "u", "password": "p"}
+        other = {"urls": [target.url], "allow_http": True}
+        df = of_kafka(spark, records)
+        given: dict[str, Any] = {"source": "debezium-avro", "source_options": reading, "source_registry": own}
+        ddl = definitions(df, **given)
+        found = lines_of(translate(df, target="debezium-avro", target_registry=other, ddl=ddl, **given))
+        asked = Counter(source.asked)
+        config = config_for(route=route, source={"schema_registry": own}, target={"schema_registry": other})
+        translator, resolver = translator_of(config), resolver_of(config)
+        expected: Lines = {}
+        for each in records:
+            for out in resolver.translate(translator, each):
+                lines = expected.setdefault(f"{out.topic}/{out.partition}", Counter())
+                lines[format_record(out, 0)] += 1
+        with pytest.raises(ConfigError, match=r"^df: is a stream"):
+            translate(spark.readStream.format("rate").load().selectExpr(*_AS_RECORDS), target=CANAL, **given)
+    assert found == expected
+    # `definitions` and `translate` ask once each, whatever the number of tasks.
+    assert set(asked.values()) == {2}
+
+
+_AS_RECORDS = [
+    *("'t' AS topic", "0 AS partition", "value AS offset", "timestamp"),
+    *("CAST(NULL AS binary) AS key", "CAST(NULL AS binary) AS value"),
+]
+
+
+def test_tasks_get_no_logins() -> None:
+    registries = Registries(
+        {"urls": ["https://a"], "username": "u", "password": "secret"}, {"urls": "https://b"}
+    )
+    route = {"from": "debezium-avro", "to": "debezium-avro"}
+    config = config_of(route, {"topic": "t"}, registries)
+    sent = without_logins(config)
+    assert config.source.schema_registry.password.get_secret_value() == "secret"
+    assert sent.source.schema_registry == SchemaRegistryConfig(urls=("https://a",))
+    assert (sent.target.topic, sent.target.schema_registry.urls) == ("t", ("https://b",))
+
+
 def test_a_query_stops_at_a_record_by_default(spark: Any) -> None:
     df = of_kafka(spark, [ConsumerRecord("t", 0, 5, 0, None, b"{")])
     result = translate(df, source=TICDC, target=CANAL)
@@ -327,14 +377,16 @@ def test_an_error_names_a_wrong_frame(spark: Any) -> None:
         ("ddl", df, {"ddl": df}),
         ("ddl", df, {"ddl": "a table"}),
         ("dead_letter_topic", df, {"dead_letter_topic": "letters"}),
-        ("source", df, {"source": "debezium-avro"}),
-        ("target", df, {"target": "debezium-avro"}),
+        ("source_registry.urls", df, {"source": "debezium-avro"}),
+        ("target_registry.urls", df, {"target": "debezium-avro"}),
+        ("target_registry.urls", df, {"target": "debezium-avro", "target_registry": {"urls": "ftp://x"}}),
+        ("target_registry.url", df, {"target": "debezium-avro", "target_registry": {"url": "https://x"}}),
     ]
     for argument, frame, more in cases:
         with pytest.raises(ConfigError) as raised:
             translate(frame, **{"source": TICDC, "target": CANAL, **more})
         assert [problem.path for problem in raised.value.problems] == [argument]
-    with pytest.raises(ConfigError, match=r"^source: "):
+    with pytest.raises(ConfigError, match=r"^source_registry.urls: "):
         definitions(df, source="debezium-avro")
     with pytest.raises(ConfigError, match=r"^df: has no column topic"):
         definitions(df.drop("topic"), source=TICDC)
