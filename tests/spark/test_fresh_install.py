@@ -45,7 +45,7 @@ def test_everything_names_one_spark() -> None:
     (wanted,) = (need.removeprefix("pyspark==") for need in extras["spark"] if need.startswith("pyspark"))
     lock = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
     assert [each["version"] for each in lock if each["name"] == "pyspark"] == [wanted]
-    assert not any(need.startswith("pyspark") for need in extras["dev"])
+    assert [need for need in extras["dev"] if need.startswith("pyspark")] == ["pyspark[connect]"]
     named = set()
     for path in (
         ROOT / "README.md",
