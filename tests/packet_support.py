@@ -119,3 +119,22 @@ def begin(position: int, thread: int = 5) -> bytes:
 
 def end(position: int, xid: str = "99") -> bytes:
     return packets.entry(packets.END, header(position), bytes_field(2, xid.encode()))
+
+
+def cell(text: str | None, name: str = "a") -> bytes:
+    """A column as Canal prints it."""
+    wire = {number: data for number, data in fields(column(name, text)) if number not in {6, 8}}
+    return b"".join(
+        (
+            number_field(1, 0) + number_field(2, 4) + bytes_field(3, name.encode()) + number_field(4, 1),
+            number_field(5, 1) + number_field(6, text is None),
+            b"" if not text else bytes_field(8, text.encode()),
+            bytes_field(10, wire[10] if isinstance(wire[10], bytes) else b""),
+        )
+    )
+
+
+def row(*texts: str | None, position: int = 4) -> bytes:
+    """An entry that inserts a row for each text."""
+    value = packets.rows_value("INSERT", [bytes_field(2, cell(text)) for text in texts])
+    return packets.entry(packets.ROWS, header(position, "INSERT"), value, rows=len(texts))

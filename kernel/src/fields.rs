@@ -128,41 +128,71 @@ fn behind_numbers(mut text: &[u8], tag: u8) -> Option<&[u8]> {
     }
 }
 
-impl Packet<'_> {
-    /// Call `visit` with a record's value for each message, between the begin and the end of its group. Before these,
-    /// call it with the begin and the end alone. Returns false as soon as `visit` does.
-    pub fn each(&self, value: &mut Vec<u8>, mut visit: impl FnMut(&[u8]) -> bool) -> bool {
+/// Messages of a record that belong together: a begin, what stands behind it, and the end.
+pub struct Group<'a> {
+    begin: Option<&'a [u8]>,
+    messages: &'a [(Role, &'a [u8])],
+    end: Option<&'a [u8]>,
+}
+
+impl<'a> Group<'a> {
+    /// The messages as fields, in order.
+    pub fn fields(&self) -> impl Iterator<Item = &'a [u8]> {
+        let messages = self.messages.iter().map(|&(_, message)| message);
+        self.begin.into_iter().chain(messages).chain(self.end)
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// The groups of a record. A message without a begin and an end is a group of its own.
+    pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {
         let mut rest = self.messages.as_slice();
-        while let Some(&(first, _)) = rest.first() {
-            let begin = (first == Role::Begin).then(|| rest[0].1);
-            rest = &rest[usize::from(begin.is_some())..];
-            let count = rest.iter().take_while(|(role, _)| *role == Role::Other).count();
-            let (messages, others) = rest.split_at(count);
-            let end = others.first().filter(|(role, _)| *role == Role::End).map(|(_, end)| *end);
-            rest = &others[usize::from(end.is_some())..];
-            if begin.is_some() || end.is_some() {
-                self.alone([begin, None, end], value);
-                if !visit(value) {
-                    return false;
+        // How many of the next messages have neither.
+        let mut alone = 0;
+        std::iter::from_fn(move || {
+            if alone == 0 {
+                let &(first, text) = rest.first()?;
+                let begin = (first == Role::Begin).then_some(text);
+                let behind = &rest[usize::from(begin.is_some())..];
+                let count = behind.iter().take_while(|(role, _)| *role == Role::Other).count();
+                let (messages, others) = behind.split_at(count);
+                let end = others.first().filter(|(role, _)| *role == Role::End).map(|(_, end)| *end);
+                if begin.is_some() || end.is_some() {
+                    rest = &others[usize::from(end.is_some())..];
+                    return Some(Group { begin, messages, end });
                 }
+                alone = count;
             }
-            for &(_, message) in messages {
-                self.alone([begin, Some(message), end], value);
-                if !visit(value) {
-                    return false;
-                }
+            alone -= 1;
+            let (messages, others) = rest.split_at(1);
+            rest = others;
+            Some(Group { begin: None, messages, end: None })
+        })
+    }
+
+    /// Call `visit` with a record's value for each message of a group, between its begin and its end. Before these,
+    /// call it with the begin and the end alone. Returns false as soon as `visit` does.
+    pub fn each(&self, group: &Group<'_>, value: &mut Vec<u8>, mut visit: impl FnMut(&[u8]) -> bool) -> bool {
+        let &Group { begin, messages, end } = group;
+        if begin.is_some() || end.is_some() {
+            self.alone([begin, None, end].into_iter().flatten(), value);
+            if !visit(value) {
+                return false;
             }
         }
-        true
+        messages.iter().all(|&(_, message)| {
+            self.alone([begin, Some(message), end].into_iter().flatten(), value);
+            visit(value)
+        })
     }
 
     /// Write some of the messages as the value of a record.
-    fn alone(&self, messages: [Option<&[u8]>; 3], value: &mut Vec<u8>) {
-        let size: usize = messages.iter().flatten().map(|message| message.len()).sum();
+    pub fn alone<'b>(&self, messages: impl Iterator<Item = &'b [u8]> + Clone, value: &mut Vec<u8>) {
+        let size: usize = messages.clone().map(<[u8]>::len).sum();
         value.clear();
         value.extend_from_slice(self.head);
         add_varint((self.numbers.len() + size) as u64, value);
         value.extend_from_slice(self.numbers);
-        messages.iter().flatten().for_each(|message| value.extend_from_slice(message));
+        messages.for_each(|message| value.extend_from_slice(message));
     }
 }

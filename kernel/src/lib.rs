@@ -27,11 +27,11 @@ use crate::avro::{AvroOp, Flat};
 use crate::columns::{Bounds, RecordColumns, Written, WrittenColumns};
 use crate::fields::MessageFields;
 use crate::ops::{Bytes, Template};
-use crate::rows::{Fitted, Frames, Framing, Messages};
+use crate::rows::{Fitted, Frames, Framing, Messages, Piece};
 use crate::templates::{MarkedPart, Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
-const INTERFACE: u32 = 10;
+const INTERFACE: u32 = 11;
 
 /// Bytes of a buffer that are kept for the next value: there are many schemas and topics, and few large values.
 const MOST_KEPT: usize = 1 << 16;
@@ -102,6 +102,13 @@ enum NewFraming {
 
 type Translation<'py> = (u64, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, Bound<'py, PyBytes>);
 type Message<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
+
+/// Append messages as runs of the same template (`relay.templates.engine.Run`).
+fn append_runs<'py>(out: &Bound<'py, PyList>, messages: &[(u64, Message<'py>)]) -> PyResult<()> {
+    messages.chunk_by(|(one, _), (other, _)| one == other).try_for_each(|run| {
+        out.append((run[0].0, PyList::new(out.py(), run.iter().map(|(_, message)| message))?))
+    })
+}
 
 #[pymethods]
 impl Kernel {
@@ -223,11 +230,42 @@ impl Kernel {
             Fitted::All(_) => {}
             Fitted::Some(rows) => return Ok(rows.into_pyobject(py)?.into_any()),
         }
-        let runs = messages.found.chunk_by(|(one, _), (other, _)| one == other);
-        let runs = runs.map(|run| -> PyResult<_> {
-            Ok((run[0].0, PyList::new(py, run.iter().map(|(_, message)| message))?))
-        });
-        Ok(PyList::new(py, runs.collect::<PyResult<Vec<_>>>()?)?.into_any())
+        let found = PyList::empty(py);
+        append_runs(&found, &messages.found)?;
+        Ok(found.into_any())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn translate_groups<'py>(
+        &mut self,
+        py: Python<'py>,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        offset: i64,
+        time_ms: i64,
+        max_output_bytes: i64,
+        shared: i64,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let bytes = |part: Option<&[u8]>| part.map(|part| PyBytes::new(py, part));
+        let make = |key: Option<&[u8]>, value: Option<&[u8]>| -> Message<'py> { (bytes(key), bytes(value)) };
+        let mut messages = Messages::new(make, max_output_bytes, shared);
+        let record = Record { key, value, offset, time_ms };
+        let found = PyList::empty(py);
+        let Some(Framing::MessageFields(fields)) = &self.1 else { return Ok(found) };
+        let Some(pieces) = self.0.translate_groups(&record, fields, &mut messages) else { return Ok(found) };
+        let (mut start, mut end) = (0, 0);
+        for piece in pieces {
+            match piece {
+                Piece::Messages(count) => end += count,
+                Piece::Rest(value) => {
+                    append_runs(&found, &messages.found[start..end])?;
+                    start = end;
+                    found.append(PyBytes::new(py, &value))?;
+                }
+            }
+        }
+        append_runs(&found, &messages.found[start..end])?;
+        Ok(found)
     }
 }
 

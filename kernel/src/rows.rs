@@ -1,6 +1,6 @@
 //! Records of any number of rows that become any number of messages.
 
-use crate::fields::MessageFields;
+use crate::fields::{MessageFields, Packet};
 use crate::fill::Slots;
 use crate::ops::Template;
 use crate::scan::Scan;
@@ -50,6 +50,24 @@ pub enum Fitted {
     All(usize),
     /// So many before the first that does not.
     Some(usize),
+}
+
+/// A part of a record: so many messages of groups that fit, or the value of a record with groups that do not.
+pub enum Piece {
+    Messages(usize),
+    Rest(Vec<u8>),
+}
+
+impl Packet<'_> {
+    /// Add the messages that have not fitted, if there are any.
+    fn add_rest(&self, unfit: &mut Vec<&[u8]>, pieces: &mut Vec<Piece>) {
+        if !unfit.is_empty() {
+            let mut value = Vec::new();
+            self.alone(unfit.iter().copied(), &mut value);
+            unfit.clear();
+            pieces.push(Piece::Rest(value));
+        }
+    }
 }
 
 /// What rows become: each message with the number of its template and what the row's lost values have added.
@@ -149,22 +167,55 @@ impl Templates {
         messages: &mut Messages<T, F>,
     ) -> Fitted {
         let Some(packet) = record.value.and_then(|value| fields.of(value)) else { return Fitted::Some(0) };
-        let mut rows = 0;
-        let all_fit = packet.each(&mut Vec::new(), |value| {
-            match self.message(&Record { value: Some(value), ..*record }, messages) {
-                Fitted::All(more) => rows += more,
-                Fitted::Some(_) if messages.remaining_bytes < 0 => {
-                    rows = 0;
-                    return false;
+        let (mut rows, mut value) = (0, Vec::new());
+        let all_fit = packet.groups().all(|group| {
+            packet.each(&group, &mut value, |value| {
+                match self.message(&Record { value: Some(value), ..*record }, messages) {
+                    Fitted::All(more) => rows += more,
+                    Fitted::Some(_) if messages.remaining_bytes < 0 => {
+                        rows = 0;
+                        return false;
+                    }
+                    Fitted::Some(fitted) => {
+                        rows += fitted;
+                        return false;
+                    }
                 }
-                Fitted::Some(fitted) => {
-                    rows += fitted;
-                    return false;
-                }
-            }
-            true
+                true
+            })
         });
         if all_fit { Fitted::All(rows) } else { Fitted::Some(rows) }
+    }
+
+    /// Translate the groups of a record that fit; see `Engine.translate_groups`. None if they become too much.
+    pub fn translate_groups<T, F: Fn(Option<&[u8]>, Option<&[u8]>) -> T>(
+        &mut self,
+        record: &Record<'_>,
+        fields: &MessageFields,
+        messages: &mut Messages<T, F>,
+    ) -> Option<Vec<Piece>> {
+        let packet = fields.of(record.value?)?;
+        let (mut pieces, mut unfit, mut value) = (Vec::new(), Vec::new(), Vec::new());
+        for group in packet.groups() {
+            let (before, remaining_bytes) = (messages.found.len(), messages.remaining_bytes);
+            let fits = packet.each(&group, &mut value, |value| {
+                let record = Record { value: Some(value), ..*record };
+                matches!(self.message(&record, messages), Fitted::All(_))
+            });
+            if messages.remaining_bytes < 0 {
+                return None;
+            }
+            if fits {
+                packet.add_rest(&mut unfit, &mut pieces);
+                pieces.push(Piece::Messages(messages.found.len() - before));
+            } else {
+                messages.found.truncate(before);
+                messages.remaining_bytes = remaining_bytes;
+                unfit.extend(group.fields());
+            }
+        }
+        packet.add_rest(&mut unfit, &mut pieces);
+        Some(pieces)
     }
 
     /// Add the rows of a message, by the first source that all of them fit; if there is none, nothing.

@@ -443,6 +443,7 @@ class TemplateSupport(msgspec.Struct, frozen=True):
 
     writes_rows_alone: Whether each row is written independently of the other rows in its message, with given
         options.
+    writes_events_alone: The same for events of all kinds.
     lengths_at: Offsets of the 8-byte length fields in key and value of a one-row message; None for unframed
         messages.
     """
@@ -453,6 +454,7 @@ class TemplateSupport(msgspec.Struct, frozen=True):
     deciding_headers: frozenset[str] = frozenset()
     table_name: Callable[[TableId], TableId] = own_name
     writes_rows_alone: Callable[[Any], bool] = depends_on_others
+    writes_events_alone: Callable[[Any], bool] = depends_on_others
     lengths_at: tuple[int, int] | None = None
 
 

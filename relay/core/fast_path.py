@@ -6,7 +6,7 @@ Records that fit no template take the slow path, and new templates are derived f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import cycle
 from typing import Final
@@ -24,13 +24,14 @@ from relay.codecs.codec import (
     no_parts,
 )
 from relay.codecs.losses import Loss
-from relay.core.pipeline import PartitionPath, Pipeline, overhead_bytes, size_bytes
+from relay.core.pipeline import PartitionPath, Pipeline, TranslatedPart, overhead_bytes, size_bytes
 from relay.model.errors import DecodeError, EncodeError
-from relay.model.events import Event, RowChange, TransactionMark
+from relay.model.events import Event, RowChange, TableId, TransactionMark
 from relay.model.limits import uncounted_bytes
 from relay.model.lookups import Need
 from relay.model.records import SOURCE_HEADER, ConsumerRecord, Header, ProducerRecord, check_types
 from relay.templates.engine import Engine, Message, Translation
+from relay.templates.ops import MessageFields
 from relay.templates.route.deriving import Deriver, MessageFormat, TracedLine
 from relay.templates.route.known import FoundRows, TemplateInfo, TopicOfRows
 from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
@@ -182,6 +183,12 @@ class FastPath(_RowPath):
         self._is_one_topic = self._router.is_one_topic
         route = line.route
         self._writes_rows_alone = route.target.templates.writes_rows_alone(route.target_options)
+        #: Whether groups of a record that fit templates may be translated apart from the others.
+        self._divides = (
+            isinstance(route.source.templates.framing, MessageFields)
+            and route.target.templates.writes_events_alone(route.target_options)
+            and not self._moves_rows
+        )
         #: Splits a record of several rows into messages of one row.
         self._parts = route.source.templates.parts if self._writes_rows_alone else no_parts
         # The latest record's; usually the next record has the same partition.
@@ -272,6 +279,9 @@ class FastPath(_RowPath):
                 out = write(record, path, found)
                 return self._slow_path(record) if out is None else out
             fitted = found
+            out = self._by_groups(record, path) if self._divides else None
+            if out is not None:
+                return out
         parts = self._parts(record)
         if not parts:
             return self._learning(record, record)
@@ -282,6 +292,72 @@ class FastPath(_RowPath):
             key, value = parts[fitted]
             self._apply_part(msgspec.structs.replace(record, key=key, value=value))
         return slow
+
+    def _by_groups(self, record: ConsumerRecord, path: PartitionPath) -> list[ProducerRecord] | None:
+        """Translate the groups of a record that fit templates by these, and the others by the slow path.
+
+        None if no group fits, or if the result might differ from that of the record as a whole. Then derive
+        templates for the first rows without one.
+        """
+        line, templates = self._line, self.templates
+        shared = overhead_bytes(len(record.headers) + 1)
+        pieces = templates.find_groups(record, self._most_output, shared)
+        if not pieces:
+            return None
+        values = [piece for piece in pieces if isinstance(piece, bytes)]
+        before, out = line.catalog, list[ProducerRecord]()
+        parts = line.translate_parts(
+            record, values, lambda parts: self._join(out, record, path, pieces, iter(parts))
+        )
+        if parts is None:
+            return None
+        templates.misses += 1
+        for piece in pieces:
+            if not isinstance(piece, bytes):
+                piece[0].uses += _rows(*piece)
+        if line.catalog is before:
+            for value, part in zip(values, parts, strict=True):
+                if not part.has_statement:
+                    self._learn_from_rest(msgspec.structs.replace(record, value=value))
+        return out
+
+    def _join(
+        self,
+        out: list[ProducerRecord],
+        record: ConsumerRecord,
+        path: PartitionPath,
+        pieces: Sequence[FoundRows | bytes],
+        parts: Iterator[TranslatedPart],
+    ) -> bool:
+        """Append the messages of all pieces of a record in order; `parts`: of those that are bytes.
+
+        Return False if they may exceed a limit, or if a template does not apply after a statement.
+        """
+        prefix, before = b"%b%d/" % (path.header_prefix, record.offset), self._line.catalog
+        changed: list[TableId] = []
+        rows = 0
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                part = next(parts)
+                rows += len(part.events)
+                changed = part.catalog.changed_since(before)
+                out += _renumbered(part.out, prefix, len(out))
+                continue
+            known, messages = piece
+            if known.table in changed:
+                return False
+            if known.is_of_marks:
+                rows += _MOST_MARKS * len(messages)
+                continue
+            rows += _rows(known, messages)
+            self._add_messages(out, record, (path.target, path), piece, None)
+        return rows <= self._most_rows and not self._is_too_much(out)
+
+    def _learn_from_rest(self, rest: ConsumerRecord) -> None:
+        """Derive a template for the first row of those that fit none, if one is due."""
+        parts = self._parts(rest)
+        key, value = parts[0] if parts else (rest.key, rest.value)
+        self._apply_part(msgspec.structs.replace(rest, key=key, value=value))
 
     def _keep_in_partition(
         self, record: ConsumerRecord, path: PartitionPath, found: Sequence[FoundRows]
@@ -428,6 +504,16 @@ class SealedFastPath(_RowPath):
             return out
         # If only the pipeline can determine the rows' topic, another template would not help.
         return self._slow_path(record) if topic is None else self._learning(record, opened)
+
+
+def _renumbered(records: Sequence[ProducerRecord], mark_prefix: bytes, first: int) -> list[ProducerRecord]:
+    """Return records with source marks that are numbered from `first`. `mark_prefix`: the rest of a mark."""
+    return [
+        msgspec.structs.replace(
+            record, headers=(*record.headers[:-1], (SOURCE_HEADER, b"%b%d" % (mark_prefix, first + at)))
+        )
+        for at, record in enumerate(records)
+    ]
 
 
 def _rows(known: TemplateInfo, messages: Sequence[Message]) -> int:

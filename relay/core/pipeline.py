@@ -17,7 +17,7 @@ from relay.codecs.codec import Decoder, Encode, EncodedRecord, Encoder, TopicEnc
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Loss, statement_losses, strict_without
 from relay.core.counts import EventCounts
 from relay.core.route import Route
-from relay.model.errors import DecodeError, NotRepresentable, OutOfMemory
+from relay.model.errors import DecodeError, EncodeError, NotRepresentable, OutOfMemory
 from relay.model.events import (
     Bootstrap,
     Event,
@@ -76,6 +76,17 @@ class PartitionPath(msgspec.Struct, frozen=True):
 _Translated = tuple[
     list[Event], list[Event], Sequence[Loss], Catalog, RoutedEvents | None, list[ProducerRecord]
 ]
+
+
+class TranslatedPart(NamedTuple):
+    """A part of a record: its events, its messages, the catalog after it, and whether it has statements."""
+
+    events: list[Event]
+    out: list[ProducerRecord]
+    catalog: Catalog
+    has_statement: bool
+
+
 #: Called with the translation of a record: its events, its messages, and the losses.
 Learn = Callable[[list[Event], list[ProducerRecord], list[Loss]], None]
 
@@ -170,6 +181,38 @@ class Pipeline:
         if learn is not None and out and not left_out:
             learn(decoded, out, losses)
         return out
+
+    def translate_parts(
+        self, record: ConsumerRecord, values: Sequence[bytes], accept: Callable[[list[TranslatedPart]], bool]
+    ) -> list[TranslatedPart] | None:
+        """Translate the values of parts of a record, one after the other.
+
+        None, without any change, if `accept` returns False for the result, or if it may differ from that of
+        the whole record: if a part is refused, if several have statements, whose limits they share, or if
+        statements go elsewhere than rows.
+        """
+        before, done = self.catalog, list[tuple[_Translated, list[Loss]]]()
+        try:
+            for value in values:
+                losses: list[Loss] = []
+                done.append((self._run(msgspec.structs.replace(record, value=value), losses), losses))
+                self.catalog = done[-1][0][3]
+        except (Need, DecodeError, EncodeError, MemoryError):
+            return None
+        finally:
+            self.catalog = before
+        parts = [
+            TranslatedPart(decoded, out, catalog, has_statement=_has_statement(decoded, losses))
+            for (decoded, _, _, catalog, _, out), losses in done
+        ]
+        is_refused = any(not self.refused.isdisjoint(losses) for _, losses in done)
+        is_spread = any(spread is not None for (_, _, _, _, spread, _), _ in done)
+        if is_refused or is_spread or sum(part.has_statement for part in parts) > 1 or not accept(parts):
+            return None
+        for (decoded, events, left_out, catalog, _, _), losses in done:
+            self._count(record, decoded, events, [*losses, *left_out])
+            self.catalog = catalog
+        return parts
 
     def _count(
         self, record: ConsumerRecord, decoded: list[Event], events: list[Event], losses: list[Loss]
@@ -410,6 +453,13 @@ def _defined(event: Event) -> Iterable[TableSchema]:
     return ()
 
 
+def _has_statement(events: Iterable[Event], losses: Iterable[Loss]) -> bool:
+    """Return whether a record has statements, also such that are only counted."""
+    return any(isinstance(event, SchemaChange) for event in events) or not _STATEMENTS.isdisjoint(losses)
+
+
+#: The losses of statements that are no events.
+_STATEMENTS: Final = frozenset({Loss.STATEMENT, Loss.ADMIN_STATEMENT})
 _TRUNCATE_OR_DROP: Final = Loss.TRUNCATE_OR_DROP
 #: Maximum white space before JSON that is skipped, in bytes.
 _BLANKS: Final = 100

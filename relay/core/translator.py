@@ -284,7 +284,8 @@ class Translator:
     def paths(self) -> Counter[str]:
         """The counts by path: rows by template (`fast`), and records on the slow path (`slow`).
 
-        The latter include refused records. Empty without an engine.
+        The latter include refused records, and records of which some rows went by template. Empty without an
+        engine.
         """
         if self._fast is None:
             return Counter()

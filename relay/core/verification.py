@@ -25,12 +25,13 @@ class ShadowTranslator(Translator):
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Return the target's records, like a translator without templates. Raises TemplatesDiffer."""
-        uses, before = self.paths["fast"], self._settled().copy()
+        uses, before, state = self.paths["fast"], self._settled().copy(), self.state
         by_template = super().translate(record)
         if self.paths["fast"] == uses:
             return by_template
         counts = self._settled()
         counted = counts.copy()
+        self.restore(state)  # a record may have statements beside rows with a template
         try:
             slow = self._line.translate(record)
         except CodecError as error:

@@ -141,3 +141,20 @@ class Engine(Protocol):
         more than `most_row_bytes` of key and value; and when the messages have `most_bytes`. Raises TypeError
         for columns of other types.
         """
+
+    def translate_groups(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        offset: int,
+        time_ms: int,
+        max_output_bytes: int,
+        shared: int,
+    ) -> list[Run | bytes]:
+        """Translate those groups of a record of `MessageFields` that fit, and return the others.
+
+        A group is a begin, the messages behind it and their end; without either, each message is one. It fits
+        if each of its messages does, as in `translate_rows`. The groups are in order; the bytes are the value
+        of a record with adjacent groups that do not fit. Empty for a record without messages, and for one
+        whose messages of the target exceed `max_output_bytes`.
+        """

@@ -270,6 +270,37 @@ class _Counting:
                 self._compare_rows(found, key, value, offset, time_ms)
         return found
 
+    def translate_groups(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        offset: int,
+        time_ms: int,
+        max_output_bytes: int,
+        shared: int,
+    ) -> list[Run | bytes]:
+        found = self.kernel.translate_groups(key, value, offset, time_ms, max_output_bytes, shared)
+        tally = self.tally
+        tally.taken += 1
+        tally.last = self
+        if tally.taken % INTERPRETED == 0:
+            self._compare_groups(found, key, value, offset, time_ms)
+        return found
+
+    def _compare_groups(
+        self, found: list[Run | bytes], key: bytes | None, value: bytes | None, offset: int, time_ms: int
+    ) -> None:
+        """Compare the pieces with the interpreter's, which may take more groups."""
+        runs = [piece for piece in found if not isinstance(piece, bytes)]
+        interpreter = Interpreter(self._marker, self._framing)
+        numbers = {interpreter.add(self._templates[at]): at for at in {number % LOSS for number, _ in runs}}
+        self.tally.interpreted += 1
+        pieces = interpreter.translate_groups(key, value, offset, time_ms, 1 << 60, 0)
+        given = [piece for piece in pieces if not isinstance(piece, bytes)]
+        rests = [[piece for piece in each if isinstance(piece, bytes)] for each in (found, pieces)]
+        if rests[0] == rests[1] and not _are_same(_messages(runs, {}), _messages(given, numbers)):
+            self.tally.wrong = f"kernel {found!r:.400} / interpreter {pieces!r:.400}"
+
     def _compare_rows(
         self, found: list[Run], key: bytes | None, value: bytes | None, offset: int, time_ms: int
     ) -> None:

@@ -98,6 +98,17 @@ def planted(fault: str) -> type[Engine]:  # noqa: C901 - the methods of an engin
         def translate_columns(self, *_: object) -> WrittenColumns:
             raise NotImplementedError
 
+        def translate_groups(
+            self,
+            key: bytes | None,
+            value: bytes | None,
+            offset: int,
+            time_ms: int,
+            max_output_bytes: int,
+            shared: int,
+        ) -> list[Run | bytes]:
+            return self._engine.translate_groups(key, value, offset, time_ms, max_output_bytes, shared)
+
     return Planted
 
 

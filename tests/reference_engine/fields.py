@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from relay.templates.ops import MessageFields
 
@@ -28,23 +28,43 @@ def shortest(number: int) -> bytes:
     return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + shortest(number >> 7)
 
 
-def fields_of(framing: MessageFields, value: bytes) -> Iterator[bytes]:
-    """Give the value of a record for each message, and for each begin and end; none if the framing is broken."""
+class Group(NamedTuple):
+    """Messages of a record that belong together. `values`: that of a record for each message, and for the begin
+    and the end.
+    """
+
+    values: list[bytes]
+    messages: list[bytes]
+
+
+class Groups(NamedTuple):
+    """The groups of a record's messages. `head`, `numbers`: what is before the size of the messages, and before the
+    first of them.
+    """
+
+    head: bytes
+    numbers: bytes
+    found: list[Group]
+
+    def alone(self, *messages: bytes) -> bytes:
+        """Return the value of a record with some of the messages."""
+        made = self.numbers + b"".join(messages)
+        return self.head + shortest(len(made)) + made
+
+
+def groups_of(framing: MessageFields, value: bytes) -> Groups:
+    """Return the groups of a record; none if the framing is broken."""
     outer = _behind_numbers(value, framing.outer)
     size = None if outer is None else varint(value, outer)
     if outer is None or size is None or size[0] != len(value) - size[1]:
-        return
+        return Groups(b"", b"", [])
     body = value[size[1] :]
     first = _behind_numbers(body, framing.inner)
     if first is None:
-        return
-    head, numbers, messages = value[:outer], body[: first - 1], _messages(body, first - 1, framing.inner)
+        return Groups(b"", b"", [])
+    found = Groups(value[:outer], body[: first - 1], [])
+    messages = _messages(body, first - 1, framing.inner)
     roles = [_role(framing, message) for message in messages]
-
-    def alone(*parts: bytes) -> bytes:
-        made = numbers + b"".join(parts)
-        return head + shortest(len(made)) + made
-
     at = 0
     while at < len(messages):
         begin = messages[at : at + 1] if roles[at] == framing.begin else []
@@ -54,10 +74,19 @@ def fields_of(framing: MessageFields, value: bytes) -> Iterator[bytes]:
             at += 1
         end = messages[at : at + 1] if at < len(messages) and roles[at] == framing.end else []
         if begin or end:
-            yield alone(*begin, *end)
-        for message in messages[others:at]:
-            yield alone(*begin, message, *end)
+            values = [found.alone(*begin, *end)]
+            values += [found.alone(*begin, message, *end) for message in messages[others:at]]
+            found.found.append(Group(values, [*begin, *messages[others:at], *end]))
+        else:
+            found.found.extend(Group([found.alone(message)], [message]) for message in messages[others:at])
         at += len(end)
+    return found
+
+
+def fields_of(framing: MessageFields, value: bytes) -> Iterator[bytes]:
+    """Give the value of a record for each message, and for each begin and end; none if the framing is broken."""
+    for group in groups_of(framing, value).found:
+        yield from group.values
 
 
 def has_one(framing: MessageFields, value: bytes) -> bool:

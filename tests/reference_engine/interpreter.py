@@ -8,7 +8,7 @@ from typing import NamedTuple
 from reference_engine.avro import AvroBody, AvroText
 from reference_engine.checks import check
 from reference_engine.columns import Written, records_of
-from reference_engine.fields import fields_of, has_one
+from reference_engine.fields import fields_of, groups_of, has_one
 from reference_engine.functions import Functions
 from reference_engine.markers import marked_in, template_text
 from reference_engine.source import Scan, Scanned
@@ -246,6 +246,41 @@ class Interpreter:
             if not is_all:
                 return before
         return runs.found or 0
+
+    def translate_groups(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        offset: int,
+        time_ms: int,
+        max_output_bytes: int,
+        shared: int,
+    ) -> list[Run | bytes]:
+        """Translate the groups of a record that fit; see `Engine`."""
+        if not isinstance(self._framing, MessageFields):
+            return []
+        numbers = {OFFSET: offset, TIME_MS: time_ms}
+        groups = groups_of(self._framing, value or b"")
+        found: list[Run | bytes] = []
+        unfit: list[bytes] = []
+        runs = _Runs(_OutputBudget(max_output_bytes, shared))
+        for group in groups.found:
+            of_group = _Runs(runs.budget)
+            try:
+                fits = all(self._add_rows(_Record(key, each, numbers), of_group)[1] for each in group.values)
+            except _TooMuch:
+                return []
+            if not fits:
+                found += runs.found
+                runs = _Runs(runs.budget)
+                unfit += group.messages
+                continue
+            if unfit:
+                found.append(groups.alone(*unfit))
+                unfit = []
+            runs.add(of_group.found)
+        found += runs.found
+        return [*found, groups.alone(*unfit)] if unfit else found
 
     def _tried_with(self, record: _Record) -> _Tried | None:
         """Return the templates that a record may fit."""

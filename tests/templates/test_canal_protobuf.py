@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
 from engine_support import ENGINES
-from packet_support import PROTOBUF, begin, column, cut, end, header
+from packet_support import PROTOBUF, begin, cell, cut, end, header, row, statement
 from templates_support import Both
 
 from relay import ConsumerRecord
 from relay.codecs.canal.canal_protobuf import packets
 from relay.codecs.canal.canal_protobuf.protobuf import bytes_field, fields, number_field
 from relay.core.selection import Selection, chosen_tables
+from relay.model.limits import Limits
 from relay.templates.engine import Engine
 
 FILES = (
@@ -24,8 +26,8 @@ FILES = (
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
 
-def both(engine: type[Engine], target: str = "canal-json", **options: str) -> Both:
-    return Both(PROTOBUF, options=options, target=target, engine=engine)
+def both(engine: type[Engine], target: str = "canal-json", **settings: Any) -> Both:
+    return Both(PROTOBUF, target=target, engine=engine, **settings)
 
 
 def teach(route: Both, *records: ConsumerRecord) -> Both:
@@ -55,25 +57,6 @@ def test_captured_packets(engine: type[Engine], file: str, target: str) -> None:
 def packet(*entries: bytes, numbers: bytes = b"") -> ConsumerRecord:
     body = numbers + b"".join([bytes_field(2, each) for each in entries])
     return ConsumerRecord("canal", 0, 9, 1_700_000_000_456, None, number_field(3, 7) + bytes_field(5, body))
-
-
-def cell(text: str | None, name: str = "a") -> bytes:
-    """A column as Canal prints it."""
-    wire = {number: data for number, data in fields(column(name, text)) if number not in {6, 8}}
-    return b"".join(
-        (
-            number_field(1, 0) + number_field(2, 4) + bytes_field(3, name.encode()) + number_field(4, 1),
-            number_field(5, 1) + number_field(6, text is None),
-            b"" if not text else bytes_field(8, text.encode()),
-            bytes_field(10, wire[10] if isinstance(wire[10], bytes) else b""),
-        )
-    )
-
-
-def row(*texts: str | None, position: int = 4) -> bytes:
-    """An entry that inserts a row for each text."""
-    value = packets.rows_value("INSERT", [bytes_field(2, cell(text)) for text in texts])
-    return packets.entry(packets.ROWS, header(position, "INSERT"), value, rows=len(texts))
 
 
 def test_texts_nulls_and_numbers(engine: type[Engine]) -> None:
@@ -168,15 +151,145 @@ def test_targets_with_marks_have_no_templates_of_transactions(engine: type[Engin
         assert not route.fits(packet(begin(1), row("1"), end(9)))
 
 
-def test_heartbeats_and_statements_take_the_slow_path(engine: type[Engine]) -> None:
+HEARTBEAT = packets.entry(packets.HEARTBEAT, header(4), b"")
+QUERY = packets.entry(packets.ROWS, header(4, "QUERY"), packets.statement_value("QUERY", "SELECT 1", "d"))
+
+
+def of_table(table: str, *texts: str, op: str = "INSERT") -> bytes:
+    """An entry of rows of another table."""
+    at = msgspec.structs.replace(header(4, op), table=table)
+    value = packets.rows_value(op, [bytes_field(2, cell(text)) for text in texts])
+    return packets.entry(packets.ROWS, at, value, rows=len(texts))
+
+
+def paths(route: Both, record: ConsumerRecord) -> tuple[int, int]:
+    """Return how many rows of a record went by template, and whether it took the slow path, too."""
+    before = route.templated.paths
+    route.fits(record)
+    after = route.templated.paths
+    return after["fast"] - before["fast"], after["slow"] - before["slow"]
+
+
+@pytest.mark.parametrize("target", ["canal-json", "ticdc-canal-json", "flat-json", "ckafka-json"])
+def test_rows_beside_heartbeats(engine: type[Engine], target: str) -> None:
+    route = teach(both(engine, target), packet(row("1")))
+    assert paths(route, packet(row("1"), HEARTBEAT)) == (1, 1)
+    assert paths(route, packet(HEARTBEAT, row("1", "2"), HEARTBEAT, row("3"))) == (3, 1)
+    assert paths(route, packet(HEARTBEAT, HEARTBEAT)) == (0, 1)
+
+
+def test_rows_beside_a_statement(engine: type[Engine]) -> None:
+    """The statement and the rows are in their order, each with its number in the record."""
+    route = teach(both(engine), packet(row("1")), packet(begin(1), row("1"), end(9)))
+    create = statement("CREATE TABLE other (a INT)", 4)
+    given = packet(row("1"), begin(1), row("2", "3"), end(9), create, of_table("other", "4"), row("5"))
+    assert paths(route, given) == (4, 1)
+    texts = [out.value or b"" for out in both(engine).plain.translate(given)]
+    assert [b"CREATE" in text for text in texts] == [False, False, False, True, False, False]
+    assert paths(route, packet(QUERY, row("1"))) == (1, 1)
+
+
+def test_rows_after_a_statement_about_their_table(engine: type[Engine]) -> None:
+    """Its templates no longer apply to them; those of other tables do."""
+    route = teach(both(engine), packet(row("1")), packet(of_table("u", "1")))
+
+    def found(offset: int, *entries: bytes) -> tuple[int, int]:
+        return paths(route, msgspec.structs.replace(packet(*entries), offset=offset))
+
+    def teach_again(offset: int) -> None:
+        teach(route, msgspec.structs.replace(packet(row("1")), offset=offset))
+
+    alter, again = (statement(f"ALTER TABLE t MODIFY a {kind}", 4) for kind in ("BIGINT", "SMALLINT"))
+    assert found(20, of_table("u", "1"), row("1"), statement("CREATE TABLE t (a INT)", 4)) == (2, 1)
+    teach_again(21)
+    assert found(22, row("1"), alter, of_table("u", "2")) == (2, 1)
+    teach_again(23)
+    assert found(24, of_table("u", "1"), again, row("1")) == (0, 1)
+
+
+def test_several_statements_share_their_limits(engine: type[Engine]) -> None:
+    route = teach(both(engine, limits=Limits(ddl_statements=3)), packet(row("1")))
+    two = statement("CREATE TABLE x (a INT)", 4), statement("DROP TABLE x", 5)
+    assert paths(route, packet(row("1"), *two, row("2"))) == (2, 1)
+    assert paths(route, packet(row("1"), *two, row("2"), *two)) == (0, 1)
+    assert paths(route, packet(row("1"), *two, *two, row("2"))) == (0, 1)
+
+
+def test_targets_with_statements_in_other_partitions(engine: type[Engine]) -> None:
+    route = teach(both(engine, "ticdc-canal-json"), packet(row("1")))
+    route.fits(packet(row("1"), statement("CREATE TABLE other (a INT)", 4)))
+    route.fits(packet(row("1"), statement("DROP DATABASE d", 4), row("1")))
+    assert route.fits(packet(row("1"), HEARTBEAT))
+
+
+@pytest.mark.parametrize("target", ["maxwell-json", "ticdc-simple-json", "debezium-json"])
+def test_targets_whose_messages_depend_on_others(engine: type[Engine], target: str) -> None:
+    """Their records are not divided: messages have numbers, or definitions once per record."""
+    route = both(engine, target)
+    for _ in range(8):
+        for given in (packet(row("1")), packet(row("1"), of_table("u", "1")), packet(HEARTBEAT, row("1"))):
+            route.fits(given)
+    assert paths(route, packet(row("1"), HEARTBEAT, of_table("v", "1"))) == (0, 1)
+
+
+def test_tables_without_a_template_get_theirs(engine: type[Engine]) -> None:
+    """One in each part of a record that takes the slow path, also beside rows with a template."""
     route = teach(both(engine), packet(row("1")))
-    heartbeat = packets.entry(packets.HEARTBEAT, header(4), b"")
-    statement = packets.entry(
-        packets.ROWS, header(4, "QUERY"), packets.statement_value("QUERY", "SELECT 1", "d")
+    given = packet(of_table("u", "1"), row("1"), of_table("v", "1"), row("2"))
+    assert [paths(route, given) for _ in range(4)] == [(2, 1), (2, 1), (4, 0), (4, 0)]
+
+
+def test_transactions_are_not_divided(engine: type[Engine]) -> None:
+    """The rows of a transaction and its marks go one way."""
+    route = teach(both(engine), packet(row("1")), packet(begin(1), row("1"), end(9)))
+    whole = begin(1), row("1"), row("2"), end(2)
+    assert paths(route, packet(*whole, begin(3), row("1"), HEARTBEAT, end(4), *whole)) == (4, 1)
+    assert paths(route, packet(begin(3), row("1"), QUERY, row("2"), end(4))) == (0, 1)
+    assert paths(route, packet(*whole, row("1"), HEARTBEAT, end(5))) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        row("x"),
+        of_table("u", "x"),
+        packets.entry(packets.ROWS, header(4, "INSERT"), b""),
+        packets.entry(9, header(4, "INSERT"), b""),
+        statement("CREATE TABLE t (a INT)", 4)[:-3],
+    ],
+)
+def test_an_error_in_one_entry_refuses_the_record(engine: type[Engine], broken: bytes) -> None:
+    """Nothing of it is written or counted, as by the slow path."""
+    route = teach(both(engine, "ticdc-open-protocol"), packet(row("1")))
+    for entries in ([row("1"), broken], [broken, row("1")], [row("1"), HEARTBEAT, row("2"), broken]):
+        assert paths(route, packet(*entries))[0] == 0
+    assert route.fits(packet(row("1"), HEARTBEAT))
+
+
+@pytest.mark.parametrize("limits", [Limits(rows=4), Limits(output_bytes=3_000)])
+def test_limits_are_those_of_the_record(engine: type[Engine], limits: Limits) -> None:
+    route = teach(both(engine, limits=limits), packet(row("1")))
+    for count in range(1, 8):
+        rows = [row(str(number)) for number in range(count)]
+        route.fits(packet(*rows, HEARTBEAT))
+        route.fits(packet(*rows, of_table(f"u{count}", "1", "2")))
+    assert route.fits(packet(row("1"), HEARTBEAT))
+
+
+def test_strict_refuses_the_record(engine: type[Engine]) -> None:
+    route = both(engine, target_options={"strict": "heartbeat"})
+    teach(route, packet(row("1")))
+    assert paths(route, packet(row("1"), HEARTBEAT)) == (0, 1)
+
+
+def test_headers_and_other_topics(engine: type[Engine]) -> None:
+    route = teach(both(engine), packet(row("1")))
+    given = msgspec.structs.replace(packet(row("1"), HEARTBEAT, row("2")), headers=(("h", b"1"),))
+    assert route.fits(given)
+    by_table = teach(
+        Both(PROTOBUF, target="canal-json", engine=engine, topic="{database}.{table}"), packet(row("1"))
     )
-    for other in (heartbeat, statement):
-        for _ in range(5):
-            assert not route.fits(packet(row("1"), other))
+    assert not by_table.fits(packet(row("1"), HEARTBEAT, of_table("u", "1")))
 
 
 @pytest.mark.parametrize("time_ms", [0, -1, 1 << 46, -(1 << 46)])

@@ -305,6 +305,35 @@ def test_fields(make: type[Engine]) -> None:
     assert of(one, b"\x10\x02\x1a\x01") == 1
 
 
+def test_groups_of_fields(make: type[Engine]) -> None:
+    engine = make(ANYWHERE, FIELDS)
+    numbers = [engine.add(each) for each in (IN_FIELDS, BETWEEN, MARKS)]
+
+    def of(*messages: bytes, limit: int = NO_LIMIT) -> list[tuple[int, list[bytes | None]] | bytes]:
+        found = engine.translate_groups(None, in_fields(*messages), 0, 0, limit, 0)
+        return [
+            piece if isinstance(piece, bytes) else (numbers.index(piece[0]), [value for _, value in piece[1]])
+            for piece in found
+        ]
+
+    one, other, odd = b"\x10\x02\x1a\x01a", b"\x10\x02\x1a\x02bc", b"\x10\x04"
+    assert of(one) == [(0, [b'"a"'])]
+    assert of(one, odd, other) == [(0, [b'"a"']), in_fields(odd), (0, [b'"bc"'])]
+    assert of(odd, odd, one, other, odd) == [in_fields(odd, odd), (0, [b'"a"', b'"bc"']), in_fields(odd)]
+    # What belongs together is not divided.
+    assert of(one, BEGIN, one, odd, END, BEGIN, other, END) == [
+        (0, [b'"a"']),
+        in_fields(BEGIN, one, odd, END),
+        (2, [b""]),
+        (1, [b'in "bc"']),
+    ]
+    assert of(BEGIN, one, BEGIN, one, END) == [in_fields(BEGIN, one), (2, [b""]), (1, [b'in "a"'])]
+    assert of(one, other, END, one) == [in_fields(one, other, END), (0, [b'"a"'])]
+    assert of(odd) == [in_fields(odd)]
+    assert of(odd, one, limit=3) == [in_fields(odd), (0, [b'"a"'])]
+    assert of(odd, one, limit=2) == []
+
+
 def test_only_one_message_is_translated_alone(make: type[Engine]) -> None:
     engine = make(ANYWHERE, FIELDS)
     for each in (IN_FIELDS, BETWEEN, MARKS):
@@ -339,4 +368,5 @@ def test_broken_fields(make: type[Engine], value: bytes | None) -> None:
     engine = make(ANYWHERE, FIELDS)
     engine.add(IN_FIELDS)
     assert engine.translate_rows(None, value, 0, 0, NO_LIMIT, 0) == 0
+    assert engine.translate_groups(None, value, 0, 0, NO_LIMIT, 0) in ([], [value])
     assert engine.translate(None, value, 0, 0, b"") is None

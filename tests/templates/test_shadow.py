@@ -5,10 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 from engine_support import ENGINES
+from packet_support import PROTOBUF, row, statement
+from packet_support import record as packet_record
 from reference_engine import Interpreter
 from support import CANAL, TICDC, captured
 
 from relay import Malformed, ProducerRecord
+from relay.codecs.canal.canal_protobuf import packets
 from relay.core.translator import Translator
 from relay.core.verification import ShadowTranslator, TemplatesDiffer
 from relay.templates.engine import Engine, Translation
@@ -52,6 +55,21 @@ def test_what_agrees_is_counted_once() -> None:
 def test_a_difference_is_reported() -> None:
     with pytest.raises(TemplatesDiffer, match="another value"):
         translated(ShadowTranslator(TICDC, CANAL, engine=Wrong))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_statement_beside_rows_with_a_template_is_applied_once(engine: type[Engine]) -> None:
+    shadow = ShadowTranslator(PROTOBUF, CANAL, engine=engine)
+    plain = Translator(PROTOBUF, CANAL)
+    # Read again after the statement, the row of `u` would have a known definition.
+    of_u = row("2").replace(b"J\x01t", b"J\x01u")
+    mixed = [of_u, row("3"), statement("CREATE TABLE u (a INT)", 3)]
+    rows = [row("1")]
+    for offset, entries in enumerate([*[rows] * 5, mixed, rows]):
+        given = packet_record(packets.packet(0, entries), offset)
+        assert shadow.translate(given) == plain.translate(given)
+    assert shadow.paths["fast"] > 2
+    assert (shadow.catalog, shadow.events, shadow.losses) == (plain.catalog, plain.events, plain.losses)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

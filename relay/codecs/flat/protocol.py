@@ -33,5 +33,5 @@ CODEC: Final = Codec(
     profile_reasons=PROFILE_REASONS,
     detection_rule=detect,
     keys=KeySupport(meaning=Keys.ROW, encoder=FlatEncoder),
-    templates=TemplateSupport(writes_rows_alone=lambda _: True),
+    templates=TemplateSupport(writes_rows_alone=lambda _: True, writes_events_alone=lambda _: True),
 )

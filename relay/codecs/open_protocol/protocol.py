@@ -79,5 +79,6 @@ CODEC: Final = Codec(
         parts=parts,
         framing=Frames(VERSION, LENGTH_BYTES),
         writes_rows_alone=writes_rows_alone,
+        writes_events_alone=writes_rows_alone,
     ),
 )

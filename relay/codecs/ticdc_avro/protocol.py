@@ -59,6 +59,7 @@ CODEC: Final = Codec(
     registry=RegistrySupport(_named_schemas),
     templates=TemplateSupport(
         writes_rows_alone=lambda _: True,
+        writes_events_alone=lambda _: True,
         marker=Marker("any", size=PREFIX_BYTES),
         deciding_headers=frozenset(ID_HEADERS.values()).union(*APICURIO_HEADERS.values()),
         table_name=table_name,

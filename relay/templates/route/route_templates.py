@@ -11,7 +11,7 @@ from relay.codecs.codec import EncodedRecord, own_name
 from relay.codecs.losses import Loss
 from relay.model.events import Event, RowChange, TableId
 from relay.model.records import ConsumerRecord, ProducerRecord
-from relay.templates.engine import Engine
+from relay.templates.engine import Engine, Run
 from relay.templates.ops import LOSS, Marker, Template
 from relay.templates.route.deriving import Deriver, only_row
 from relay.templates.route.known import FoundRows, TemplateInfo
@@ -110,21 +110,49 @@ class RouteTemplates:
         `max_output_bytes`, `shared`: see `Engine.translate_rows`.
         """
         topic = self.of_topic(record.topic)
-        offset = record.offset
         runs = topic.translate_rows(
-            record.key, record.value, offset, record.timestamp_ms, max_output_bytes, shared
+            record.key, record.value, record.offset, record.timestamp_ms, max_output_bytes, shared
         )
         if isinstance(runs, int):
             return runs
         self._limit_loss_variants(topic)
         found: list[FoundRows] = []
-        for number, messages in runs:
-            known = topic.known.get(number) or topic.add_loss_variant(number)
-            allows = known.allows
-            if known.has_tombstone or (allows is not None and not allows(record.partition, offset)):
+        for run in runs:
+            rows = self._rows_of(topic, run, record)
+            if rows is None:
                 return sum(len(its) // (1 + len(one.more)) for one, its in found)
-            found.append((known, messages))
+            found.append(rows)
         return found
+
+    def find_groups(
+        self, record: ConsumerRecord, max_output_bytes: int, shared: int
+    ) -> list[FoundRows | bytes]:
+        """Return the messages of those groups of a record that fit templates, and the values of records with
+        the others, in order. Empty if no group fits, or if one fits that its template does not apply to.
+
+        `max_output_bytes`, `shared`: see `Engine.translate_groups`.
+        """
+        topic = self.of_topic(record.topic)
+        pieces = topic.translate_groups(
+            record.key, record.value, record.offset, record.timestamp_ms, max_output_bytes, shared
+        )
+        self._limit_loss_variants(topic)
+        found: list[FoundRows | bytes] = []
+        for piece in pieces:
+            rows = piece if isinstance(piece, bytes) else self._rows_of(topic, piece, record)
+            if rows is None:
+                return []
+            found.append(rows)
+        return found if any(not isinstance(piece, bytes) for piece in found) else []
+
+    def _rows_of(self, topic: TopicTemplates, run: Run, record: ConsumerRecord) -> FoundRows | None:
+        """Return rows that fit a template; None if it does not apply to them."""
+        number, messages = run
+        known = topic.known.get(number) or topic.add_loss_variant(number)
+        allows = known.allows
+        if known.has_tombstone or (allows is not None and not allows(record.partition, record.offset)):
+            return None
+        return known, messages
 
     def settle(self) -> None:
         """Count the records that have fitted templates."""

@@ -39,6 +39,7 @@ class TopicTemplates:
         self.engine, self._max_seen_bytes = engine, shape_bytes
         self.forget_counts()
         self.translate, self.translate_rows = engine.translate, engine.translate_rows
+        self.translate_groups = engine.translate_groups
         #: Facts by the number that an engine returns.
         self.known: dict[int, TemplateInfo] = {}
         #: The numbers for records with losses, by the number of their template, and their total count.

@@ -85,6 +85,7 @@ CODEC: Final = Codec(
     detection_rule=detection.upstream,
     templates=TemplateSupport(
         writes_rows_alone=lambda options: options.max_batch_size == 1,
+        writes_events_alone=lambda options: options.max_batch_size == 1,
         parts=parts,
         marker=Marker("value", b',"table":', b',"ts":'),
     ),

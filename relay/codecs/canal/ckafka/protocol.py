@@ -37,6 +37,8 @@ CODEC: Final = Codec(
     non_ddl_marker=NonDdlMarker(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),
     detection_rule=detection.ckafka,
     templates=TemplateSupport(
-        writes_rows_alone=lambda _: True, marker=Marker("value", b',"TABLE":', b',"TIME":')
+        writes_rows_alone=lambda _: True,
+        writes_events_alone=lambda _: True,
+        marker=Marker("value", b',"TABLE":', b',"TIME":'),
     ),
 )

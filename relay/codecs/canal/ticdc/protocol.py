@@ -38,5 +38,9 @@ CODEC: Final = Codec(
         (b'"isDdl":true',),
     ),
     detection_rule=detection.ticdc,
-    templates=TemplateSupport(writes_rows_alone=lambda _: True, marker=Marker("value", b"", b',"es":')),
+    templates=TemplateSupport(
+        writes_rows_alone=lambda _: True,
+        writes_events_alone=lambda _: True,
+        marker=Marker("value", b"", b',"es":'),
+    ),
 )

@@ -620,5 +620,5 @@ CODEC: Final = Codec(
     detection_rule=detection.ticdc_avro,
     keys=KeySupport(meaning=Keys.ROW),
     registry=RegistrySupport(named_schemas),
-    templates=TemplateSupport(writes_rows_alone=lambda _: True),
+    templates=TemplateSupport(writes_rows_alone=lambda _: True, writes_events_alone=lambda _: True),
 )

@@ -37,6 +37,8 @@ CODEC: Final = Codec(
     detection_rule=detection.ticdc,
     keys=KeySupport(meaning=Keys.ROW),
     templates=TemplateSupport(
-        writes_rows_alone=lambda _: True, marker=Marker("value", b'"db":', b',"server_id":')
+        writes_rows_alone=lambda _: True,
+        writes_events_alone=lambda _: True,
+        marker=Marker("value", b'"db":', b',"server_id":'),
     ),
 )
