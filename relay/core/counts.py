@@ -28,6 +28,16 @@ def changes_in(events: Counter[str]) -> int:
     return sum(count for kind, count in events.items() if kind not in _IDLE_EVENTS)
 
 
+def is_inference_counted(events: Iterable[Event], losses: Iterable[Loss]) -> bool:
+    """Return whether rows with incomplete definitions are counted as inferred, if there are any.
+
+    If they are not, a loss of another row in the same record would count them (`EventCounts.inferred`).
+    """
+    return _SCHEMA_INFERRED in losses or all(
+        event.schema.complete for event in events if isinstance(event, RowChange)
+    )
+
+
 class CountsByTable:
     """Rows and DDL by table: for the first `most` tables separately, and for all others as `OTHER_TABLES`."""
 

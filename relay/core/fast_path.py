@@ -24,6 +24,7 @@ from relay.codecs.codec import (
     no_parts,
 )
 from relay.codecs.losses import Loss
+from relay.core.counts import is_inference_counted
 from relay.core.pipeline import PartitionPath, Pipeline, TranslatedPart, overhead_bytes, size_bytes
 from relay.model.errors import DecodeError, EncodeError
 from relay.model.events import Event, RowChange, TableId, TransactionMark
@@ -344,7 +345,7 @@ class FastPath(_RowPath):
                 out += _renumbered(part.out, prefix, len(out))
                 continue
             known, messages = piece
-            if known.table in changed:
+            if known.table in changed or not is_inference_counted(known.events, known.losses):
                 return False
             if known.is_of_marks:
                 rows += _MOST_MARKS * len(messages)

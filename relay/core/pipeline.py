@@ -15,7 +15,7 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs.codec import Decoder, Encode, EncodedRecord, Encoder, TopicEncoder
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Loss, statement_losses, strict_without
-from relay.core.counts import EventCounts
+from relay.core.counts import EventCounts, is_inference_counted
 from relay.core.route import Route
 from relay.model.errors import DecodeError, EncodeError, NotRepresentable, OutOfMemory
 from relay.model.events import (
@@ -206,8 +206,10 @@ class Pipeline:
             for (decoded, _, _, catalog, _, out), losses in done
         ]
         is_refused = any(not self.refused.isdisjoint(losses) for _, losses in done)
+        is_counted = all(is_inference_counted(each[0], losses) for each, losses in done)
         is_spread = any(spread is not None for (_, _, _, _, spread, _), _ in done)
-        if is_refused or is_spread or sum(part.has_statement for part in parts) > 1 or not accept(parts):
+        shares_limits = sum(part.has_statement for part in parts) > 1
+        if is_refused or is_spread or shares_limits or not is_counted or not accept(parts):
             return None
         for (decoded, events, left_out, catalog, _, _), losses in done:
             self._count(record, decoded, events, [*losses, *left_out])

@@ -181,7 +181,7 @@ def test_rows_beside_heartbeats(engine: type[Engine], target: str) -> None:
 def test_rows_beside_a_statement(engine: type[Engine]) -> None:
     """The statement and the rows are in their order, each with its number in the record."""
     route = teach(both(engine), packet(row("1")), packet(begin(1), row("1"), end(9)))
-    create = statement("CREATE TABLE other (a INT)", 4)
+    create = statement("CREATE TABLE other (a INT PRIMARY KEY)", 4)
     given = packet(row("1"), begin(1), row("2", "3"), end(9), create, of_table("other", "4"), row("5"))
     assert paths(route, given) == (4, 1)
     texts = [out.value or b"" for out in both(engine).plain.translate(given)]
@@ -200,7 +200,10 @@ def test_rows_after_a_statement_about_their_table(engine: type[Engine]) -> None:
         teach(route, msgspec.structs.replace(packet(row("1")), offset=offset))
 
     alter, again = (statement(f"ALTER TABLE t MODIFY a {kind}", 4) for kind in ("BIGINT", "SMALLINT"))
-    assert found(20, of_table("u", "1"), row("1"), statement("CREATE TABLE t (a INT)", 4)) == (2, 1)
+    assert found(20, of_table("u", "1"), row("1"), statement("CREATE TABLE t (a INT PRIMARY KEY)", 4)) == (
+        2,
+        1,
+    )
     teach_again(21)
     assert found(22, row("1"), alter, of_table("u", "2")) == (2, 1)
     teach_again(23)
@@ -217,7 +220,7 @@ def test_several_statements_share_their_limits(engine: type[Engine]) -> None:
 
 def test_targets_with_statements_in_other_partitions(engine: type[Engine]) -> None:
     route = teach(both(engine, "ticdc-canal-json"), packet(row("1")))
-    route.fits(packet(row("1"), statement("CREATE TABLE other (a INT)", 4)))
+    route.fits(packet(row("1"), statement("CREATE TABLE other (a INT PRIMARY KEY)", 4)))
     route.fits(packet(row("1"), statement("DROP DATABASE d", 4), row("1")))
     assert route.fits(packet(row("1"), HEARTBEAT))
 
@@ -239,6 +242,17 @@ def test_tables_without_a_template_get_theirs(engine: type[Engine]) -> None:
     assert [paths(route, given) for _ in range(4)] == [(2, 1), (2, 1), (4, 0), (4, 0)]
 
 
+def test_rows_that_disagree_with_their_definition(engine: type[Engine]) -> None:
+    """Beside a row of an unknown table, their tables count as inferred."""
+    route = both(engine)
+    route.fits(packet(statement("CREATE TABLE t (a INT)", 4)))
+    for offset in range(20, 28):
+        given = packet(row("1"), of_table("u", "1"), HEARTBEAT)
+        route.fits(msgspec.structs.replace(given, offset=offset))
+        route.fits(msgspec.structs.replace(packet(row("1")), offset=offset))
+        assert route.templated.inferred_tables == route.plain.inferred_tables
+
+
 def test_transactions_are_not_divided(engine: type[Engine]) -> None:
     """The rows of a transaction and its marks go one way."""
     route = teach(both(engine), packet(row("1")), packet(begin(1), row("1"), end(9)))
@@ -255,7 +269,7 @@ def test_transactions_are_not_divided(engine: type[Engine]) -> None:
         of_table("u", "x"),
         packets.entry(packets.ROWS, header(4, "INSERT"), b""),
         packets.entry(9, header(4, "INSERT"), b""),
-        statement("CREATE TABLE t (a INT)", 4)[:-3],
+        statement("CREATE TABLE t (a INT PRIMARY KEY)", 4)[:-3],
     ],
 )
 def test_an_error_in_one_entry_refuses_the_record(engine: type[Engine], broken: bytes) -> None:
