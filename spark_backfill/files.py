@@ -88,7 +88,7 @@ def paths_in(spark: SparkSession, statuses: Any) -> list[str]:
 
 def files_below(spark: SparkSession, folder: Any, system: Any) -> list[str]:
     """Return the paths of all files below a folder, at any depth; the path of a file for the file itself."""
-    if system.getScheme() == "file":
+    if system.getUri().getScheme() == "file":
         return [f"file:{path}" for path in _local_files(folder.toUri().getPath())]
     jvm: Any = spark._jvm
     found = jvm.org.apache.hadoop.util.functional.RemoteIterators.toList(system.listFiles(folder, True))

@@ -150,6 +150,27 @@ def test_parquet_is_searched_alike(
     assert len(warnings) == (ddl_partition != 0)
 
 
+@pytest.mark.kafka
+async def test_ddl_elsewhere_in_files_is_found_before_topics_are_written(
+    spark: Any, kafka: Any, tmp_path: Path
+) -> None:
+    target = await kafka.topic(3)
+    records = moved(of_topic("t", SPREAD), 0, 2)
+    parquet_of(records, tmp_path / "in.parquet")
+    config = config_for(
+        str(tmp_path / "in.parquet"),
+        source={"bootstrap_servers": kafka.bootstrap_servers},
+        target={"topic": target},
+        backfill={"input_format": "parquet"},
+    )
+    assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
+    await asyncio.to_thread(from_files, spark, config)
+    expected = expected_of(config, records)
+    count = sum(map(len, expected.values()))
+    assert contents(await kafka.read(target, count)) == expected
+    assert await ends_of(kafka, target) == count
+
+
 def test_a_record_that_fails_without_ddl_elsewhere_does_not_end_the_run(spark: Any, tmp_path: Path) -> None:
     """A row of partition 0 is refused without a definition, whose DDL is in another partition."""
     records = moved(of_topic("t", SPREAD), 0, 2)

@@ -489,9 +489,9 @@ def test_files_of_any_file_system_are_listed(spark: Any, tmp_path: Path) -> None
     class OfOtherScheme:
         """The same file system, as if it were that of another machine."""
 
-        def getScheme(self) -> str:  # noqa: N802 - Hadoop's name
+        def getUri(self) -> Any:  # noqa: N802 - Hadoop's name
             """Not that of this machine's files."""
-            return "other"
+            return SimpleNamespace(getScheme=lambda: "other")
 
         def __getattr__(self, name: str) -> Any:
             return getattr(system, name)
