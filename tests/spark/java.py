@@ -34,8 +34,14 @@ for argument do
 done
 exec {java} {options} "$@"
 """
-#: Options for Java where little data never makes up for what the second compiler costs.
-SHORT_RUNS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+#: Options for Java where little data never makes up for what the second compiler costs, nor for the verification of
+#: Spark's classes.
+SHORT_RUNS = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote",
+)
 
 
 def java_home(folder: Path, *options: str) -> Path:

@@ -1,5 +1,5 @@
-"""A standalone cluster on this machine, master and two workers, to which the job is submitted with a packed
-environment.
+"""A standalone cluster on this machine, a master and two workers with an executor each, to which the job is submitted
+with a packed environment. Spark itself starts and ends them: master and workers are in the driver's Java.
 """
 
 from __future__ import annotations
@@ -9,10 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pyspark
 import pytest
@@ -20,12 +17,10 @@ from spark.backfills import config_for, lines_in
 from spark.test_files import relayed
 from support import DATA, captured
 
-from relay.demo.kafka import free_ports
-
 ROOT = Path(__file__).parent.parent.parent
-BIN = Path(pyspark.__file__).parent / "bin"
 FILE = "ticdc/canal-json.tidb-extension/09_dml"
-_DEPLOY = "org.apache.spark.deploy"
+#: Modules that a worker imports, directly or not.
+IMPORTED = "pandas, pyarrow, relay.config, relay.codecs, relay.io.resolver"
 
 
 def uv() -> str:
@@ -52,82 +47,33 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _run(*command, "--python", sys.executable, cwd=ROOT, UV_PROJECT_ENVIRONMENT=str(environment))
     python = str(environment / "bin/python")
     _run(uv(), "pip", "install", "--quiet", "--python", python, packer, "setuptools")
-    _run(
-        str(environment / "bin/venv-pack"), *pack.split()[1:], "--quiet", "--compress-level", "0", cwd=folder
-    )
+    # Every worker would compile what it imports.
+    _run(python, "-c", f"import {IMPORTED}")
+    # Neither time for compression nor for the packages' own tests and headers.
+    short = ("--quiet", "--compress-level", "0", "--exclude", "*/tests/*", "--exclude", "*/include/*")
+    _run(str(environment / "bin/venv-pack"), *pack.split()[1:], *short, cwd=folder)
     return folder / "relay-env.tar.gz"
 
 
 def _run(*command: str, cwd: Path | None = None, **variables: str) -> None:
-    # As pip does it; else every worker would compile what it imports.
-    environment = os.environ | {"UV_COMPILE_BYTECODE": "1"} | variables
+    environment = os.environ | variables
     ran = subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-class Running(NamedTuple):
-    master: str
-    folder: Path
-
-
 @pytest.fixture(scope="module")
-def cluster(spark_settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("cluster")
-    port, *web = free_ports(4)
-    master = f"spark://127.0.0.1:{port}"
-    # A worker's own Python has no relay: it must come from the archive. PySpark comes from an unchanged
-    # SPARK_HOME.
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PYSPARK_", "PYTHON", "SPARK_HOME"))
-    }
-    commands = [
-        [f"{_DEPLOY}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web[0])]
-    ]
-    for number, web_port in enumerate(web[1:]):
-        own = [
-            "--host",
-            "127.0.0.1",
-            "--webui-port",
-            str(web_port),
-            "--cores",
-            "1",
-            "--memory",
-            "1g",
-            "--work-dir",
-            str(folder / f"worker-{number}"),
-        ]
-        commands.append([f"{_DEPLOY}.worker.Worker", *own, master])
-    log = folder / "log"
-    with log.open("wb") as out:
-        processes = [
-            subprocess.Popen(
-                [str(BIN / "spark-class"), *command], env=environment, stdout=out, stderr=out, cwd=folder
-            )
-            for command in commands
-        ]
-    try:
-        _until_said(log, "Successfully registered with master", 2)
-        yield Running(master, folder)
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(30)
-
-
-def _until_said(log: Path, words: str, times: int) -> None:
-    deadline = time.monotonic() + 120
-    while log.read_text().count(words) < times:
-        assert time.monotonic() < deadline, log.read_text()[-3000:]
-        time.sleep(0.1)
+def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An unchanged Spark, whose workers get PySpark from it, with a place for their folders."""
+    home = tmp_path_factory.mktemp("cluster")
+    for name in ("bin", "jars", "python"):
+        (home / name).symlink_to(Path(pyspark.__file__).parent / name)
+    return home
 
 
 def test_a_cluster_writes_what_one_machine_does(
-    cluster: Running, packed: Path, spark_settings: dict[str, str], tmp_path: Path
+    spark_home: Path, packed: Path, spark_settings: dict[str, str], tmp_path: Path
 ) -> None:
     config = tmp_path / "relay.toml"
     config.write_text(
@@ -153,17 +99,23 @@ def test_a_cluster_writes_what_one_machine_does(
     settings["spark.sql.files.maxPartitionBytes"] = "8192"
     flags = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     command = [
-        str(BIN / "spark-submit"),
+        str(spark_home / "bin/spark-submit"),
         "--master",
-        cluster.master,
+        "local-cluster[2,1,1024]",
         "--archives",
         f"{packed}#environment",
         *flags,
     ]
-    own = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
+    # A worker's own Python has no relay: it must come from the archive.
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     ran = subprocess.run(
         [*command, str(ROOT / "spark_backfill/main.py"), "--config", str(config)],
-        env=own | {"PYSPARK_PYTHON": "./environment/bin/python", "PYSPARK_DRIVER_PYTHON": sys.executable},
+        env=own
+        | {
+            "SPARK_HOME": str(spark_home),
+            "PYSPARK_PYTHON": "./environment/bin/python",
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
@@ -172,7 +124,7 @@ def test_a_cluster_writes_what_one_machine_does(
     )
     assert ran.returncode == 0, ran.stdout[-4000:]
     # Both workers took part, each with the archive's Python.
-    assert len(list(cluster.folder.glob("worker-*/app-*/*/environment/bin/python"))) == 2
+    assert len(list(spark_home.glob("work/app-*/*/environment/bin/python"))) == 2
     assert lines_in(tmp_path / "out") == relayed(
         config_for(target={"topic": "{topic}.canal"}), captured(FILE)
     )
