@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import os
 import sys
@@ -14,6 +15,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -95,14 +97,25 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+def _quick_cases(item: pytest.Item) -> int:
+    """The maximum number of a test's cases in `make quick`."""
+    return 1 if item.get_closest_marker("one_case") else QUICK_CASES
+
+
+@functools.cache
+def _measures_cost(module: ModuleType | None) -> bool:
+    return any(
+        getattr(each, "__module__", None) == "cost_support" for each in vars(module or object).values()
+    )
+
+
 def _some_cases(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Keep `QUICK_CASES` cases of each test, evenly spread; all if it has the mark `all_cases`. Leave out
-    tests that measure time or memory.
+    """Keep `QUICK_CASES` cases of each test, evenly spread; all if it has the mark `all_cases`, one if it has
+    `one_case`. Leave out tests that measure time or memory.
     """
     cases: dict[tuple[Path, str], list[pytest.Item]] = {}
     for item in items:
-        module = vars(getattr(item, "module", None) or object)
-        if not any(getattr(each, "__module__", None) == "cost_support" for each in module.values()):
+        if not _measures_cost(getattr(item, "module", None)):
             name = (
                 item.name
                 if item.get_closest_marker("all_cases")
@@ -110,9 +123,10 @@ def _some_cases(items: list[pytest.Item]) -> list[pytest.Item]:
             )
             cases.setdefault((item.path, name), []).append(item)
     return [
-        found[at * len(found) // QUICK_CASES] if len(found) > QUICK_CASES else found[at]
+        found[at * len(found) // kept]
         for found in cases.values()
-        for at in range(min(len(found), QUICK_CASES))
+        for kept in [min(len(found), _quick_cases(found[0]))]
+        for at in range(kept)
     ]
 
 

@@ -176,6 +176,7 @@ def test_the_reason_for_inferred_types_is_named(
     assert f"    d.t 1: {reason}\n" in said
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("columns", [1, 1000])
 def test_more_statements_ahead_than_are_kept_are_the_reason(columns: int) -> None:
     """Of a wide table fewer are kept."""

@@ -29,6 +29,7 @@ def test_no_expression_takes_time_that_grows_with_the_square_of_a_text(part: int
     assert {name: text for name, text in slow.items() if text is not None} == {}
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize(
     ("pattern", "is_searched", "is_slow"),
     [

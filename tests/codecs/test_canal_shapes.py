@@ -77,6 +77,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return made
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("member", ["mysqlType", "data"])
 @pytest.mark.parametrize("target", ["canal-json", "ticdc-open-protocol"])
 def test_the_order_of_members_costs_no_memory(member: str, target: str) -> None:

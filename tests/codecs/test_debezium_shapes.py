@@ -96,6 +96,7 @@ ODD_PAYLOADS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("form", ["bare", "payload", "schema"])
 def test_odd_messages_of_the_connectors(form: str) -> None:
     usual = native_record(around(form, row("u", IMAGE, IMAGE | {"f": 2.5})), {"id": 1})

@@ -88,6 +88,7 @@ def check(translator: Translator, message: ConsumerRecord) -> None:
         translator.restore(state)
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("file", FILES)
 def test_events_have_their_declared_types_whatever_a_message_has(file: str) -> None:
     translator = Translator(protocol_of(file), "ticdc-simple-avro", reading_options(file))

@@ -78,6 +78,7 @@ def test_short_messages_cut_at_every_byte(target: str) -> None:
             assert not survives(translator, raw(key, value[:end])) or (message == resolved(9) and end == 0)
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("target", TARGETS)
 def test_short_messages_with_every_byte_changed(target: str) -> None:
     translator = warm(target, {"timezone": "Asia/Shanghai"})

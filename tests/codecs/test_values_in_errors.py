@@ -78,6 +78,7 @@ def shown(error: BaseException) -> str:
     return "".join(f"{type(each).__name__}: {each} {each.args!r}\n" for each in chain(error))
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize(("source", "target"), ROUTES)
 def test_no_error_or_its_causes_show_a_value(source: str, target: str) -> None:
     records = captured(FILES[source])

@@ -100,6 +100,7 @@ def fitting(translator: Translator) -> tuple[int, int]:
     return translator.paths["fast"], sum(translator.events[kind] for kind in ROWS)
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize(("target", "options", "least"), SHARES)
 def test_most_rows_fit_templates(target: str, options: Mapping[str, str], least: int) -> None:
     files = [
@@ -111,6 +112,7 @@ def test_most_rows_fit_templates(target: str, options: Mapping[str, str], least:
     assert 100 * fitted >= least * rows
 
 
+@pytest.mark.one_case
 @pytest.mark.parametrize("target", ["debezium-json", "flat-json", "ticdc-canal-json", "ticdc-debezium"])
 def test_keys_of_chosen_columns_do_not_stand_in_the_way(target: str) -> None:
     (file,) = [file for file in CAPTURED if file.startswith(FOLDER + "/12_bulk")]
