@@ -34,8 +34,8 @@ for argument do
 done
 exec {java} {options} "$@"
 """
-#: Options for Java where little data never makes up for what the second compiler costs, nor for the verification of
-#: Spark's classes.
+#: Options for Java where little data never makes up for what the second compiler costs, nor for the
+#: verification of Spark's classes.
 SHORT_RUNS = (
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",

@@ -1,5 +1,5 @@
-"""A standalone cluster on this machine, a master and two workers with an executor each, to which the job is submitted
-with a packed environment. Spark itself starts and ends them: master and workers are in the driver's Java.
+"""A standalone cluster on this machine, a master and two workers with an executor each, to which the job is
+submitted with a packed environment. Spark starts and ends it: master and workers are in the driver's Java.
 """
 
 from __future__ import annotations
