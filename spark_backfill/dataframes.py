@@ -49,7 +49,7 @@ _COLUMNS: Final = (
     *("source_topic", "source_partition", "source_offset", "number"),
 )
 #: The fields of `error`, and the headers of a dead letter that have them.
-_ERROR_FIELDS: Final = {
+ERROR_FIELDS: Final = {
     "code": CODE_HEADER,
     "protocol": PROTOCOL_HEADER,
     "path": PATH_HEADER,
@@ -144,9 +144,9 @@ def translate(  # noqa: PLR0913 - the settings of a route
     }
     registries = Registries(source_registry, target_registry)
     config = config_of(route, to_write, registries, Policies(on_error, dead_letter_topic, group_id))
-    records = _records_of(df)
+    records = records_of(df)
     schemas = _schemas_of(config, records)
-    known = _Held(_catalog_of(config, ddl, schemas))
+    known = Held(catalog_of(config, ddl, schemas))
     terms = Terms(sources=_sources(config, records, source_partitions))
     schemas.register(records, known, Bounds(), terms)
     counters, sent = _TaskCounts(), without_logins(config)
@@ -172,7 +172,7 @@ def definitions(
     """
     # Any target serves: only the source is read.
     route = {"from": source, "to": "flat-json", "from_options": source_options or {}}
-    config, records = config_of(route, {"topic": "{topic}"}, Registries(source_registry)), _records_of(df)
+    config, records = config_of(route, {"topic": "{topic}"}, Registries(source_registry)), records_of(df)
     return ddl_frame(records, without_logins(config), "df", _schemas_of(config, records).known)
 
 
@@ -189,7 +189,7 @@ def _selected(
     return counted.selectExpr(*columns, "counts")
 
 
-class _Held(NamedTuple):
+class Held(NamedTuple):
     """The definitions that a task has, as part of the function that Spark sends it."""
 
     value: Catalog
@@ -235,7 +235,8 @@ def _row_of(counts: BackfillCounts) -> dict[str, object]:
     }
 
 
-def _records_of(df: Any) -> Captured:
+def records_of(df: Any) -> Captured:
+    """Return the records of a DataFrame. Raises ConfigError, which names the argument."""
     if not isinstance(df, DataFrame):
         raise ConfigError([Problem("df", f"is no DataFrame, but {type(df).__name__}")])
     try:
@@ -257,7 +258,7 @@ def _schemas_of(config: Config, records: Captured) -> RegistrySchemas:
     return schemas
 
 
-def _catalog_of(config: Config, ddl: Any, schemas: RegistrySchemas) -> Catalog:
+def catalog_of(config: Config, ddl: Any, schemas: RegistrySchemas | None = None) -> Catalog:
     """Return the catalog with these definitions. Raises ConfigError."""
     if ddl is None:
         return empty_catalog()
@@ -292,6 +293,6 @@ def _error_column() -> str:
     """Return the expression of `error`, which a dead letter has in its last headers of these names."""
     fields = ", ".join(
         f"'{field}', CAST(element_at(filter(headers, each -> each.key = '{header}'), -1).value AS STRING)"
-        for field, header in _ERROR_FIELDS.items()
+        for field, header in ERROR_FIELDS.items()
     )
     return f"CASE WHEN topic = '{FAILED}' THEN named_struct({fields}) END AS error"

@@ -1,4 +1,4 @@
-"""`translate` over Spark Connect, in a process of its own: a session of classic Spark excludes one.
+"""`translate` and `rows` over Spark Connect, in a process of its own: a session of classic Spark excludes one.
 
 Its arguments are an Arrow file with records, and a folder for the results. Its last line of output is JSON.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_backfill import definitions, translate
+from spark_backfill import definitions, row_schemas, rows, translate
 
 ROUTE: dict[str, Any] = {"source": "ticdc-canal-json", "target": "debezium-json"}
 
@@ -23,6 +23,16 @@ def keep(result: DataFrame, path: Path) -> None:
     table = result.selectExpr("*", "unix_millis(timestamp) AS ms").drop("timestamp").toArrow()
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as out:
         out.write_table(table)
+
+
+def inserted(df: DataFrame, ddl: DataFrame, version: int, column: str) -> list[list[Any]]:
+    """Some cells of two rows of a table."""
+    changes = rows(df, source=ROUTE["source"], table="ddl_db.users", ddl=ddl, version=version)
+    wanted = changes.where("op = 'insert' AND after.id IN (3, 5)")
+    return [
+        list(row)
+        for row in wanted.selectExpr("after.id", "after.name", f"CAST({column} AS STRING)").collect()
+    ]
 
 
 def main(records: str, folder: Path) -> None:
@@ -49,7 +59,13 @@ def main(records: str, folder: Path) -> None:
     failed = translate(broken.withColumnRenamed("broken", "value"), on_error="column", **ROUTE).collect()
     counted = translate(df, ddl=ddl, with_counts=True, **ROUTE).where("counts IS NOT NULL").collect()
     read = sum(row.counts.records_read for row in counted)
-    sys.stdout.write(json.dumps({"failed": [row.error.code for row in failed], "read": read}) + "\n")
+    found = {
+        "failed": [row.error.code for row in failed],
+        "read": read,
+        "versions": len(row_schemas(ddl, source=ROUTE["source"])["ddl_db.users"]),
+        "rows": [*inserted(df, ddl, 1, "after.age"), *inserted(df, ddl, 4, "after.m1")],
+    }
+    sys.stdout.write(json.dumps(found) + "\n")
     spark.stop()
 
 

@@ -455,7 +455,7 @@ def test_a_client_without_py4j_has_the_functions() -> None:
         "import sys, pyspark.sql.functions\n"
         "for name in [each for each in sys.modules if each.partition('.')[0] == 'py4j']: del sys.modules[name]\n"
         "sys.modules['py4j'] = None\n"
-        "from spark_backfill import definitions, translate\n"
+        "from spark_backfill import definitions, row_schemas, rows, translate\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False
@@ -464,7 +464,7 @@ def test_a_client_without_py4j_has_the_functions() -> None:
 
 
 def test_nothing_else_is_public() -> None:
-    assert spark_backfill.__all__ == ["definitions", "translate"]
+    assert spark_backfill.__all__ == ["definitions", "row_schemas", "rows", "translate"]
     with pytest.raises(AttributeError, match="no attribute 'translator'"):
         spark_backfill.translator  # noqa: B018
 
@@ -491,6 +491,8 @@ def test_spark_connect(spark_settings: dict[str, str], tmp_path: Path) -> None:
     assert json.loads(ran.stdout.splitlines()[-1]) == {
         "failed": ["decode.malformed"],
         "read": len(df_records),
+        "versions": 4,
+        "rows": [[3, "c", "30"], [5, "five", None]],
     }
 
 
