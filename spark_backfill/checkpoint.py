@@ -28,7 +28,7 @@ from relay.codecs.given_options import RENAMED_OPTIONS
 from relay.codecs.losses import with_present_names
 from relay.config import Config
 from relay.config.key_names import new_name
-from relay.config.keys import PartitionBy
+from relay.config.keys import PartitionBy, RowsFormat
 from relay.core.error_policies import Policy
 from relay.model.errors import ConfigError, Problem, ServiceError
 from relay.model.records import ConsumerRecord
@@ -64,9 +64,10 @@ _KEYS_IF_SET: Final[Mapping[str, Sequence[str]]] = {
     "route": ("include_tables", "exclude_tables", "include_events", "exclude_events"),
     "target": ("topics", "partition_by"),
     "schema": ("schema_dumps", "schema_dumps_database", "schema_dumps_as_of"),
+    "backfill": ("rows_format",),
 }
 #: The defaults of these keys.
-_UNSET: Final[tuple[object, ...]] = ([], "", "start", PartitionBy.AUTO)
+_UNSET: Final[tuple[object, ...]] = ([], "", "start", PartitionBy.AUTO, RowsFormat.PARQUET)
 
 
 def described(config: Config, source_cluster: str, target_cluster: str) -> dict[str, Any]:

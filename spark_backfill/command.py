@@ -37,6 +37,7 @@ from spark_backfill.files import input_problems
 from spark_backfill.first_records import ratio_exceeded
 from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.progress import add_step, telling
+from spark_backfill.rows_output import rows_problems
 from spark_backfill.sessions import is_started_by_java, session
 from spark_backfill.spark_errors import JAVA_ENDED, explained
 from spark_backfill.spark_log import INHERITED, SparkLog
@@ -184,7 +185,7 @@ def check_config(config: Config, *, continuous: bool) -> None:
     if translator_of(config).needs_all_partitions:
         message = "the job does not yet write watermarks when rows are repartitioned"
         problems.append(Problem("target.watermarks", message, 'set watermarks = "drop", or partitions = 0'))
-    problems += [*_range_problems(config), *local_problems(config)]
+    problems += [*rows_problems(config), *_range_problems(config), *local_problems(config)]
     if problems:
         raise ConfigError(problems)
 

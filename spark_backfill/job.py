@@ -27,6 +27,7 @@ from spark_backfill.lease import Lease
 from spark_backfill.locations import check_apart, check_folder, check_locations
 from spark_backfill.offsets import check_offsets, partitions_in
 from spark_backfill.registries import NO_ANSWERS, RegistrySchemas
+from spark_backfill.rows_output import RowsOutput, write_rows, writes_rows
 from spark_backfill.schema_pass import empty_catalog, find_ddl, learn_ddl, with_times
 from spark_backfill.spark_errors import OVERFLOW
 from spark_backfill.terms import Bounds, Terms
@@ -146,11 +147,17 @@ def from_files(
             ddl = find_ddl(searched, config, known=schemas.known)
         catalog = learn_ddl(config, ddl, earlier, schemas)
         check_first_records(config, records, catalog, bounds, schemas.known)
+        if writes_rows(config):
+            tables = RowsOutput(backfill.output, backfill.rows_format)
+            tables.check(spark)
+            return write_rows(spark, config, records, catalog, tables, bounds=bounds, known=schemas.known)
         write, terms = target.open()
         terms = terms._replace(watch=watch)
         return run_step(spark, config, records, catalog, write, bounds=bounds, terms=terms, schemas=schemas)
 
-    watch = None if statements is not None else watch_of(config, records, schemas.known)
+    watch = None
+    if statements is None and not writes_rows(config):
+        watch = watch_of(config, records, schemas.known)
     counts = with_all_ddl(translate, watch, warn)
     counts.warnings = target.warnings
     # Topics always have a partition 0, whose statements an earlier step may have written.
@@ -219,7 +226,9 @@ class TopicsRun:
         self._source = SourceTopics.from_config(spark, config, checkpoint.first)
         now = described(config, self._source.cluster, "" if output else target_cluster(spark, config))
         checkpoint.check(now, self._source.topic_ids)
-        if output:
+        if writes_rows(config):
+            RowsOutput(output, config.backfill.rows_format).check(spark, is_new=checkpoint.first is None)
+        elif output:
             check_folder(spark, output, config.backfill.output_layout, is_new=checkpoint.first is None)
         # Last: topics are created only when nothing is refused.
         self._topics = None if output else TargetTopics.from_config(config)
@@ -287,14 +296,22 @@ class TopicsRun:
             if not self.counts.read:
                 check_first_records(config, records, catalog, bounds, schemas.known)
             self._lease.check()
+            if writes_rows(config):
+                backfill = config.backfill
+                tables = RowsOutput(backfill.output, backfill.rows_format, step, backfill.checkpoint)
+                return write_rows(
+                    self._spark, config, records, catalog, tables, bounds=bounds, known=schemas.known
+                )
             write, terms = self._target_of(step, is_first=is_first)
             terms = terms._replace(sources=self._sources(), watch=watch)
             return run_step(
                 self._spark, config, records, catalog, write, bounds=bounds, terms=terms, schemas=schemas
             )
 
-        counts = with_all_ddl(translate, reading.watch(records), self._warn)
-        if self._topics is None:
+        # Tasks that make rows do not look for DDL.
+        watch = None if writes_rows(config) else reading.watch(records)
+        counts = with_all_ddl(translate, watch, self._warn)
+        if self._topics is None and not writes_rows(config):
             before = self._store.written_before(step)
             self._store.keep_written(step, Counter(before) + counts.written)
         self.counts.add(counts)

@@ -25,7 +25,7 @@ from relay.model.errors import ConfigError, Problem
 from relay.model.events import TableId
 from relay.text.hints import hint_for
 from relay.text.redaction import quoted
-from spark_backfill.arguments import OnError, config_of
+from spark_backfill.arguments import OnError, Policies, config_of
 from spark_backfill.dataframes import Held, catalog_of, records_of
 from spark_backfill.frames import Columns as RecordColumns
 from spark_backfill.row_reading import TEXT_ROWS, Chosen, ReadRows
@@ -105,7 +105,7 @@ def _config(source: str, options: Mapping[str, OptionValue] | None, on_error: st
         raise ConfigError([Problem("on_error", message, "choices: stop, skip, column")])
     # Any target serves: only the source is read.
     route = {"from": source, "to": "flat-json", "from_options": options or {}}
-    return config_of(route, {"topic": "{topic}"}, on_error)
+    return config_of(route, {"topic": "{topic}"}, policies=Policies(on_error))
 
 
 def _catalog(config: Config, ddl: Any) -> Catalog:

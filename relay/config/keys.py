@@ -73,10 +73,22 @@ class End(StrEnum):
 
 
 class FileFormat(StrEnum):
-    """The format of records in files: columns named as Kafka's fields, or record files, one record a line."""
+    """The format of an output.
+
+    Records with columns named as Kafka's fields, or in record files, one a line; or a table of rows for each
+    table of the source.
+    """
 
     PARQUET = "parquet"
     JSON_LINES = "json-lines"
+    ROWS = "rows"
+
+
+class RowsFormat(StrEnum):
+    """The format of tables of rows."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
 
 
 class InputFormat(StrEnum):
@@ -545,6 +557,7 @@ class Backfill(_ConfigTable):
     output: str = ""
     output_format: FileFormat = FileFormat.JSON_LINES
     output_layout: OutputLayout = OutputLayout.TOPIC
+    rows_format: RowsFormat = RowsFormat.PARQUET
     checkpoint: str = ""
     batch_records: NonNegativeInt = 50_000_000
     task_records: PositiveInt = 200_000
@@ -567,6 +580,17 @@ class Backfill(_ConfigTable):
                 raise ValueError(f'end = "{end}" needs {key}')
             if given and self.end is not end:
                 raise ValueError(f'{key} needs end = "{end}"')
+        return self
+
+    @model_validator(mode="after")
+    def _output_of_rows(self) -> Self:
+        if self.output_format is not FileFormat.ROWS:
+            if self.rows_format is not RowsFormat.PARQUET:
+                raise ValueError('rows_format needs output_format = "rows"')
+        elif not self.output:
+            raise ValueError('output_format = "rows" needs output, the folder of the tables')
+        elif self.output_layout is not OutputLayout.TOPIC:
+            raise ValueError('output_layout has no effect with output_format = "rows": leave it out')
         return self
 
     @property

@@ -12,6 +12,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyspark
@@ -25,6 +26,11 @@ CONNECTOR = (
     ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", __version__),
     ("org.apache.kafka", "kafka-clients", "3.9.2"),
     ("org.apache.commons", "commons-pool2", "2.13.1"),
+)
+#: Delta Lake for this version of Spark.
+DELTA = (
+    ("io.delta", "delta-spark_2.13", "4.4.0"),
+    ("io.delta", "delta-storage", "4.4.0"),
 )
 _SCRIPT = """\
 #!/bin/sh
@@ -75,17 +81,27 @@ def environment(folder: Path, *java_options: str) -> dict[str, str]:
 
 
 def connector_jars() -> list[Path]:
-    """The jars of the connector, fetched once (8 MB): the folder is complete or not there."""
+    """The jars of the connector, fetched once (8 MB)."""
+    return _fetched(f"spark-kafka-{__version__}", CONNECTOR)
+
+
+def delta_jars() -> list[Path]:
+    """The jars of Delta Lake, fetched once."""
+    return _fetched(f"spark-delta-{__version__}", DELTA)
+
+
+def _fetched(folder_name: str, artifacts: Iterable[tuple[str, str, str]]) -> list[Path]:
+    """The jars of artifacts: their folder is complete or not there."""
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
-    jars = cache / f"spark-kafka-{__version__}"
+    jars = cache / folder_name
     with (cache / "spark-kafka.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not jars.exists():
             with tempfile.TemporaryDirectory(dir=cache, prefix="download-") as folder:
                 maven, staging = MavenContext(repo_cache=Path(folder, "m2")), Path(folder, "jars")
                 staging.mkdir()
-                for group, name, version in CONNECTOR:
+                for group, name, version in artifacts:
                     shutil.copy2(maven.project(group, name).at_version(version).artifact().resolve(), staging)
                 staging.rename(jars)
     return sorted(jars.iterdir())

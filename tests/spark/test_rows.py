@@ -37,7 +37,7 @@ from relay.model.errors import ConfigError
 from relay.model.events import ColumnType, DdlKind, RowChange, SchemaChange, TableId
 from relay.mysql.types import parse_type
 from spark_backfill import definitions, row_schemas, rows
-from spark_backfill.arguments import config_of
+from spark_backfill.arguments import Policies, config_of
 from spark_backfill.dataframes import Held
 from spark_backfill.frames import Columns, record_batch
 from spark_backfill.row_reading import Chosen, ReadRows
@@ -289,7 +289,7 @@ def text_rows(
     source: str = CANAL,
 ) -> list[dict[str, Any]]:
     """What a worker yields."""
-    config = config_of({"from": source, "to": "flat-json"}, {"topic": "{topic}"}, on_error)
+    config = config_of({"from": source, "to": "flat-json"}, {"topic": "{topic}"}, policies=Policies(on_error))
     work = ReadRows(config, Columns(), Held(catalog), chosen=Chosen(TABLE, version - 1))
     found = [row for batch in work([record_batch(records)]) for row in batch.to_pylist()]
     return [row | {"exact": row["exact"] and dict(row["exact"])} for row in found]
