@@ -287,10 +287,11 @@ def text_rows(
     version: int = 1,
     on_error: str = "stop",
     source: str = CANAL,
+    table: TableId = TABLE,
 ) -> list[dict[str, Any]]:
     """What a worker yields."""
     config = config_of({"from": source, "to": "flat-json"}, {"topic": "{topic}"}, policies=Policies(on_error))
-    work = ReadRows(config, Columns(), Held(catalog), chosen=Chosen(TABLE, version - 1))
+    work = ReadRows(config, Columns(), Held(catalog), chosen=Chosen(table, version - 1))
     found = [row for batch in work([record_batch(records)]) for row in batch.to_pylist()]
     return [row | {"exact": row["exact"] and dict(row["exact"])} for row in found]
 
@@ -438,6 +439,28 @@ def test_several_rows_of_a_record_are_numbered() -> None:
         (1, 1, ["2"]),
     ]
     assert found[0]["event_us"] == 1000
+
+
+def test_times_that_spark_cannot_hold() -> None:
+    """A commit ts of 64 bits without a sign, and nanoseconds."""
+    create = row_message({}, isDdl=True, type="CREATE", sql="CREATE TABLE t (id INT PRIMARY KEY)", data=None)
+    row = row_message({"id": "int"}, {"id": "1"}, es=1) | {"_tidb": {"commitTs": 2**63 + 5}}
+    (found,) = text_rows([record(row, 1)], learned([record(create | {"es": 0}, 0)], TICDC), source=TICDC)
+    assert (found["commit_ts"], found["exact"]) == (None, {"commit_ts": "9223372036854775813"})
+    file, table = "mysql/debezium.no-schema/09_dml", TableId("dml_db", "accounts")
+    records = captured(file)
+    catalog = learned(records, "debezium-json")
+    inserted = (each for each in records if b'"table":"accounts"' in (each.value or b""))
+    row_record = next(each for each in inserted if b'"op":"c"' in (each.value or b""))
+    value = re.sub(
+        rb'("source":.*?"ts_ns":)\d+', rb"\g<1>1700000000000000001", row_record.value or b"", count=1
+    )
+    fine = msgspec.structs.replace(row_record, value=value)
+    (found,) = text_rows([fine], catalog, source="debezium-json", table=table)
+    assert (found["event_us"], found["exact"]) == (
+        1700000000000000,
+        {"event_time_ns": "1700000000000000001"},
+    )
 
 
 def test_a_large_task_yields_several_batches() -> None:
