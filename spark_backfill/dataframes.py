@@ -145,7 +145,7 @@ def translate(  # noqa: PLR0913 - the settings of a route
     registries = Registries(source_registry, target_registry)
     config = config_of(route, to_write, registries, Policies(on_error, dead_letter_topic, group_id))
     records = records_of(df)
-    schemas = _schemas_of(config, records)
+    schemas = schemas_of(config, records)
     known = Held(catalog_of(config, ddl, schemas))
     terms = Terms(sources=_sources(config, records, source_partitions))
     schemas.register(records, known, Bounds(), terms)
@@ -173,7 +173,7 @@ def definitions(
     # Any target serves: only the source is read.
     route = {"from": source, "to": "flat-json", "from_options": source_options or {}}
     config, records = config_of(route, {"topic": "{topic}"}, Registries(source_registry)), records_of(df)
-    return ddl_frame(records, without_logins(config), "df", _schemas_of(config, records).known)
+    return ddl_frame(records, without_logins(config), "df", schemas_of(config, records).known)
 
 
 def _selected(
@@ -245,7 +245,7 @@ def records_of(df: Any) -> Captured:
         raise arguments_named(error) from None
 
 
-def _schemas_of(config: Config, records: Captured) -> RegistrySchemas:
+def schemas_of(config: Config, records: Captured) -> RegistrySchemas:
     """Return the schemas that records name. Raises ConfigError, RegistryUnavailable, SchemaRefused."""
     try:
         schemas = RegistrySchemas(config)

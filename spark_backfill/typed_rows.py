@@ -25,9 +25,10 @@ from relay.model.errors import ConfigError, Problem
 from relay.model.events import TableId
 from relay.text.hints import hint_for
 from relay.text.redaction import quoted
-from spark_backfill.arguments import OnError, Policies, config_of
-from spark_backfill.dataframes import Held, catalog_of, records_of
+from spark_backfill.arguments import OnError, Policies, Registries, config_of, without_logins
+from spark_backfill.dataframes import Held, catalog_of, records_of, schemas_of
 from spark_backfill.frames import Columns as RecordColumns
+from spark_backfill.registries import RegistrySchemas
 from spark_backfill.row_reading import TEXT_ROWS, Chosen, ReadRows
 from spark_backfill.row_types import typed
 from spark_backfill.row_versions import Columns, struct_of, tables_in, versions_of
@@ -42,12 +43,13 @@ def rows(  # noqa: PLR0913 - the settings of a source
     table: str,
     ddl: DataFrame,
     source_options: Mapping[str, OptionValue] | None = None,
+    source_registry: Mapping[str, Any] | None = None,
     version: int | None = None,
     on_error: str = "stop",
 ) -> DataFrame:
     """Return the changes of a table's rows, with the table's columns as Spark types.
 
-    df, source, source_options: As for `translate`.
+    df, source, source_options, source_registry: As for `translate`.
     table: `database.table`.
     ddl: The definitions of the table, as `definitions` returns them; read at once.
     version: The version of the table's columns, from 1: changes of other versions are left out. It may be
@@ -55,25 +57,32 @@ def rows(  # noqa: PLR0913 - the settings of a source
     on_error: `stop`, `skip`, or `column`: a row without `op`, whose column `error` says why.
 
     The result has op, commit_ts, event_time, before, after, exact, absent, source_topic, source_partition,
-    source_offset and number; then `error` if chosen. Raises ConfigError, which names arguments.
+    source_offset and number; then `error` if chosen. Raises the errors of `translate`.
     """
-    config = _config(source, source_options, on_error)
-    records, catalog = records_of(df), _catalog(config, ddl)
+    config, records = _config(source, source_options, source_registry, on_error), records_of(df)
+    schemas = schemas_of(config, records)
+    catalog = _catalog(config, ddl, schemas)
     chosen = _chosen(catalog, table, version)
-    work = ReadRows(config, RecordColumns(), Held(catalog), chosen=chosen)
+    sent = without_logins(config)
+    work = ReadRows(sent, RecordColumns(), Held(catalog), chosen=chosen, known=schemas.known)
     columns = versions_of(catalog, chosen.table).columns[chosen.version]
     found = records.frame.mapInArrow(work, TEXT_ROWS).select(*typed_columns(columns), "error")
     return found if on_error == OnError.COLUMN else found.drop("error")
 
 
 def row_schemas(
-    ddl: DataFrame, *, source: str, source_options: Mapping[str, OptionValue] | None = None
+    ddl: DataFrame,
+    *,
+    source: str,
+    source_options: Mapping[str, OptionValue] | None = None,
+    source_registry: Mapping[str, Any] | None = None,
 ) -> dict[str, list[StructType]]:
     """Return the types of `before` and `after` for each table, by `database.table`: those of each version.
 
-    ddl, source, source_options: As for `rows`. Raises ConfigError, which names arguments.
+    ddl, source, source_options, source_registry: As for `rows`. Raises the errors of `rows`.
     """
-    catalog = _catalog(_config(source, source_options), ddl)
+    config = _config(source, source_options, source_registry)
+    catalog = _catalog(config, ddl, RegistrySchemas(config))
     return {
         str(table): [struct_of(columns) for columns in versions_of(catalog, table).columns]
         for table in tables_in(catalog)
@@ -99,20 +108,25 @@ def _image(name: str, columns: Columns) -> Column:
     return F.when(texts.isNotNull(), F.struct(*cells))
 
 
-def _config(source: str, options: Mapping[str, OptionValue] | None, on_error: str = OnError.STOP) -> Config:
+def _config(
+    source: str,
+    options: Mapping[str, OptionValue] | None,
+    registry: Mapping[str, Any] | None,
+    on_error: str = OnError.STOP,
+) -> Config:
     if on_error == OnError.DEAD_LETTER:
         message = "has no dead letters: rows of a table are no records"
         raise ConfigError([Problem("on_error", message, "choices: stop, skip, column")])
     # Any target serves: only the source is read.
     route = {"from": source, "to": "flat-json", "from_options": options or {}}
-    return config_of(route, {"topic": "{topic}"}, policies=Policies(on_error))
+    return config_of(route, {"topic": "{topic}"}, Registries(registry), Policies(on_error))
 
 
-def _catalog(config: Config, ddl: Any) -> Catalog:
+def _catalog(config: Config, ddl: Any, schemas: RegistrySchemas) -> Catalog:
     if ddl is None:
         message = "is missing: the columns have the types of the table's definitions"
         raise ConfigError([Problem("ddl", message, "definitions() returns them")])
-    return catalog_of(config, ddl)
+    return catalog_of(config, ddl, schemas)
 
 
 def _chosen(catalog: Catalog, name: str, version: int | None) -> Chosen:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 from docs.test_documentation import blocks
+from fake_registry import serving
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -29,6 +30,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 from spark.test_function import ROOT, of_kafka
+from spark.test_registries import of_producer
 from support import CANAL, DATA, TICDC, captured, protocol_of, reading_options, record, row_message
 
 from relay import ConsumerRecord, Translator
@@ -552,7 +554,7 @@ def test_wrong_arguments_are_named(spark: Any) -> None:
     given: dict[str, Any] = {"source": TICDC, "table": "ddl_db.parent", "ddl": ddl}
     cases: list[tuple[str, dict[str, Any]]] = [
         ("source", {"source": "no-such"}),
-        ("source", {"source": "debezium-avro"}),
+        ("source_registry.urls", {"source": "debezium-avro"}),
         ("table", {"table": "ddl_db.nothing"}),
         ("table", {"table": "parent"}),
         ("version", {"table": "ddl_db.users"}),
@@ -568,6 +570,30 @@ def test_wrong_arguments_are_named(spark: Any) -> None:
         assert [problem.path for problem in raised.value.problems] == [argument], more
     with pytest.raises(ConfigError, match=r"^df: has no column topic"):
         rows(df.drop("topic"), **given)
+
+
+def test_records_of_a_registry_become_rows(spark: Any) -> None:
+    """The same as those of the format in JSON."""
+    avro = captured("mysql/debezium.avro/06_zero_dates")
+    reading = {"field.name.adjustment.mode": "avro_unicode"}
+    with serving(of_producer()) as registry:
+        given: dict[str, Any] = {
+            "source": "debezium-avro",
+            "source_options": reading,
+            "source_registry": {"urls": [registry.url], "allow_http": True},
+        }
+        df = of_kafka(spark, avro)
+        ddl = definitions(df, **given)
+        (table, *_) = row_schemas(ddl, **given)
+        found = rows(df, table=table, ddl=ddl, **given).collect()
+    in_json = of_kafka(spark, captured("mysql/debezium/06_zero_dates"))
+    plain = rows(
+        in_json, source="debezium-json", table=table, ddl=definitions(in_json, source="debezium-json")
+    )
+    # The capture in JSON has fewer rows.
+    expected = {row.after for row in plain.collect()}
+    assert expected
+    assert expected <= {row.after for row in found}
 
 
 def test_failed_records_are_rows_with_an_error(spark: Any) -> None:
