@@ -138,11 +138,16 @@ impl Written {
         prefix: &[u8],
     ) -> Self {
         let mut written = Self::default();
+        let mut last_offset = i64::MIN;
         for row in bounds.first..bounds.end {
             if written.keys.data.len() + written.values.data.len() >= bounds.most_bytes {
                 break;
             }
             let Some(record) = columns.record(row) else { break };
+            if record.offset < last_offset {
+                break;
+            }
+            last_offset = record.offset;
             let Some(found) = templates.translate_only(&record, framing) else { break };
             if templates.key.len() + templates.value.len() > bounds.most_row_bytes {
                 break;

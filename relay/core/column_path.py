@@ -52,8 +52,10 @@ class ColumnPath:
         self._moves_rows = line.router.moves_rows
         #: A message of this size and its tombstone are within the limit of a record's output.
         self._most_row_bytes = max(0, line.limits.output_bytes // 2 - overhead_bytes(1))
-        #: What engines have allowed templates for: a partition, and a state of the router.
+        #: What engines have allowed templates for: a partition, and a state of the router; and the last
+        #: offset there. Rows at later offsets follow all DDL that a row at this one follows.
         self._allowed_for: tuple[PartitionPath, int] | None = None
+        self._last_offset = 0
 
     def translate(  # noqa: PLR0913, PLR0917 - as `Translator.translate_columns`
         self,
@@ -70,7 +72,7 @@ class ColumnPath:
         if line.catalog is not templates.catalog or templates.idle:
             return None
         of_topic, path = templates.of_topic(topic), line.path_of(topic, partition)
-        if self._allowed_for != (path, line.seen_version):
+        if self._allowed_for != (path, line.seen_version) or columns.offset_of(first) < self._last_offset:
             self._allowed_for = path, line.seen_version
             of_topic.engine.disallow()
         most_row_bytes = min(most_row_bytes, self._most_row_bytes)
@@ -95,10 +97,11 @@ class ColumnPath:
             TextColumn(*written.marks),
         )
         stopped = first + found.rows
+        self._last_offset = columns.offset_of(max(first, stopped - 1))
         if stopped == end or found.size_bytes >= most_bytes:
             return found
         if written.refused is not None:
-            offset = columns.offset_of(stopped)
+            offset = self._last_offset = columns.offset_of(stopped)
             if self._allow(of_topic, written.refused, partition, offset):
                 return found
         return found._replace(is_blocked=True)
@@ -106,7 +109,7 @@ class ColumnPath:
     def _allow(self, of_topic: TopicTemplates, number: int, partition: int, offset: int) -> bool:
         """Let the engine translate rows with a number, if their output is complete. Return whether it is.
 
-        Rows at later offsets follow all DDL that this one follows.
+        `offset`: that of a row with this number.
         """
         known = self._templates.known_of(of_topic, number)
         if known.headers or known.is_of_marks:

@@ -137,9 +137,9 @@ class Engine(Protocol):
     ) -> WrittenColumns:
         """Translate the rows from `first` on and before `end`, each like `translate`.
 
-        Stops at the first row that does not fit, that fits a template which is not allowed, or that becomes
-        more than `most_row_bytes` of key and value; and when the messages have `most_bytes`. Raises TypeError
-        for columns of other types.
+        Stops at the first row that does not fit, that fits a template which is not allowed, that becomes more
+        than `most_row_bytes` of key and value, or whose offset is below that of the row before; and when the
+        messages have `most_bytes`. Raises TypeError for columns of other types.
         """
 
     def translate_groups(

@@ -205,10 +205,11 @@ class Interpreter:
         mark_prefix: bytes,
     ) -> WrittenColumns:
         """Translate rows up to the first that fits no allowed template; see `Engine`."""
-        written = Written(most_bytes)
+        written, last_offset = Written(most_bytes), None
         for key, value, offset, time_ms in records_of(columns, first, end):
-            if written.is_full:
+            if written.is_full or (last_offset is not None and offset < last_offset):
                 break
+            last_offset = offset
             found = self.translate(key, value, offset, time_ms, mark_prefix)
             if found is None or _size(found[1:3]) > most_row_bytes:
                 break
