@@ -53,6 +53,11 @@ impl RecordColumns {
     }
 }
 
+/// The most bytes of all rows before the last one, whatever a caller allows: the starts of texts are 32-bit offsets.
+const MOST_BYTES: usize = 1 << 30;
+/// The most bytes of the last row, whose key its tombstone repeats.
+const MOST_ROW_BYTES: usize = MOST_BYTES / 2;
+
 /// Where a call begins and ends, and what it may write at most.
 pub struct Bounds {
     pub first: usize,
@@ -139,8 +144,11 @@ impl Written {
     ) -> Self {
         let mut written = Self::default();
         let mut last_offset = i64::MIN;
+        let most_bytes = bounds.most_bytes.min(MOST_BYTES);
+        let most_row_bytes = bounds.most_row_bytes.min(MOST_ROW_BYTES);
         for row in bounds.first..bounds.end {
-            if written.keys.data.len() + written.values.data.len() >= bounds.most_bytes {
+            let bytes = written.keys.data.len() + written.values.data.len();
+            if bytes >= most_bytes || written.marks.data.len() >= MOST_BYTES {
                 break;
             }
             let Some(record) = columns.record(row) else { break };
@@ -149,7 +157,7 @@ impl Written {
             }
             last_offset = record.offset;
             let Some(found) = templates.translate_only(&record, framing) else { break };
-            if templates.key.len() + templates.value.len() > bounds.most_row_bytes {
+            if templates.key.len() + templates.value.len() > most_row_bytes {
                 break;
             }
             let Some(has_tombstone) = templates.allows(found.number) else {

@@ -128,7 +128,7 @@ fn behind_numbers(mut text: &[u8], tag: u8) -> Option<&[u8]> {
     }
 }
 
-/// Messages of a record that belong together: a begin, what stands behind it, and the end.
+/// Messages that belong together: an optional begin, the messages after it, and an optional end.
 pub struct Group<'a> {
     begin: Option<&'a [u8]>,
     messages: &'a [(Role, &'a [u8])],

@@ -103,6 +103,12 @@ enum NewFraming {
 type Translation<'py> = (u64, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, Bound<'py, PyBytes>);
 type Message<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
 
+/// Return how `Messages` makes a message of a key and a value.
+fn new_message<'py>(py: Python<'py>) -> impl Fn(Option<&[u8]>, Option<&[u8]>) -> Message<'py> {
+    let bytes = move |part: Option<&[u8]>| part.map(|part| PyBytes::new(py, part));
+    move |key: Option<&[u8]>, value: Option<&[u8]>| (bytes(key), bytes(value))
+}
+
 /// Append messages as runs of the same template (`relay.templates.engine.Run`).
 fn append_runs<'py>(out: &Bound<'py, PyList>, messages: &[(u64, Message<'py>)]) -> PyResult<()> {
     messages.chunk_by(|(one, _), (other, _)| one == other).try_for_each(|run| {
@@ -222,9 +228,7 @@ impl Kernel {
         max_output_bytes: i64,
         shared: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let bytes = |part: Option<&[u8]>| part.map(|part| PyBytes::new(py, part));
-        let make = |key: Option<&[u8]>, value: Option<&[u8]>| -> Message<'py> { (bytes(key), bytes(value)) };
-        let mut messages = Messages::new(make, max_output_bytes, shared);
+        let mut messages = Messages::new(new_message(py), max_output_bytes, shared);
         let record = Record { key, value, offset, time_ms };
         match self.0.translate_rows(&record, self.1.as_ref(), &mut messages) {
             Fitted::All(_) => {}
@@ -246,9 +250,7 @@ impl Kernel {
         max_output_bytes: i64,
         shared: i64,
     ) -> PyResult<Bound<'py, PyList>> {
-        let bytes = |part: Option<&[u8]>| part.map(|part| PyBytes::new(py, part));
-        let make = |key: Option<&[u8]>, value: Option<&[u8]>| -> Message<'py> { (bytes(key), bytes(value)) };
-        let mut messages = Messages::new(make, max_output_bytes, shared);
+        let mut messages = Messages::new(new_message(py), max_output_bytes, shared);
         let record = Record { key, value, offset, time_ms };
         let found = PyList::empty(py);
         let Some(Framing::MessageFields(fields)) = &self.1 else { return Ok(found) };

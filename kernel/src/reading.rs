@@ -112,7 +112,7 @@ impl Reader<'_> {
     }
 }
 
-fn meaningless(what: &str) -> PyErr {
+pub(crate) fn meaningless(what: &str) -> PyErr {
     PyValueError::new_err(what.to_owned())
 }
 

@@ -60,11 +60,11 @@ pub enum Piece {
 
 impl Packet<'_> {
     /// Add the messages that have not fitted, if there are any.
-    fn add_rest(&self, unfit: &mut Vec<&[u8]>, pieces: &mut Vec<Piece>) {
-        if !unfit.is_empty() {
+    fn add_rest(&self, rest: &mut Vec<&[u8]>, pieces: &mut Vec<Piece>) {
+        if !rest.is_empty() {
             let mut value = Vec::new();
-            self.alone(unfit.iter().copied(), &mut value);
-            unfit.clear();
+            self.alone(rest.iter().copied(), &mut value);
+            rest.clear();
             pieces.push(Piece::Rest(value));
         }
     }
@@ -195,7 +195,7 @@ impl Templates {
         messages: &mut Messages<T, F>,
     ) -> Option<Vec<Piece>> {
         let packet = fields.of(record.value?)?;
-        let (mut pieces, mut unfit, mut value) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut pieces, mut rest, mut value) = (Vec::new(), Vec::new(), Vec::new());
         for group in packet.groups() {
             let (before, remaining_bytes) = (messages.found.len(), messages.remaining_bytes);
             let fits = packet.each(&group, &mut value, |value| {
@@ -206,15 +206,15 @@ impl Templates {
                 return None;
             }
             if fits {
-                packet.add_rest(&mut unfit, &mut pieces);
+                packet.add_rest(&mut rest, &mut pieces);
                 pieces.push(Piece::Messages(messages.found.len() - before));
             } else {
                 messages.found.truncate(before);
                 messages.remaining_bytes = remaining_bytes;
-                unfit.extend(group.fields());
+                rest.extend(group.fields());
             }
         }
-        packet.add_rest(&mut unfit, &mut pieces);
+        packet.add_rest(&mut rest, &mut pieces);
         Some(pieces)
     }
 

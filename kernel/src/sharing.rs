@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::ops::How;
+use crate::reading::meaningless;
 
 /// Below so many ways, none is removed.
 const FEW: usize = 64;
@@ -34,7 +34,7 @@ impl Ways {
         tuple: &Bound<'_, PyTuple>,
         read: impl FnOnce() -> PyResult<How>,
     ) -> PyResult<Arc<How>> {
-        let hash = tuple.hash().map_err(|_| PyValueError::new_err("a field is of another type"))?;
+        let hash = tuple.hash().map_err(|_| meaningless("a field is of another type"))?;
         if let Some((met, how)) = self.met.get(&hash) {
             if tuple.eq(met)? {
                 return Ok(Arc::clone(how));

@@ -270,7 +270,7 @@ impl Templates {
         }
     }
 
-    /// Let columns have rows for which `translate` gives this number; nothing for one of no template.
+    /// Allow `translate_columns` to translate rows with this number; an unknown number has no effect.
     pub fn allow(&mut self, number: u64, has_tombstone: bool) {
         let kept = self.kept.get_mut((number % LOSS) as usize).and_then(Option::as_mut);
         let Some(Kept { allowed, .. }) = kept else { return };
@@ -278,12 +278,12 @@ impl Templates {
         allowed.push((number, has_tombstone));
     }
 
-    /// Let columns have no rows.
+    /// Withdraw all permissions of `allow`.
     pub fn disallow(&mut self) {
         self.kept.iter_mut().flatten().for_each(|kept| kept.allowed.clear());
     }
 
-    /// Whether a tombstone follows rows with this number; None if columns may not have them.
+    /// Return whether a tombstone follows each row with this number; None if the number is not allowed.
     pub fn allows(&self, number: u64) -> Option<bool> {
         let kept = self.kept.get((number % LOSS) as usize).and_then(Option::as_ref)?;
         kept.allowed.iter().find(|&&(other, _)| other == number).map(|&(_, has_tombstone)| has_tombstone)

@@ -29,9 +29,10 @@ def changes_in(events: Counter[str]) -> int:
 
 
 def is_inference_counted(events: Iterable[Event], losses: Iterable[Loss]) -> bool:
-    """Return whether rows with incomplete definitions are counted as inferred, if there are any.
+    """Return whether every row with an incomplete definition is counted as inferred.
 
-    If they are not, a loss of another row in the same record would count them (`EventCounts.inferred`).
+    One that is not would be counted because of another row's loss, if both were in one record
+    (`EventCounts.inferred`).
     """
     return _SCHEMA_INFERRED in losses or all(
         event.schema.complete for event in events if isinstance(event, RowChange)

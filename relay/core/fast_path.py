@@ -295,21 +295,26 @@ class FastPath(_RowPath):
         return slow
 
     def _by_groups(self, record: ConsumerRecord, path: PartitionPath) -> list[ProducerRecord] | None:
-        """Translate the groups of a record that fit templates by these, and the others by the slow path.
+        """Translate the groups of a record that fit templates by these, and the rest by the slow path.
 
-        None if no group fits, or if the result might differ from that of the record as a whole. Then derive
-        templates for the first rows without one.
+        Return None if no group fits, or if the result might differ from that of the whole record. Otherwise
+        also derive a template from the first row of each part without one.
         """
         line, templates = self._line, self.templates
         shared = overhead_bytes(len(record.headers) + 1)
         pieces = templates.find_groups(record, self._most_output, shared)
         if not pieces:
             return None
-        values = [piece for piece in pieces if isinstance(piece, bytes)]
-        before, out = line.catalog, list[ProducerRecord]()
-        parts = line.translate_parts(
-            record, values, lambda parts: self._join(out, record, path, pieces, iter(parts))
-        )
+        rests = [piece for piece in pieces if isinstance(piece, bytes)]
+        before = line.catalog
+        out: list[ProducerRecord] | None = None
+
+        def accept(parts: list[TranslatedPart]) -> bool:
+            nonlocal out
+            out = self._join(record, path, pieces, iter(parts))
+            return out is not None
+
+        parts = line.translate_parts(record, rests, accept)
         if parts is None:
             return None
         templates.misses += 1
@@ -317,42 +322,44 @@ class FastPath(_RowPath):
             if not isinstance(piece, bytes):
                 piece[0].uses += _rows(*piece)
         if line.catalog is before:
-            for value, part in zip(values, parts, strict=True):
+            for rest, part in zip(rests, parts, strict=True):
                 if not part.has_statement:
-                    self._learn_from_rest(msgspec.structs.replace(record, value=value))
+                    self._learn_from_rest(msgspec.structs.replace(record, value=rest))
         return out
 
     def _join(
         self,
-        out: list[ProducerRecord],
         record: ConsumerRecord,
         path: PartitionPath,
         pieces: Sequence[FoundRows | bytes],
         parts: Iterator[TranslatedPart],
-    ) -> bool:
-        """Append the messages of all pieces of a record in order; `parts`: of those that are bytes.
+    ) -> list[ProducerRecord] | None:
+        """Return the messages of all pieces of a record in order; `parts`: of those that are bytes.
 
-        Return False if they may exceed a limit, or if a template does not apply after a statement.
+        Return None if they may exceed a limit, or if a template does not apply after a statement.
         """
         prefix, before = b"%b%d/" % (path.header_prefix, record.offset), self._line.catalog
+        out: list[ProducerRecord] = []
         changed: list[TableId] = []
-        rows = 0
+        event_count = 0
         for piece in pieces:
             if isinstance(piece, bytes):
                 part = next(parts)
-                rows += len(part.events)
+                event_count += len(part.events)
                 changed = part.catalog.changed_since(before)
                 out += _renumbered(part.out, prefix, len(out))
                 continue
             known, messages = piece
             if known.table in changed or not is_inference_counted(known.events, known.losses):
-                return False
+                return None
             if known.is_of_marks:
-                rows += _MOST_MARKS * len(messages)
+                event_count += _MOST_MARKS * len(messages)
                 continue
-            rows += _rows(known, messages)
+            event_count += _rows(known, messages)
             self._add_messages(out, record, (path.target, path), piece, None)
-        return rows <= self._most_rows and not self._is_too_much(out)
+        if event_count > self._most_rows or self._is_too_much(out):
+            return None
+        return out
 
     def _learn_from_rest(self, rest: ConsumerRecord) -> None:
         """Derive a template for the first row of those that fit none, if one is due."""
@@ -508,7 +515,7 @@ class SealedFastPath(_RowPath):
 
 
 def _renumbered(records: Sequence[ProducerRecord], mark_prefix: bytes, first: int) -> list[ProducerRecord]:
-    """Return records with source marks that are numbered from `first`. `mark_prefix`: the rest of a mark."""
+    """Return records with source marks that are numbered from `first`; `mark_prefix`: the text before it."""
     return [
         msgspec.structs.replace(
             record, headers=(*record.headers[:-1], (SOURCE_HEADER, b"%b%d" % (mark_prefix, first + at)))

@@ -71,11 +71,19 @@ class PartitionPath(msgspec.Struct, frozen=True):
     header_prefix: bytes
 
 
-#: The translation of a record: its decoded events, the events to write, the losses of omitted events, the
-#: catalog after it, the router's new state if it changes, and the target's records.
-_Translated = tuple[
-    list[Event], list[Event], Sequence[Loss], Catalog, RoutedEvents | None, list[ProducerRecord]
-]
+class _Translated(msgspec.Struct, gc=False):
+    """The translation of a record.
+
+    `events`: the events to write. `left_out`: the losses of omitted events. `catalog`: the catalog after the
+    record. `routed`: the router's new state, if it changes. `out`: the target's records.
+    """
+
+    decoded: list[Event]
+    events: list[Event]
+    left_out: Sequence[Loss]
+    catalog: Catalog
+    routed: RoutedEvents | None
+    out: list[ProducerRecord]
 
 
 class TranslatedPart(NamedTuple):
@@ -164,17 +172,18 @@ class Pipeline:
         """
         losses: list[Loss] = []
         try:
-            decoded, events, left_out, catalog, spread, out = self._run(record, losses)
+            found = self._run(record, losses)
         except Exception as error:
             self._note(error, record)
             raise
         if self.refused:
             self._refuse_losses(losses)
-        self._count(record, decoded, events, [*losses, *left_out] if left_out else losses)
-        self.catalog = catalog
-        if spread is not None:
-            self.gate, self.seen = spread.gate, spread.seen
-            if spread.copies:
+        decoded, left_out, routed, out = found.decoded, found.left_out, found.routed, found.out
+        self._count(record, decoded, found.events, [*losses, *left_out] if left_out else losses)
+        self.catalog = found.catalog
+        if routed is not None:
+            self.gate, self.seen = routed.gate, routed.seen
+            if routed.copies:
                 self.copied_topics.add(record.topic)
         if decoded and type(decoded[-1]) is Watermark:
             self.watermarks_ms[record.topic, record.partition] = decoded[-1].source.time_ms
@@ -187,33 +196,34 @@ class Pipeline:
     ) -> list[TranslatedPart] | None:
         """Translate the values of parts of a record, one after the other.
 
-        None, without any change, if `accept` returns False for the result, or if it may differ from that of
-        the whole record: if a part is refused, if several have statements, whose limits they share, or if
-        statements go elsewhere than rows.
+        Return None and change nothing if `accept` returns False, or if the result may differ from that of the
+        whole record: a part is refused; several parts have statements, which share limits; statements go
+        elsewhere than rows; or inferred rows would not be counted.
         """
         before, done = self.catalog, list[tuple[_Translated, list[Loss]]]()
         try:
             for value in values:
                 losses: list[Loss] = []
-                done.append((self._run(msgspec.structs.replace(record, value=value), losses), losses))
-                self.catalog = done[-1][0][3]
+                found = self._run(msgspec.structs.replace(record, value=value), losses)
+                done.append((found, losses))
+                self.catalog = found.catalog
         except (Need, DecodeError, EncodeError, MemoryError):
             return None
         finally:
             self.catalog = before
         parts = [
-            TranslatedPart(decoded, out, catalog, has_statement=_has_statement(decoded, losses))
-            for (decoded, _, _, catalog, _, out), losses in done
+            TranslatedPart(found.decoded, found.out, found.catalog, _has_statement(found.decoded, losses))
+            for found, losses in done
         ]
         is_refused = any(not self.refused.isdisjoint(losses) for _, losses in done)
-        is_counted = all(is_inference_counted(each[0], losses) for each, losses in done)
-        is_spread = any(spread is not None for (_, _, _, _, spread, _), _ in done)
+        is_counted = all(is_inference_counted(found.decoded, losses) for found, losses in done)
+        is_routed = any(found.routed is not None for found, _ in done)
         shares_limits = sum(part.has_statement for part in parts) > 1
-        if is_refused or is_spread or shares_limits or not is_counted or not accept(parts):
+        if is_refused or is_routed or shares_limits or not is_counted or not accept(parts):
             return None
-        for (decoded, events, left_out, catalog, _, _), losses in done:
-            self._count(record, decoded, events, [*losses, *left_out])
-            self.catalog = catalog
+        for found, losses in done:
+            self._count(record, found.decoded, found.events, [*losses, *found.left_out])
+            self.catalog = found.catalog
         return parts
 
     def _count(
@@ -232,7 +242,7 @@ class Pipeline:
         # These functions are attributes; Python 3.11 calls them faster through a local variable.
         prepare, moves = self._prepare, self._moves
         left_out: Sequence[Loss] = ()
-        spread: RoutedEvents | None = None
+        routed: RoutedEvents | None = None
         decoded, catalog = self._decoded_within_limits(record, losses)
         events = decoded
         if self._selection is not None:
@@ -245,7 +255,7 @@ class Pipeline:
         # Everything stays in its partition: the same result as `_spread`, without its cost.
         groups: Sequence[Group] = ((path.destinations, events),)
         if moves is not None and moves(events):
-            groups, events, spread = self._grouped(events, record, catalog, losses)
+            groups, events, routed = self._grouped(events, record, catalog, losses)
         if record.timestamp_ms >= TIME_END_MS:
             losses.append(Loss.RECORD_TIME)
         if catalog is not self.catalog:
@@ -253,7 +263,7 @@ class Pipeline:
                 if isinstance(event, SchemaChange):
                     losses += statement_losses(event, self._carries)
         out = self._encoded(groups, record, path.header_prefix, losses)
-        return decoded, events, left_out, catalog, spread, out
+        return _Translated(decoded, events, left_out, catalog, routed, out)
 
     def prepared(self, events: list[Event]) -> list[Event]:
         """Return the events to route and encode for decoded events."""

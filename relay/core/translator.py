@@ -141,9 +141,9 @@ class Translator:
         """Translate rows of columns like records without headers, as far as templates translate them alone.
 
         `columns`: records of this topic and partition, in the order of their offsets. The rows are those
-        from `first` on and before `end`; fewer are translated if one needs `translate`, becomes more than
-        `most_row_bytes` of key and value, or if the messages have `most_bytes`. None: the first row needs
-        `translate`.
+        from `first` on and before `end`; fewer are translated if one needs `translate`, if its key and value
+        have more than `most_row_bytes` bytes, or if the keys and values so far have `most_bytes` bytes. None:
+        the first row needs `translate`.
         """
         if self._columns is None:
             return None

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class TextColumn(NamedTuple):
-    """Texts, one for each row.
+    """Arrow's layout of a binary column.
 
-    `starts`: where each begins in `data`, and at last where the last one ends, as little-endian numbers of 32
-    bits. `valid`: a bit for each row whose text is not null, the lowest bit of a byte first; None if all are.
+    `starts`: the n + 1 offsets into `data`, little-endian int32. `valid`: the validity bitmap, least
+    significant bit first; None without nulls.
     """
 
     starts: bytes

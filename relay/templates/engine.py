@@ -116,15 +116,15 @@ class Engine(Protocol):
         """
 
     def allow(self, number: int, has_tombstone: bool) -> None:
-        """Let `translate_columns` translate rows with this number, which includes the additions for lossy
-        values.
+        """Allow `translate_columns` to translate rows with this number; an unknown number has no effect.
 
-        It does until the template is removed or replaced, or until `disallow`. An unknown number is ignored.
-        `has_tombstone`: whether a record with the same key and no value follows each message.
+        The number includes the additions for lossy values. The permission ends when the template is removed
+        or replaced, or at `disallow`. `has_tombstone`: whether a tombstone, a record with the same key and no
+        value, follows each row.
         """
 
     def disallow(self) -> None:
-        """Let `translate_columns` translate no rows."""
+        """Withdraw all permissions of `allow`."""
 
     def translate_columns(
         self,
@@ -137,9 +137,10 @@ class Engine(Protocol):
     ) -> WrittenColumns:
         """Translate the rows from `first` on and before `end`, each like `translate`.
 
-        Stops at the first row that does not fit, that fits a template which is not allowed, that becomes more
-        than `most_row_bytes` of key and value, or whose offset is below that of the row before; and when the
-        messages have `most_bytes`. Raises TypeError for columns of other types.
+        Stops at the first row that does not fit, that fits a template which is not allowed, whose key and
+        value have more than `most_row_bytes` bytes, or whose offset is below that of the row before; and when
+        the keys and values so far have `most_bytes` bytes. An engine may lower both limits, so that offsets
+        into a column have 32 bits. Raises TypeError for columns of other types.
         """
 
     def translate_groups(
@@ -151,10 +152,10 @@ class Engine(Protocol):
         max_output_bytes: int,
         shared: int,
     ) -> list[Run | bytes]:
-        """Translate those groups of a record of `MessageFields` that fit, and return the others.
+        """Translate those groups of a record of `MessageFields` that fit, and return the rest.
 
-        A group is a begin, the messages behind it and their end; without either, each message is one. It fits
-        if each of its messages does, as in `translate_rows`. The groups are in order; the bytes are the value
-        of a record with adjacent groups that do not fit. Empty for a record without messages, and for one
-        whose messages of the target exceed `max_output_bytes`.
+        A group is a begin, the messages after it and their end; without either, each message is one. It fits
+        if each of its messages does, as in `translate_rows`. The groups are in order; the bytes are a rest:
+        the value of a record with adjacent groups that do not fit. Empty for a record without messages, and
+        for one whose messages of the target exceed `max_output_bytes`.
         """

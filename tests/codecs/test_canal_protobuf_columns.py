@@ -1,4 +1,4 @@
-"""Columns of packets whose descriptions are kept: every packet is read as if it were the first one."""
+"""Columns of packets whose encodings are kept: every packet is read as if it were the first one."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ class Reader:
         return Translator(PROTOBUF, PROTOBUF, limits=self._limits)
 
     def read(self, value: bytes) -> str:
-        """Return what a packet says, after a check that it says the same to a new reader."""
+        """Return the outcome of a packet, after a check that it is the same for a new reader."""
         self._warm.catalog = Catalog()
-        kept, new = _told(self._warm, record(value)), _told(self._made(), record(value))
+        kept, new = _outcome(self._warm, record(value)), _outcome(self._made(), record(value))
         assert kept == new
         return kept
 
 
-def _told(translator: Translator, packet: ConsumerRecord) -> str:
+def _outcome(translator: Translator, packet: ConsumerRecord) -> str:
     before = translator.losses
     try:
         events = translator.inspect(packet)
-        told = [
+        outcome = [
             (event.table, event.schema.columns, event.schema.primary_key, event.before, event.after)
             for event in events
             if isinstance(event, RowChange)
         ]
     except CodecError as error:
         return repr(error)
-    return f"{told} {translator.losses - before}"
+    return f"{outcome} {translator.losses - before}"
 
 
 def a_column(
@@ -99,17 +99,17 @@ def columns() -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("op", ["INSERT", "UPDATE", "DELETE"])
-def test_each_column_has_its_own_description(op: str) -> None:
+def test_each_column_has_its_own_encoding(op: str) -> None:
     """In one table and in two, in any order."""
     reader, chosen = Reader(), random.Random(7)
     found = list(columns())
-    told: dict[tuple[bytes, str], str] = {}
+    outcomes: dict[tuple[bytes, str], str] = {}
     for number in range(5 * len(found)):
         column = chosen.choice(found)
         table = chosen.choice("tu")
         said = reader.read(packet(column, a_column("z"), table=table, op=op))
-        assert told.setdefault((column, table), said) == said, number
-    assert len(set(told.values())) > 30
+        assert outcomes.setdefault((column, table), said) == said, number
+    assert len(set(outcomes.values())) > 30
 
 
 def test_versions_and_tables_with_the_same_names() -> None:
@@ -122,7 +122,7 @@ def test_versions_and_tables_with_the_same_names() -> None:
         assert "(1,)" in reader.read(packet(as_number, table="u"))
 
 
-def test_more_descriptions_than_are_kept() -> None:
+def test_more_encodings_than_are_kept() -> None:
     reader = Reader()
     for number in [*range(40), *range(40)]:
         said = reader.read(packet(a_column(mysql_type=f"varchar({number + 1})", text=str(number))))
@@ -174,17 +174,17 @@ def test_a_header_says_the_same_with_its_fields_in_another_order(at: Header) -> 
     head, *others = fields(usual)
     assert isinstance(head[1], bytes)
     found = list(fields(head[1]))
-    told = set()
+    outcomes = set()
     for order in (found, found[::-1], [*found[3:], *found[:3]]):
         moved = bytes_field(1, _printed(order)) + _printed(others)
         reader = Translator(PROTOBUF, PROTOBUF)
-        told.add(
+        outcomes.add(
             (
                 repr(reader.inspect(record(packets.packet(0, [moved])))[0].source),
-                _told(reader, record(packets.packet(0, [moved]))),
+                _outcome(reader, record(packets.packet(0, [moved]))),
             )
         )
-    assert len(told) == 1
+    assert len(outcomes) == 1
 
 
 @pytest.mark.parametrize("size", [2, 0x1D, 0x7F, 0x80, 0xFF])

@@ -158,12 +158,12 @@ class Interpreter:
         self._allowed.clear()
 
     def allow(self, number: int, has_tombstone: bool) -> None:
-        """Let columns have rows with this number; see `Engine`."""
+        """Allow `translate_columns` to translate rows with this number; see `Engine`."""
         if number % LOSS in self._kept:
             self._allowed[number] = has_tombstone
 
     def disallow(self) -> None:
-        """Let columns have no rows."""
+        """Withdraw all permissions of `allow`."""
         self._allowed.clear()
 
     def _disallow(self, template: int) -> None:

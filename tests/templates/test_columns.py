@@ -241,7 +241,7 @@ MARKER = Marker("value", b"", b',"v":')
 
 def numbered(number: int, kind: str = "integer") -> Template:
     """A template of messages such as `{"t":1,"v":5}`, by the number of their t."""
-    source = Constant(b'{"t":%d,"v":' % number), Take((kind,)), Constant(b"}")  # type: ignore[arg-type]
+    source = Constant(b'{"t":%d,"v":' % number), Take((kind,)), Constant(b"}")  # type: ignore[arg-type] # names that are not there, too
     return template(source, (Constant(b"%d " % number), Put((0,))))
 
 

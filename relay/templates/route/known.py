@@ -35,8 +35,8 @@ class TemplateInfo:
         "fingerprint",
         "has_tombstone",
         "headers",
-        "is_left_over",
         "is_of_marks",
+        "is_unused_since_start",
         "is_used",
         "losses",
         "lost",
@@ -84,7 +84,7 @@ class TemplateInfo:
         #: Whether a row has fitted since the last check.
         self.is_used = True
         #: Whether no row has fitted since the translator started over.
-        self.is_left_over = False
+        self.is_unused_since_start = False
         #: The topic of rows, cached if it depends on their table.
         self.topic: TopicOfRows | None = None
 

@@ -127,8 +127,8 @@ class RouteTemplates:
     def find_groups(
         self, record: ConsumerRecord, max_output_bytes: int, shared: int
     ) -> list[FoundRows | bytes]:
-        """Return the messages of those groups of a record that fit templates, and the values of records with
-        the others, in order. Empty if no group fits, or if one fits that its template does not apply to.
+        """Return the messages of those groups of a record that fit templates, and the rests as values, in
+        order. Empty if no group fits, or if one fits that its template does not apply to.
 
         `max_output_bytes`, `shared`: see `Engine.translate_groups`.
         """
@@ -165,7 +165,7 @@ class RouteTemplates:
             self._uses += 0 if known.is_of_marks else known.uses
             self._count(known.events, known.losses, known.uses)
             known.served += known.uses
-            known.uses, known.is_used, known.is_left_over = 0, True, False
+            known.uses, known.is_used, known.is_unused_since_start = 0, True, False
 
     @property
     def uses(self) -> int:
@@ -195,7 +195,7 @@ class RouteTemplates:
         for topic in self._topics.values():
             topic.forget_counts()
             for known in topic.known.values():
-                known.is_left_over = True
+                known.is_unused_since_start = True
         self._shapes_of.clear()
         self._shape_bytes = 0
         self._derivations = self._waste = self._late_misses = self.idle = 0

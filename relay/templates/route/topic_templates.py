@@ -139,7 +139,7 @@ class TopicTemplates:
         fingerprint = replaced[0].fingerprint
         if fingerprint == derived.fingerprint:
             return True
-        if all(known.is_left_over for known in replaced):
+        if all(known.is_unused_since_start for known in replaced):
             return False
         self._replaced_count += 1
         self._replaced_served += sum(known.served for known in replaced)

@@ -398,7 +398,7 @@ def _facts(op: Op, change: WireChange) -> ColumnFacts:
         if op is UPDATE:
             lists.append(row.before.columns)
     key = tuple(dict.fromkeys(lists))
-    found = change.table.facts.get(key)
+    found = change.columns.facts.get(key)
     if found is None:
         columns = _columns(op, change.rows)
         types = {name: column.mysql_type for name, column in columns.items() if column.mysql_type}
@@ -407,7 +407,7 @@ def _facts(op: Op, change: WireChange) -> ColumnFacts:
             _printed(types or None),
             _printed({name: column.sql_type for name, column in columns.items()}),
         )
-        change.table.keep_facts(key, found)
+        change.columns.keep_facts(key, found)
     return found
 
 

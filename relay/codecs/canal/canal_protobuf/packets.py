@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay.codecs.canal.canal_protobuf.columns import (
-    Description,
+    ColumnEncoding,
     TableColumns,
     WireColumn,
     WireImage,
@@ -45,6 +45,10 @@ _PLAIN: Final = frozenset({0, 1})
 BEGIN, ROWS, END, HEARTBEAT, GTID = 1, 2, 3, 4, 5
 _MYSQL: Final = 2
 _UTF8: Final = b"UTF-8"
+#: Maximum bytes of a message whose fields are read at once; fields of longer ones may take much memory.
+_SHORT: Final = 1 << 16
+#: Memory of what is kept of a table, besides its columns.
+_TABLE_BYTES: Final = 500
 
 EVENT_TYPES: Final = {
     1: "INSERT", 2: "UPDATE", 3: "DELETE", 4: "CREATE", 5: "ALTER", 6: "ERASE", 7: "QUERY", 8: "TRUNCATE",
@@ -81,7 +85,7 @@ class WireChange(msgspec.Struct, gc=False):
     """The content of an entry of rows or of a statement.
 
     ddl_database: The statement's default database.
-    table: What is kept of the columns of the table's rows.
+    columns: What is kept of the columns of the table's rows.
     """
 
     event_type: str
@@ -89,7 +93,7 @@ class WireChange(msgspec.Struct, gc=False):
     sql: str
     ddl_database: str
     rows: list[WireRow]
-    table: TableColumns
+    columns: TableColumns
 
 
 class Boundary(msgspec.Struct, gc=False):
@@ -231,8 +235,8 @@ class PacketReader:
     def row_change(self, entry: Entry, losses: list[Loss]) -> WireChange:
         """Parse the value of rows or of a statement."""
         header = entry.header
-        table = self._columns_of(header.database, header.table)
-        found = WireChange(header.event_type, False, "", "", [], table)
+        columns = self._columns_of(header.database, header.table)
+        found = WireChange(header.event_type, False, "", "", [], columns)
         unknown = entry.unknown
         for number, part in self._fields(entry.value, _VALUE, _CHANGE_FIELDS, unknown):
             if isinstance(part, int):
@@ -246,7 +250,7 @@ class PacketReader:
                 found.ddl_database = _text(part, losses)
             elif number == 12:
                 check_rows(self._protocol, "rowDatas", len(found.rows) + 1, self._limits)
-                found.rows.append(self._row(part, table, unknown, losses))
+                found.rows.append(self._row(part, columns, unknown, losses))
             elif number == 13:
                 self._pair(part, f"{_VALUE}.props", unknown, [])
         return found
@@ -259,13 +263,15 @@ class PacketReader:
             found = self._tables.keep((database, table), TableColumns(self._pool), size)
         return found
 
-    def _row(self, data: bytes, table: TableColumns, unknown: dict[str, Any], losses: list[Loss]) -> WireRow:
-        return table.row(data) or self._new_row(data, table, unknown, losses)
+    def _row(
+        self, data: bytes, columns: TableColumns, unknown: dict[str, Any], losses: list[Loss]
+    ) -> WireRow:
+        return columns.row(data) or self._new_row(data, columns, unknown, losses)
 
     def _new_row(
-        self, data: bytes, table: TableColumns, unknown: dict[str, Any], losses: list[Loss]
+        self, data: bytes, columns: TableColumns, unknown: dict[str, Any], losses: list[Loss]
     ) -> WireRow:
-        """Return a row, and keep the descriptions of its columns for the next rows."""
+        """Return a row, and keep the encodings of its columns for the next rows."""
         before, after = list[WireColumn](), list[WireColumn]()
         old_texts, new_texts = list[str | None](), list[str | None]()
         for number, part in self._fields(data, "rowDatas", _ROW_FIELDS, unknown):
@@ -274,16 +280,16 @@ class PacketReader:
             if number == 3:
                 self._pair(part, "rowDatas.props", unknown, [])
                 continue
-            columns, texts = (before, old_texts) if number == 1 else (after, new_texts)
-            check_columns(self._protocol, "rowDatas", len(columns) + 1, self._limits)
+            image, texts = (before, old_texts) if number == 1 else (after, new_texts)
+            check_columns(self._protocol, "rowDatas", len(image) + 1, self._limits)
             column, text = self._column(part, unknown, losses)
-            description = self._description(part)
-            if description is not None:
-                table.keep(len(columns), description)
-            columns.append(column)
+            encoding = self._encoding(part)
+            if encoding is not None:
+                columns.keep(len(image), encoding)
+            image.append(column)
             texts.append(text)
         return WireRow(
-            WireImage(table.list_of(before), old_texts), WireImage(table.list_of(after), new_texts)
+            WireImage(columns.list_of(before), old_texts), WireImage(columns.list_of(after), new_texts)
         )
 
     def _column(
@@ -309,28 +315,24 @@ class PacketReader:
                 self._pair(part, "rowDatas.columns.props", unknown, [])
         return WireColumn(name, mysql_type, sql_type, is_key), None if is_null else text
 
-    def _description(self, data: bytes) -> Description | None:
-        """Return the description of a valid column. None if more than its value may change what it means, or
+    def _encoding(self, data: bytes) -> ColumnEncoding | None:
+        """Return the encoding of a valid column. None if more than its value may change what it means, or
         what is counted.
         """
         values = [field for field in spans(data, 0, len(data)) if field.number == _VALUE_FIELD]
         unknown, losses = dict[str, Any](), list[Loss]()
         if not values:
             column, text = self._column(data, unknown, losses)
-            return None if unknown or losses else Description(data, b"", False, column, text)
+            return None if unknown or losses else ColumnEncoding(data, b"", False, column, text)
         start, end = values[0].start, values[0].end
         if len(values) > 1 or data[start] != _VALUE_TAG:
             return None
         column, text = self._column(data[:start] + data[end:], unknown, losses)
         if unknown or losses or text is None:
             return None
-        return Description(data[: start + 1], data[end:], True, column, None)
+        return ColumnEncoding(data[: start + 1], data[end:], True, column, None)
 
 
-#: Maximum bytes of a message whose fields are read at once; fields of longer ones may take much memory.
-_SHORT: Final = 1 << 16
-#: Memory of what is kept of a table, besides its columns.
-_TABLE_BYTES: Final = 500
 #: Path of an entry's value.
 _VALUE: Final = "entry.storeValue"
 #: The fields that Canal's messages have; relay ignores some.
@@ -342,7 +344,7 @@ _HEADER_PROPS: Final = 12
 _HEADER_TEXTS: Final = {2: "file", 8: "database", 9: "table", 13: "gtid"}
 _HEADER_NUMBERS: Final = {3: "position", 4: "server_id", 6: "time_ms"}
 _NUMBER: Final = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
-#: A header up to the tag of the database, with the sizes of texts in one byte; and behind the table: the
+#: A header up to the tag of the database, with the sizes of texts in one byte; and after the table: the
 #: length, the type, the number of rows and the GTID.
 _HEADER_START: Final = re.compile(
     rb"\x08\x01\x12([\x00-\x7f])([^\x18]*+)\x18(%b)\x20(%b)\x2a\x05UTF-8\x30(%b)\x38[\x00-\x7f]\x42(?=[\x00-\x7f])"
@@ -365,10 +367,7 @@ _VALUE_TAG: Final = 0x42
 
 
 def _usual_header(data: bytes) -> Header | None:
-    """Return a header as Canal and relay print it, in a third of the time of reading its fields one by one.
-
-    None for others, and for invalid ones.
-    """
+    """Return a header as Canal and relay print it. None for others, and for invalid ones."""
     start = _HEADER_START(data)
     if start is None:
         return None
@@ -378,12 +377,12 @@ def _usual_header(data: bytes) -> Header | None:
     try:
         # The names of database and table, each after its size.
         at = start.end()
-        behind = at + 1 + data[at]
-        table_size = data[behind + 1]
-        behind_table = behind + 2 + table_size
-        if data[behind] != _TABLE_TAG or table_size >= 0x80 or behind_table > len(data):
+        database_end = at + 1 + data[at]
+        table_size = data[database_end + 1]
+        table_end = database_end + 2 + table_size
+        if data[database_end] != _TABLE_TAG or table_size >= 0x80 or table_end > len(data):
             return None
-        end = _HEADER_END(data, behind_table)
+        end = _HEADER_END(data, table_end)
         if end is None:
             return None
         event_type, gtid_size, gtid = end.groups(b"")
@@ -394,8 +393,8 @@ def _usual_header(data: bytes) -> Header | None:
             signed(varint_at(position, 0)[0]),
             signed(varint_at(server_id, 0)[0]),
             signed(varint_at(time_ms, 0)[0]),
-            data[at + 1 : behind].decode(),
-            data[behind + 2 : behind_table].decode(),
+            data[at + 1 : database_end].decode(),
+            data[database_end + 2 : table_end].decode(),
             EVENT_TYPES.get(event_type[0], "") if event_type else "INSERT",
             gtid.decode(),
         )

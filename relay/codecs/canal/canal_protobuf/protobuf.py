@@ -32,9 +32,10 @@ def fields(data: bytes) -> Iterator[Field]:
 
 
 def known_fields(data: bytes, known: AbstractSet[int]) -> list[Field] | None:
-    """Return the fields of a message, in a third of the time of `fields`.
+    """Return the fields of a message: a faster `fields` for the usual case.
 
-    None for an invalid message, and for one with fields whose numbers are not `known`.
+    None if it is invalid, or has a field that is not `known`, is numbered above 15, or has a fixed-size wire
+    type.
     """
     found: list[Field] = []
     at, end = 0, len(data)
