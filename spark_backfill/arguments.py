@@ -31,7 +31,7 @@ from relay.model.errors import ConfigError, Problem
 from relay.text.hints import hint_for
 from relay.text.redaction import quoted
 
-#: The topic of failed records until they have none. Kafka allows no such name.
+#: Placeholder topic of failed records with on_error="column"; Kafka allows no such name.
 FAILED: Final = "failed records"
 #: Arguments whose names differ from the keys of the configuration.
 _ARGUMENTS: Final[Mapping[str, str]] = {
@@ -94,7 +94,7 @@ def config_of(
         "errors": _errors(policies.on_error, policies.dead_letter_topic, problems),
         "source": SourceConfig.model_construct(**source, schema_registry=reading),
         "schema": SchemaHistory(history_topic=""),
-        # Its timestamps are those of Parquet, which cannot hold every one.
+        # Nothing is written here. PARQUET makes tasks refuse timestamps that Spark cannot hold.
         "backfill": Backfill(output="a DataFrame", output_format=FileFormat.PARQUET),
     }
     problems += [_of_argument(each) for each in route_problems(tables["route"])]
@@ -171,7 +171,12 @@ def _check(config: Config) -> None:
 
 
 def _of_argument(problem: Problem) -> Problem:
-    table, _, key = problem.path.partition(".")
-    name, dot, rest = (key if table in _TABLES and key else problem.path).partition(".")
-    argument = f"{table}_registry" if name == "schema_registry" else _ARGUMENTS.get(name, name)
+    path = problem.path
+    table, _, key = path.partition(".")
+    if table in _TABLES and key:
+        path = key
+    name, dot, rest = path.partition(".")
+    argument = _ARGUMENTS.get(name, name)
+    if name == "schema_registry":
+        argument = f"{table}_registry"
     return problem._replace(path=f"{argument}{dot}{rest}")

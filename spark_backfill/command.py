@@ -182,6 +182,9 @@ def check_config(config: Config, *, continuous: bool) -> None:
     if continuous and backfill.end != "latest":
         hint = "leave --continuous or the end out"
         problems.append(Problem("backfill.end", "a continuous run has no end", hint))
+    if backfill.trigger_seconds and not continuous:
+        message = "has no effect without --continuous"
+        problems.append(Problem("backfill.trigger_seconds", message, "leave it out"))
     if translator_of(config).needs_all_partitions:
         message = "the job does not yet write watermarks when rows are repartitioned"
         problems.append(Problem("target.watermarks", message, 'set watermarks = "drop", or partitions = 0'))

@@ -122,8 +122,10 @@ def translate(  # noqa: PLR0913 - the settings of a route
     with_counts: Whether to add a column `counts`: each task's last row has no topic, and the task's counters.
 
     The result has topic, partition, key, value, headers, timestamp, source_topic, source_partition,
-    source_offset and number; then `error` and `counts` if chosen. Raises ConfigError, which names arguments,
-    and RegistryUnavailable and SchemaRefused.
+    source_offset and number, the record's number among those of its source record, from 0; then `error` and
+    `counts` if chosen. Raises ConfigError, which names arguments, and RegistryUnavailable and SchemaRefused.
+    The query itself fails with Spark's error; with `on_error="stop"` its text has `relay-stopped:` and the
+    record's position, code and reason.
     """
     route = {
         "from": source,
@@ -146,11 +148,11 @@ def translate(  # noqa: PLR0913 - the settings of a route
     config = config_of(route, to_write, registries, Policies(on_error, dead_letter_topic, group_id))
     records = records_of(df)
     schemas = schemas_of(config, records)
-    known = Held(catalog_of(config, ddl, schemas))
+    catalog = SentCatalog(catalog_of(config, ddl, schemas))
     terms = Terms(sources=_sources(config, records, source_partitions))
-    schemas.register(records, known, Bounds(), terms)
+    schemas.register(records, catalog, Bounds(), terms)
     counters, sent = _TaskCounts(), without_logins(config)
-    work = Translate(sent, Columns(), known, counters, Bounds(), terms, known=schemas.known)
+    work = Translate(sent, Columns(), catalog, counters, Bounds(), terms, known=schemas.known)
     return _selected(records, work, OnError(on_error), counters if with_counts else None)
 
 
@@ -189,8 +191,8 @@ def _selected(
     return counted.selectExpr(*columns, "counts")
 
 
-class Held(NamedTuple):
-    """The definitions that a task has, as part of the function that Spark sends it."""
+class SentCatalog(NamedTuple):
+    """A catalog that is pickled into a task's function; `value` as in Spark's broadcasts."""
 
     value: Catalog
 

@@ -89,10 +89,10 @@ def with_all_ddl(
             if position is None and not isinstance(error, TooManyFailures):
                 raise
             if position:
-                warn(
-                    f"{position} has DDL, expected only in partition 0: the step begins again, and reads DDL "
-                    "from all partitions"
-                )
+                reason = f"{position} has DDL, expected only in partition 0"
+            else:
+                reason = "a record failed, perhaps because its DDL is not in partition 0"
+            warn(f"{reason}: the step begins again, and reads DDL from all partitions")
     return translate(None)
 
 
@@ -103,20 +103,22 @@ class StepsDdl:
         self, spark: SparkSession, config: Config, source: SourceTopics, schemas: RegistrySchemas
     ) -> None:
         self._spark, self._config, self._source, self._schemas = spark, config, source, schemas
+        #: Whether all records are read for DDL, because a step had DDL elsewhere.
         self._reads_all = False
-        #: How far each partition with DDL has been read, and the DDL that was read before its step.
+        #: The offset up to which each partition with DDL has been read.
         self._read: dict[str, int] = {}
+        #: DDL that was read before its step.
         self._found_ahead: list[DdlRecord] = []
-        #: Of the current step: its DDL that was read before, and the offsets of what is left to read; None
-        #: if they are not known.
+        #: DDL of the current step that was read before it.
         self._found: list[DdlRecord] = []
+        #: The offsets where the unread DDL of the current step begins and ends; None if they are not known.
         self._unread: tuple[dict[str, int], dict[str, int]] | None = None
 
     def enter(self, step: int) -> None:
         """Begin a step."""
         ends_before = partial(ends_of_step, self._spark, self._config.backfill.checkpoint)
         begin, end = (self._source.first if step == 0 else ends_before(step - 1)), ends_before(step)
-        self._unread = None
+        self._unread, self._found = None, []
         if begin is None or end is None:
             return
         names = [f"{topic}/0" for topic in self._source.ddl_topics if f"{topic}/0" in end]

@@ -27,7 +27,7 @@ from spark_backfill.lease import Lease
 from spark_backfill.locations import check_apart, check_folder, check_locations
 from spark_backfill.offsets import check_offsets, partitions_in
 from spark_backfill.registries import NO_ANSWERS, RegistrySchemas
-from spark_backfill.rows_output import RowsOutput, write_rows, writes_rows
+from spark_backfill.rows_output import RowsOutput, run_name, write_rows, writes_rows
 from spark_backfill.schema_pass import empty_catalog, find_ddl, learn_ddl, with_times
 from spark_backfill.spark_errors import OVERFLOW
 from spark_backfill.terms import Bounds, Terms
@@ -298,7 +298,8 @@ class TopicsRun:
             self._lease.check()
             if writes_rows(config):
                 backfill = config.backfill
-                tables = RowsOutput(backfill.output, backfill.rows_format, step, backfill.checkpoint)
+                run = run_name(self._spark, backfill.checkpoint)
+                tables = RowsOutput(backfill.output, backfill.rows_format, step, run)
                 return write_rows(
                     self._spark, config, records, catalog, tables, bounds=bounds, known=schemas.known
                 )

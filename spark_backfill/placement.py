@@ -1,4 +1,6 @@
-"""Distribute records over the tasks that write: each target partition has a separate task.
+"""Distribute records over the tasks that write.
+
+Each partition of a known topic has a separate task; other topics share tasks by a hash of their name.
 
 Spark distributes rows by the hash of columns. The hash of a target's name and number leaves many tasks idle,
 and gives others several partitions. Here a column has a number for each task, whose hash is known to choose

@@ -44,7 +44,7 @@ from spark_backfill.dataframes import ERROR_FIELDS
 from spark_backfill.frames import FLUSH_BYTES, FLUSH_RECORDS, Reader, read_records
 from spark_backfill.registries import NO_ANSWERS, RegistryAnswers, task_resolver
 from spark_backfill.row_types import Fit, exact_text, fit_of
-from spark_backfill.row_versions import Columns, TableVersions, versions_of
+from spark_backfill.row_versions import ColumnTypes, TableVersions, versions_of
 from spark_backfill.task_errors import Stopped
 from spark_backfill.terms import KEEP_PARTITION, Bounds, Broadcast
 
@@ -82,7 +82,7 @@ _EMPTYING: Final = frozenset({DdlKind.TRUNCATE_TABLE, DdlKind.DROP_TABLE, DdlKin
 #: Definitions whose conversions are kept.
 _MOST_IMAGES: Final = 1000
 _EVERYTHING: Final = Bounds()
-#: The end of Spark's bigint.
+#: The first integer beyond Spark's bigint.
 _END: Final = 1 << 63
 
 
@@ -280,7 +280,7 @@ class _Task:
 class _Images:
     """The images of rows with one definition, as text by the columns of a version."""
 
-    def __init__(self, schema: TableSchema, columns: Columns) -> None:
+    def __init__(self, schema: TableSchema, columns: ColumnTypes) -> None:
         self._count = len(columns)
         indexes = {name: at for at, name in enumerate(columns)}
         #: Of each column of the definition: its name, its place in the version, and its conversion.
@@ -321,18 +321,17 @@ def _facts(
     commit_ts: int | None = source.commit_ts
     if commit_ts is not None and not -_END <= commit_ts < _END:
         exact["commit_ts"], commit_ts = str(commit_ts), None
-    event_us: int | None = source.event_time_ns // 1000
-    if source.event_time_ns % 1000 or not -_END <= source.event_time_ns // 1000 < _END:
+    event_us, rest_ns = divmod(source.event_time_ns, 1000)
+    has_time = -_END <= event_us < _END
+    if rest_ns or not has_time:
         exact["event_time_ns"] = str(source.event_time_ns)
-    if not -_END <= source.event_time_ns // 1000 < _END:
-        event_us = None
     return {
         "database": table.database,
         "table": table.table,
         "version": version + 1,
         "op": op,
         "commit_ts": commit_ts,
-        "event_us": event_us,
+        "event_us": event_us if has_time else None,
         "number": number,
         "exact": exact,
     }

@@ -153,7 +153,13 @@ def _float(value: Value) -> str | None:
 def _double(value: Value) -> str | None:
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else _NOT_FINITE[repr(value)]
-    return str(value) if isinstance(value, int) and value == float(value) else None
+    if not isinstance(value, int):
+        return None
+    try:
+        is_exact = value == float(value)
+    except OverflowError:
+        return None
+    return str(value) if is_exact else None
 
 
 _NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

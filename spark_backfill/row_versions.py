@@ -1,8 +1,8 @@
 """Versions of a table's columns: the definitions whose rows fit into one set of typed columns.
 
-A new column joins its version; a dropped one stays in it. A change that typed columns cannot take begins a
-new version: another Spark type, a new name for a column or for the letters of its case. Versions are
-numbered from 1, in the order of the statements.
+An added column joins the current version, and a dropped one stays in it. Two changes begin a new version:
+another Spark type, and another name of a column, even if only its letter case differs. Versions are numbered
+from 1, in the order of the statements.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from relay.mysql.ddl.statements import ModifyColumn, RenameColumn
 from spark_backfill.row_types import spark_type
 
 #: The Spark type of each column, in the order in which the columns were first defined.
-Columns = dict[str, DataType]
+ColumnTypes = dict[str, DataType]
 
 
 class TableVersions(NamedTuple):
@@ -29,7 +29,7 @@ class TableVersions(NamedTuple):
     `starts`: positions of the statements, newest first, each with the index of its version.
     """
 
-    columns: tuple[Columns, ...]
+    columns: tuple[ColumnTypes, ...]
     starts: tuple[tuple[Position, int], ...]
 
     def at(self, position: Position) -> int:
@@ -39,7 +39,7 @@ class TableVersions(NamedTuple):
 
 def versions_of(catalog: Catalog, table: TableId) -> TableVersions:
     """Return the versions of a table; without any columns if none of its definitions is known."""
-    found: list[Columns] = []
+    found: list[ColumnTypes] = []
     starts: list[tuple[Position, int]] = []
     for version in reversed(history_of(catalog, table)):
         schema = version.schema
@@ -74,7 +74,7 @@ def _renames(effect: Effect) -> bool:
     )
 
 
-def _fits(schema: TableSchema, columns: Columns) -> bool:
+def _fits(schema: TableSchema, columns: ColumnTypes) -> bool:
     """Return whether the columns of a definition are, or can join, those of a version."""
     known = {name.lower(): name for name in columns}  # as Spark compares names
     for column in schema.columns:
@@ -84,6 +84,6 @@ def _fits(schema: TableSchema, columns: Columns) -> bool:
     return True
 
 
-def struct_of(columns: Columns) -> StructType:
+def struct_of(columns: ColumnTypes) -> StructType:
     """Return columns as Spark's type of a row."""
     return StructType([StructField(name, kind) for name, kind in columns.items()])

@@ -10,8 +10,8 @@ ignore it because of its name, and is deleted at the end.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Final, NamedTuple
 
 from pyspark import inheritable_thread_target
@@ -26,11 +26,11 @@ from relay.core.error_policies import Policy
 from relay.model.errors import ConfigError, Problem
 from relay.model.events import TableId
 from spark_backfill.counts import BackfillCounts, CountsParam, Tally
-from spark_backfill.files import Captured, hadoop_path, qualified
+from spark_backfill.files import Captured, files_below, hadoop_path, qualified
 from spark_backfill.first_records import ratio_stops
 from spark_backfill.registries import NO_ANSWERS, RegistryAnswers
 from spark_backfill.row_reading import TEXT_ROWS, ReadRows
-from spark_backfill.row_versions import Columns, versions_of
+from spark_backfill.row_versions import ColumnTypes, versions_of
 from spark_backfill.terms import Bounds
 from spark_backfill.typed_rows import typed_columns
 
@@ -67,12 +67,17 @@ def rows_problems(config: Config) -> Iterator[Problem]:
         yield Problem("backfill.input_format", message, "write records instead")
 
 
-class Written(NamedTuple):
+def run_name(spark: SparkSession, checkpoint: str) -> str:
+    """Return the name of a run: the path of its checkpoint, however it is spelled."""
+    return qualified(*hadoop_path(spark, checkpoint)).rstrip("/")
+
+
+class TableVersion(NamedTuple):
     """One version of a table with rows, and its folder below the output."""
 
     table: TableId
     version: int
-    columns: Columns
+    columns: ColumnTypes
 
 
 class RowsOutput(NamedTuple):
@@ -95,9 +100,10 @@ class RowsOutput(NamedTuple):
         folder, system = hadoop_path(spark, self.path)
         if not system.exists(folder):
             return
-        root, files = qualified(folder, system).rstrip("/"), system.listFiles(folder, True)
-        while files.hasNext():
-            name = files.next().getPath().toString()[len(root) + 1 :]
+        folder = system.makeQualified(folder)
+        root = str(folder.toString()).rstrip("/")
+        for file in files_below(spark, folder, system):
+            name = file[len(root) + 1 :]
             if not _OWN.fullmatch(name):
                 message = f"{self.path} contains other files than tables of rows: {name}"
                 raise ConfigError([Problem("backfill.output", message, "name an empty folder")])
@@ -132,21 +138,25 @@ class RowsOutput(NamedTuple):
         if staged is None:
             return
         found = staged.select("database", "table", "version").distinct().collect()
-        tables = [Written(TableId(row.database, row.table), int(row.version), {}) for row in found]
+        tables = [TableVersion(TableId(row.database, row.table), int(row.version), {}) for row in found]
         tables = [
             each._replace(columns=versions_of(catalog, each.table).columns[each.version - 1])
             for each in sorted(tables)
         ]
 
-        def write(each: Written) -> None:
+        def write(each: TableVersion) -> None:
             self._write_table(spark, staged, each)
 
-        with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
+        pool = ThreadPoolExecutor(_TABLES_AT_ONCE)
+        try:
             # Properties of the session, such as the group of jobs that a signal cancels, hold in each thread.
-            for done in [pool.submit(inheritable_thread_target(spark)(write), each) for each in tables]:
+            futures = [pool.submit(inheritable_thread_target(spark)(write), each) for each in tables]
+            for done in as_completed(futures):
                 done.result()
+        finally:  # after an error, the other tables are not written
+            pool.shutdown(wait=False, cancel_futures=True)
 
-    def _write_table(self, spark: SparkSession, staged: DataFrame, each: Written) -> None:
+    def _write_table(self, spark: SparkSession, staged: DataFrame, each: TableVersion) -> None:
         table = each.table
         own = (F.col("database") == table.database) & (F.col("table") == table.table)
         rows = staged.where(own & (F.col("version") == str(each.version)))
@@ -161,7 +171,7 @@ class RowsOutput(NamedTuple):
             options = {"mergeSchema": "true", "txnAppId": self.run, "txnVersion": str(self.step)}
             typed.write.format("delta").mode("append").options(**options).save(path)
 
-    def folder_of(self, spark: SparkSession, each: Written) -> str:
+    def folder_of(self, spark: SparkSession, each: TableVersion) -> str:
         """Return the folder of a version of a table."""
         jvm: Any = spark._jvm
         escape = jvm.org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.escapePathName
@@ -199,6 +209,3 @@ def write_rows(  # noqa: PLR0913 - the inputs of a step
         _accumulatorRegistry.pop(counters.aid, None)
     counts: BackfillCounts = counters.value.counts
     return counts
-
-
-__all__: Sequence[str] = ["RowsOutput", "rows_problems", "write_rows", "writes_rows"]

@@ -175,8 +175,10 @@ class _Task:
         if self._limits is not None:
             self._most_row_bytes = max(0, self._limits.smallest - OVERHEAD_BYTES)
         self._pause = _Pause()
-        #: The catalog and the number of records left out, before the current batch.
-        self._known = self._translator.catalog, 0
+        #: The catalog before the current batch.
+        self._catalog_before = self._translator.catalog
+        #: The number of records left out before the current batch.
+        self._left_out_before = 0
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Translate the rows of a batch; yield batches that are large enough to send."""
@@ -197,9 +199,11 @@ class _Task:
 
         Only a batch that has changed the catalog can have DDL, or one with records that were left out.
         """
-        (catalog, left_out), watch = self._known, self._job.terms.watch
-        self._known = self._translator.catalog, self._counts.left_out
-        if watch is not None and (self._known[0] is not catalog or self._known[1] != left_out):
+        watch, catalog, left_out = self._job.terms.watch, self._translator.catalog, self._counts.left_out
+        has_learned = catalog is not self._catalog_before
+        has_left_out = left_out != self._left_out_before
+        self._catalog_before, self._left_out_before = catalog, left_out
+        if watch is not None and (has_learned or has_left_out):
             watch.check(batch)
 
     def flush(self) -> Iterator[pa.RecordBatch]:

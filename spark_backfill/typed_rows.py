@@ -26,12 +26,12 @@ from relay.model.events import TableId
 from relay.text.hints import hint_for
 from relay.text.redaction import quoted
 from spark_backfill.arguments import OnError, Policies, Registries, config_of, without_logins
-from spark_backfill.dataframes import Held, catalog_of, records_of, schemas_of
-from spark_backfill.frames import Columns as RecordColumns
+from spark_backfill.dataframes import SentCatalog, catalog_of, records_of, schemas_of
+from spark_backfill.frames import Columns
 from spark_backfill.registries import RegistrySchemas
 from spark_backfill.row_reading import TEXT_ROWS, Chosen, ReadRows
 from spark_backfill.row_types import typed
-from spark_backfill.row_versions import Columns, struct_of, tables_in, versions_of
+from spark_backfill.row_versions import ColumnTypes, struct_of, tables_in, versions_of
 
 _SOURCE: Final = ("source_topic", "source_partition", "source_offset", "number")
 
@@ -57,14 +57,16 @@ def rows(  # noqa: PLR0913 - the settings of a source
     on_error: `stop`, `skip`, or `column`: a row without `op`, whose column `error` says why.
 
     The result has op, commit_ts, event_time, before, after, exact, absent, source_topic, source_partition,
-    source_offset and number; then `error` if chosen. Raises the errors of `translate`.
+    source_offset and number, the event's number among those of its source record, from 0; then `error` if
+    chosen. Raises the errors of `translate`. The query itself fails with Spark's error; with
+    `on_error="stop"` its text has `relay-stopped:` and the record's position, code and reason.
     """
     config, records = _config(source, source_options, source_registry, on_error), records_of(df)
     schemas = schemas_of(config, records)
     catalog = _catalog(config, ddl, schemas)
     chosen = _chosen(catalog, table, version)
     sent = without_logins(config)
-    work = ReadRows(sent, RecordColumns(), Held(catalog), chosen=chosen, known=schemas.known)
+    work = ReadRows(sent, Columns(), SentCatalog(catalog), chosen=chosen, known=schemas.known)
     columns = versions_of(catalog, chosen.table).columns[chosen.version]
     found = records.frame.mapInArrow(work, TEXT_ROWS).select(*typed_columns(columns), "error")
     return found if on_error == OnError.COLUMN else found.drop("error")
@@ -89,7 +91,7 @@ def row_schemas(
     }
 
 
-def typed_columns(columns: Columns) -> list[Column]:
+def typed_columns(columns: ColumnTypes) -> list[Column]:
     """Return the public columns of rows of one version, of a frame of `TEXT_ROWS`."""
     return [
         F.col("op"),
@@ -102,7 +104,7 @@ def typed_columns(columns: Columns) -> list[Column]:
     ]
 
 
-def _image(name: str, columns: Columns) -> Column:
+def _image(name: str, columns: ColumnTypes) -> Column:
     texts = F.col(name)
     cells = [typed(texts[at], kind).alias(column) for at, (column, kind) in enumerate(columns.items())]
     return F.when(texts.isNotNull(), F.struct(*cells))

@@ -73,10 +73,10 @@ class End(StrEnum):
 
 
 class FileFormat(StrEnum):
-    """The format of an output.
+    """What a run writes.
 
-    Records with columns named as Kafka's fields, or in record files, one a line; or a table of rows for each
-    table of the source.
+    Records, as Parquet with Kafka's columns (`parquet`) or as record files (`json-lines`); or for each table
+    of the source a table of its rows (`rows`), in `rows_format`.
     """
 
     PARQUET = "parquet"

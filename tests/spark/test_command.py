@@ -461,6 +461,12 @@ def test_a_summary_that_cannot_be_written_is_found_out_first(
     assert path != "kept" or (tmp_path / path).read_text() == "earlier"
 
 
+def test_a_pause_between_steps_needs_a_continuous_run(run: Any, capsys: Any) -> None:
+    assert run("backfill.trigger_seconds=5") == 2
+    said = capsys.readouterr().err
+    assert "backfill.trigger_seconds: has no effect without --continuous (leave it out)" in said
+
+
 def test_a_run_that_stops_leaves_the_summary_of_an_earlier_one(run: Any, tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text("earlier")
     assert run(f"backfill.input={damaged(tmp_path)}") == 2

@@ -185,7 +185,23 @@ def test_a_record_that_fails_without_ddl_elsewhere_does_not_end_the_run(spark: A
         route={"to_options": {"strict": "schema-inferred"}},
         backfill={"input_format": "parquet"},
     )
-    assert from_files(spark, config).read == len(rows) + len(ddl)
+    warnings: list[str] = []
+    assert from_files(spark, config, warnings.append).read == len(rows) + len(ddl)
+    reason = "a record failed, perhaps because its DDL is not in partition 0"
+    assert warnings == [f"{reason}: the step begins again, and reads DDL from all partitions"]
+
+
+def test_a_bad_record_stops_the_run_the_second_time(spark: Any, tmp_path: Path) -> None:
+    records = of_topic("t", SPREAD)
+    records[-1] = msgspec.structs.replace(records[-1], value=b"{")
+    parquet_of(records, tmp_path / "in.parquet")
+    config = config_for(
+        str(tmp_path / "in.parquet"), str(tmp_path / "out"), backfill={"input_format": "parquet"}
+    )
+    warnings: list[str] = []
+    with pytest.raises(Exception, match=r"decode\.malformed"):
+        from_files(spark, config, warnings.append)
+    assert [text.partition(",")[0] for text in warnings] == ["a record failed"]
 
 
 def batches(records: list[ConsumerRecord]) -> list[pa.RecordBatch]:

@@ -139,7 +139,7 @@ def test_every_byte_is_the_jobs(spark: Any, tmp_path: Path) -> None:
     for row in rows:
         made = ours.setdefault(f"{row.topic}/{row.partition}", [])
         key, value = (None if part is None else bytes(part).decode() for part in (row.key, row.value))
-        made.append((len(made), row.topic, key, value))  # type: ignore[arg-type]
+        made.append((len(made), row.topic, key, value))  # type: ignore[arg-type] # key and value are there
     assert ours == written
 
 
@@ -466,7 +466,7 @@ def test_a_client_without_py4j_has_the_functions() -> None:
 def test_nothing_else_is_public() -> None:
     assert spark_backfill.__all__ == ["definitions", "row_schemas", "rows", "translate"]
     with pytest.raises(AttributeError, match="no attribute 'translator'"):
-        spark_backfill.translator  # noqa: B018
+        spark_backfill.translator  # noqa: B018 - reading it must fail
 
 
 def test_spark_connect(spark_settings: dict[str, str], tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ from relay.model.events import ColumnType, DdlKind, RowChange, SchemaChange, Tab
 from relay.mysql.types import parse_type
 from spark_backfill import definitions, row_schemas, rows
 from spark_backfill.arguments import Policies, config_of
-from spark_backfill.dataframes import Held
+from spark_backfill.dataframes import SentCatalog
 from spark_backfill.frames import Columns, record_batch
 from spark_backfill.row_reading import Chosen, ReadRows
 from spark_backfill.row_types import exact_text, fit_of, spark_type
@@ -121,6 +121,8 @@ def test_types(mysql: str, spark: str) -> None:
         ("float", 1e39, None),
         ("double", 3.14159265358979, "3.14159265358979"),
         ("double", float("-inf"), "-Infinity"),
+        ("double", 10**400, None),
+        ("float", 10**400, None),
         ("date", "0000-00-00", None),
         ("date", "2009-11-31", None),
         ("date", "0000-01-01", None),
@@ -293,7 +295,7 @@ def text_rows(
 ) -> list[dict[str, Any]]:
     """What a worker yields."""
     config = config_of({"from": source, "to": "flat-json"}, {"topic": "{topic}"}, policies=Policies(on_error))
-    work = ReadRows(config, Columns(), Held(catalog), chosen=Chosen(table, version - 1))
+    work = ReadRows(config, Columns(), SentCatalog(catalog), chosen=Chosen(table, version - 1))
     found = [row for batch in work([record_batch(records)]) for row in batch.to_pylist()]
     return [row | {"exact": row["exact"] and dict(row["exact"])} for row in found]
 
@@ -378,7 +380,7 @@ def test_rows_have_the_version_of_their_position() -> None:
 
 
 def test_columns_that_an_image_lacks_are_absent() -> None:
-    """They are told apart from NULL: dropped, not yet added, or left out of the message."""
+    """They differ from NULL: dropped, not yet added, or left out of the message."""
     records = [
         statement("CREATE TABLE t (id INT PRIMARY KEY, old INT)", 0),
         change(1, {"id": "int", "old": "int"}, {"id": "1", "old": None}),
@@ -469,7 +471,7 @@ def test_a_large_task_yields_several_batches() -> None:
     records = captured(ROWS)
     catalog = learned(records, TICDC)
     config = config_of({"from": TICDC, "to": "flat-json"}, {"topic": "{topic}"})
-    work = ReadRows(config, Columns(), Held(catalog))
+    work = ReadRows(config, Columns(), SentCatalog(catalog))
     (whole,) = work([record_batch(records)])
     many = [record_batch(records)] * 400
     batches = list(work(many))
@@ -683,6 +685,34 @@ def test_the_final_rows_of_several_versions(spark: Any) -> None:
     assert (rows_found[2].label, rows_found[2].name, rows_found[1].label) == ("z3", "b", "again")
     assert (rows_found[3].label, rows_found[3].score) == ("x1", 2.25)
     ddl.unpersist()
+
+
+def test_exact_values_have_the_new_names_of_columns(spark: Any) -> None:
+    records = [
+        statement("CREATE TABLE t (id INT PRIMARY KEY, v DATE, u INT)", 0),
+        change(1, {"id": "int", "v": "date"}, {"id": "1", "v": "0000-00-00"}),
+        change(2, {"id": "int", "v": "date", "u": "int"}, {"id": "2", "v": "2020-01-01", "u": "5"}),
+        change(3, {"id": "int", "v": "date", "u": "int"}, {"id": "3", "v": None, "u": None}, op="DELETE"),
+        statement("ALTER TABLE t RENAME COLUMN v TO w, RENAME COLUMN u TO t, ADD COLUMN x INT", 4),
+        change(
+            5, {"id": "int", "w": "date", "t": "int", "x": "int"}, {"id": "4", "w": None, "t": "8", "x": "9"}
+        ),
+    ]
+    df = of_kafka(spark, records)
+    given: dict[str, Any] = {"source": CANAL, "table": "d.t", "ddl": definitions(df, source=CANAL)}
+    first, second = (rows(df, version=version, **given) for version in (1, 2))
+    names, newest = page_functions(spark), second.schema["after"].dataType
+    older = names["as_version"](first, newest, {"w": "v", "t": "u"})
+    assert older.schema == second.schema
+    found = in_order(older)
+    assert [row["exact"] for row in found] == [{"after.w": "0000-00-00"}, {}, {}]
+    assert [row["absent"] for row in found] == [["after.t", "after.x"], ["after.x"], ["before.x"]]
+    every = names["final_rows"](older.unionByName(second), ["id"]).collect()
+    assert {row.id: (row.t, row.x, row.exact) for row in every} == {
+        1: (None, None, {"after.w": "0000-00-00"}),
+        2: (5, None, {}),
+        4: (8, 9, {}),
+    }
 
 
 def test_the_page_has_every_argument_and_column(spark: Any) -> None:

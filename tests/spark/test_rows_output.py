@@ -29,7 +29,7 @@ from spark_backfill.command import check_config
 from spark_backfill.files import Captured, as_records
 from spark_backfill.frames import Columns
 from spark_backfill.job import TopicsRun, from_files
-from spark_backfill.rows_output import RowsOutput, write_rows
+from spark_backfill.rows_output import RowsOutput, run_name, write_rows
 from spark_backfill.schema_pass import collect_ddl, ddl_frame, empty_catalog, learn_ddl
 from spark_backfill.task_errors import error_of_task
 from spark_backfill.terms import Bounds
@@ -116,6 +116,27 @@ def test_a_repeated_step_writes_its_rows_once(spark: Any, tmp_path: Path) -> Non
     (tmp_path / "out" / "notes.txt").write_bytes(b"")
     with pytest.raises(ConfigError, match=r"contains other files than tables of rows: notes\.txt"):
         target.check(spark)
+
+
+def test_an_error_ends_the_writing_of_other_tables(spark: Any, tmp_path: Path) -> None:
+    """The first table cannot be written, because a file has the name of its folder."""
+    config, whole, out = config_of_rows(tmp_path / "out"), tmp_path / "whole", tmp_path / "out"
+    write(spark, config, RowsOutput(str(whole), RowsFormat.PARQUET, step=0), captured(DDL))
+    written = sorted(path.relative_to(whole) for path in whole.glob("*/*/*/step=0/_SUCCESS"))
+    first = out / Path(*written[0].parts[:2])
+    first.parent.mkdir(parents=True)
+    first.write_bytes(b"")
+    with pytest.raises(Exception, match=str(first)):
+        write(spark, config, RowsOutput(str(out), RowsFormat.PARQUET, step=0), captured(DDL))
+    others = [name for name in written if not (out / name).is_relative_to(first)]
+    assert len(list(out.glob("*/*/*/step=0/_SUCCESS"))) < len(others)
+    assert not (out / "_staging").exists()
+
+
+def test_the_name_of_a_run_does_not_depend_on_the_spelling(spark: Any, tmp_path: Path) -> None:
+    path = f"{tmp_path}/checkpoint"
+    spellings = [path, f"{path}/", f"file:{path}", f"file://{path}/", f"{tmp_path}//checkpoint"]
+    assert {run_name(spark, spelling) for spelling in spellings} == {f"file:{path}"}
 
 
 #: Rows of the first version of the table, and its columns.
