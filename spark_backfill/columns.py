@@ -69,7 +69,8 @@ def _run_ends(column: pa.Array) -> list[int]:
 
 
 def _text_column(column: pa.Array) -> TextColumn:
-    valid, starts, data = _from_zero(column).buffers()
+    # Large types have other offsets.
+    valid, starts, data = _from_zero(column.cast(pa.binary())).buffers()
     has_nulls = column.null_count and valid is not None
     return TextColumn(_bytes(starts), _bytes(data), _bytes(valid) if has_nulls else None)
 

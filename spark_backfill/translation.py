@@ -258,16 +258,27 @@ class _Task:
                 self._most_row_bytes,
             )
             if found is not None:
-                for topic in found.topics:
-                    self._job.terms.check_partition(topic, stretch.partition, stretch.topic)
+                if found.rows and self._job.terms.partitions is not None:
+                    self._check_topics(found.topics, stretch, rows, row)
                 out.add_rows(row, found)
                 row += found.rows
                 if not found.is_blocked:
                     return row
             self._pause.begin(has_rows=found is not None and found.rows > 0)
-        record = rows.record(row)
+        record = _record(rows, row)
         out.add_records(row, self._translated(record), record)
         return row + 1
+
+    def _check_topics(
+        self, topics: Iterable[str], stretch: Stretch, rows: RecordBatchRows, first: int
+    ) -> None:
+        """Raise Stopped if one of the topics to which rows from `first` on go lacks their partition."""
+        try:
+            for topic in topics:
+                self._job.terms.check_partition(topic, stretch.partition, stretch.topic)
+        except RelayError as error:
+            self._apply_error_policy(_record(rows, first), error)
+            raise
 
     def _within_bounds(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the records that are within the bounds, and count them. Raises Stopped."""
@@ -287,7 +298,7 @@ class _Task:
         times_ms = batch.column("timestamp_ms")
         if (pc.max(times_ms).as_py() or 0) > self._job.latest_ms:
             first = pc.index(pc.greater(times_ms, self._job.latest_ms), True).as_py()
-            raise _too_late(RecordBatchRows(batch).record(first))
+            raise _too_late(_record(RecordBatchRows(batch), first))
         return batch
 
     # ------------------------------------------------------------ records
@@ -388,6 +399,14 @@ class _Task:
             self._counts.tables.setdefault(name, Counter())[kind] += count
         context = TaskContext.get()
         self._job.counters.add({context.partitionId() if context else 0: self._counts})
+
+
+def _record(rows: RecordBatchRows, row: int) -> ConsumerRecord:
+    """Return a row as a record. Raises Stopped for an invalid one."""
+    try:
+        return rows.record(row)
+    except RelayError as error:
+        raise Stopped(error, "input") from error
 
 
 def _too_late(record: ConsumerRecord) -> Stopped:

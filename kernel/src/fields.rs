@@ -82,7 +82,7 @@ impl MessageFields {
             (tag == self.inner).then_some(())?;
             let (size, behind) = self::size(behind)?;
             let (message, others) = behind.split_at(size);
-            messages.push((self.role(message), &fields[..fields.len() - others.len()]));
+            messages.push((self.role(message)?, &fields[..fields.len() - others.len()]));
             fields = others;
         }
         Some(Packet { head, numbers, messages })
@@ -92,26 +92,30 @@ impl MessageFields {
     pub fn has_one(&self, value: &[u8]) -> Option<()> {
         let (_, rest) = self::size(behind_numbers(value, self.outer)?)?;
         let (size, message) = self::size(behind_numbers(rest, self.inner)?)?;
-        (size == message.len() && self.role(message) == Role::Other).then_some(())
+        (size == message.len() && self.role(message)? == Role::Other).then_some(())
     }
 
-    /// The role of a message: its number of the field `kind`, behind at most one field of bytes.
-    fn role(&self, message: &[u8]) -> Role {
-        let find = || {
-            let (&tag, behind) = message.split_first()?;
-            let rest = if tag == self.kind {
-                message
-            } else {
-                let (size, behind) = self::size(behind)?;
-                &behind[size..]
-            };
-            match *rest {
-                [tag, kind, ..] if tag == self.kind && kind == self.begin => Some(Role::Begin),
-                [tag, kind, ..] if tag == self.kind && kind == self.end => Some(Role::End),
-                _ => None,
+    /// The role of a message: its number of the field `kind`, which other fields may precede.
+    fn role(&self, message: &[u8]) -> Option<Role> {
+        let mut rest = message;
+        loop {
+            let (&tag, after) = rest.split_first()?;
+            let (number, value) = varint(after)?;
+            rest = match tag & (MORE | 7) {
+                _ if tag == self.kind => break Some(self.role_of(number)),
+                0 => value,
+                2 => value.get(usize::try_from(number).ok()?..)?,
+                _ => return None,
             }
-        };
-        find().unwrap_or(Role::Other)
+        }
+    }
+
+    fn role_of(&self, kind: u64) -> Role {
+        match kind {
+            _ if kind == u64::from(self.begin) => Role::Begin,
+            _ if kind == u64::from(self.end) => Role::End,
+            _ => Role::Other,
+        }
     }
 }
 

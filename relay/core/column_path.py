@@ -57,6 +57,10 @@ class ColumnPath:
         self._allowed_for: tuple[PartitionPath, int] | None = None
         self._last_offset = 0
 
+    def start_over(self) -> None:
+        """Forget what engines have allowed."""
+        self._allowed_for = None
+
     def translate(  # noqa: PLR0913, PLR0917 - as `Translator.translate_columns`
         self,
         topic: str,
@@ -84,7 +88,8 @@ class ColumnPath:
             )
         except MemoryError:
             return None
-        used = [templates.known_of(of_topic, number) for number, _ in written.uses]
+        # Facts that are dropped are not allowed any more.
+        used = [of_topic.known[number] for number, _ in written.uses]
         for known, (_, rows) in zip(used, written.uses, strict=True):
             known.uses += rows
         found = TranslatedRows(

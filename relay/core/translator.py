@@ -235,6 +235,8 @@ class Translator:
         counts = self._settled()
         if self._fast is not None:
             self._fast.templates.start_over()
+        if self._columns is not None:
+            self._columns.start_over()
         counts.tables = None
         counts.become(EventCounts())
         self._line.start_over()

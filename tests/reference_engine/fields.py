@@ -53,7 +53,7 @@ class Groups(NamedTuple):
 
 
 def groups_of(framing: MessageFields, value: bytes) -> Groups:
-    """Return the groups of a record; none if the framing is broken."""
+    """Return the groups of a record; none if the framing is broken, or a message has no kind."""
     outer = _behind_numbers(value, framing.outer)
     size = None if outer is None else varint(value, outer)
     if outer is None or size is None or size[0] != len(value) - size[1]:
@@ -65,12 +65,15 @@ def groups_of(framing: MessageFields, value: bytes) -> Groups:
     found = Groups(value[:outer], body[: first - 1], [])
     messages = _messages(body, first - 1, framing.inner)
     roles = [_role(framing, message) for message in messages]
+    if None in roles:
+        return Groups(b"", b"", [])
+    marks = {framing.begin, framing.end}
     at = 0
     while at < len(messages):
         begin = messages[at : at + 1] if roles[at] == framing.begin else []
         at += len(begin)
         others = at
-        while at < len(messages) and roles[at] is None:
+        while at < len(messages) and roles[at] not in marks:
             at += 1
         end = messages[at : at + 1] if at < len(messages) and roles[at] == framing.end else []
         if begin or end:
@@ -92,7 +95,7 @@ def fields_of(framing: MessageFields, value: bytes) -> Iterator[bytes]:
 def has_one(framing: MessageFields, value: bytes) -> bool:
     """Return whether a value has one message, which is neither a begin nor an end."""
     found = list(fields_of(framing, value))
-    return found == [value] and _role(framing, _only(framing, value)) is None
+    return found == [value] and _role(framing, _only(framing, value)) not in {framing.begin, framing.end}
 
 
 def _only(framing: MessageFields, value: bytes) -> bytes:
@@ -129,13 +132,18 @@ def _messages(data: bytes, at: int, tag: int) -> list[bytes]:
 
 
 def _role(framing: MessageFields, message: bytes) -> int | None:
-    """Return the kind of a message if it is a begin or an end."""
+    """Return the kind of a message, as a field; None if it has none that can be read."""
     size = varint(message, 1)
-    at = 0 if size is None else size[1]
-    if message[at : at + 1] != bytes([framing.kind]):
-        size = varint(message, at + 1)
-        at = len(message) if size is None else size[0] + size[1]
-    kind = (
-        message[at + 1] if message[at : at + 1] == bytes([framing.kind]) and at + 1 < len(message) else None
-    )
-    return kind if kind in {framing.begin, framing.end} else None
+    at = len(message) if size is None else size[1]
+    while at < len(message):
+        found = varint(message, at + 1)
+        if found is None:
+            return None
+        number, after = found
+        if message[at] == framing.kind:
+            return number
+        form = message[at] & 0x87
+        if form not in {0, 2}:
+            return None
+        at = after + (number if form == 2 else 0)
+    return None

@@ -113,6 +113,42 @@ def test_rows_of_a_batch_that_is_a_slice_are_read_from_its_beginning(monkeypatch
 
 
 @needs_kernel
+def test_columns_of_large_types_are_read_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark sends them with `useLargeVarTypes`."""
+    large = {"topic": pa.large_string(), "key": pa.large_binary(), "value": pa.large_binary()}
+    batches = batches_of(loads(), 60)
+    schema = pa.schema([field.with_type(large.get(field.name, field.type)) for field in batches[0].schema])
+    compare(monkeypatch, config(), [batch.cast(schema) for batch in batches])
+
+
+@needs_kernel
+@pytest.mark.parametrize("columns", ["off", "auto"])
+def test_a_missing_target_partition_stops_the_task(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_KERNEL", columns)
+    whole = loads(topic="t")
+    row = next(each for each in whole if b'"isDdl":false' in (each.value or b""))
+    moved = msgspec.structs.replace(row, partition=1)
+    terms = Terms(limits={"t": 1_000_000}, partitions={"t": 1})
+    with pytest.raises(Stopped, match=f"{moved.position}.*partition 1 of t, which has 1"):
+        run(config(), batches_of([*whole, *[moved] * 20]), terms=terms)
+
+
+@needs_kernel
+@pytest.mark.parametrize("columns", ["off", "auto"])
+def test_a_header_without_a_name_stops_the_task(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_KERNEL", columns)
+    batch = record_batch([msgspec.structs.replace(each, headers=(("name", b"1"),)) for each in loads(1)])
+    headers = batch.column("headers")
+    nameless = pa.StructArray.from_arrays(
+        [pa.nulls(len(headers.values), pa.string()), headers.values.field("value")], names=["key", "value"]
+    )
+    at = batch.schema.get_field_index("headers")
+    broken = batch.set_column(at, "headers", pa.ListArray.from_arrays(headers.offsets, nameless))
+    with pytest.raises(Stopped, match="headers: a name is NULL"):
+        run(config(), [broken])
+
+
+@needs_kernel
 def test_rows_outside_of_the_bounds_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     records = loads(topic="t")
     times = [record.timestamp_ms for record in records[:40]]

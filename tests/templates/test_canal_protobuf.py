@@ -110,17 +110,31 @@ def test_selected_transactions(engine: type[Engine], selection: Selection, *, ha
     assert found[-1] is has_templates
 
 
+def odd_mark(mark: bytes, *, is_long: bool) -> bytes:
+    """A mark whose kind is the last field, or in two bytes."""
+    whole = [
+        number_field(number, data) if isinstance(data, int) else bytes_field(number, data)
+        for number, data in fields(mark)
+    ]
+    head, kind, value = whole
+    return head + bytes((kind[0], kind[1] | 0x80, 0)) + value if is_long else head + value + kind
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_rows_after_an_odd_mark_are_of_its_transaction(engine: type[Engine], *, is_long: bool) -> None:
+    """The losses are those of a transaction, also where rows without one have templates."""
+    route = teach(both(engine), packet(row("1")))
+    for _ in range(3):
+        route.fits(packet(odd_mark(begin(1), is_long=is_long), row("1")))
+        route.fits(packet(odd_mark(begin(1), is_long=is_long), row("1"), begin(2), row("1"), end(3)))
+
+
 @pytest.mark.parametrize("is_long", [False, True])
 def test_marks_with_their_kind_elsewhere(engine: type[Engine], *, is_long: bool) -> None:
-    """Engines see no marks in them: the kind is the last field, or in two bytes."""
+    """The kind is the last field, or in two bytes."""
 
     def odd(mark: bytes) -> bytes:
-        whole = [
-            number_field(number, data) if isinstance(data, int) else bytes_field(number, data)
-            for number, data in fields(mark)
-        ]
-        head, kind, value = whole
-        return head + bytes((kind[0], kind[1] | 0x80, 0)) + value if is_long else head + value + kind
+        return odd_mark(mark, is_long=is_long)
 
     route = Both(PROTOBUF, target="canal-json", engine=engine, topic="{database}.{table}")
     same_topic = both(engine)

@@ -14,11 +14,12 @@ import pytest
 from engine_support import ENGINE, ENGINES, KERNEL, needs_kernel, template
 from reference_engine import Interpreter
 from reference_engine.columns import text_column, text_of
-from support import CANAL, OPEN, TICDC, captured, captured_files, protocol_of, reading_options
+from support import CANAL, OPEN, TICDC, captured, captured_files, protocol_of, reading_options, row_message
 from templates_support import translator_class
 
 from benchmarks.spark_load import ALTERED, messages
 from relay import CodecError, ConsumerRecord, ProducerRecord, Translator
+from relay.catalog import Catalog
 from relay.core.column_path import TranslatedRows
 from relay.core.verification import ShadowTranslator
 from relay.model.records import SOURCE_HEADER
@@ -158,13 +159,17 @@ def test_most_rows_are_translated_by_columns(engine: type[Engine], target: str, 
     assert rows > len(records)
 
 
+def without_commit_ts(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
+    return [
+        msgspec.structs.replace(each, value=re.sub(rb',"_tidb":\{.*?\}', b"", each.value or b""))
+        for each in records
+    ]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_rows_at_earlier_offsets_have_the_definition_of_their_offset(engine: type[Engine]) -> None:
     """As in files that are not sorted: without commit ts, a row's offset decides which DDL it follows."""
-    in_order = [
-        msgspec.structs.replace(each, value=re.sub(rb',"_tidb":\{.*?\}', b"", each.value or b""))
-        for each in list(messages(800))[:-1]
-    ]
+    in_order = without_commit_ts(messages(800))[:-1]
     rows = [each for each in in_order if b'"isDdl":false' in (each.value or b"")]
     compare([*in_order, *reversed(rows), *rows], "ticdc/canal-json/09_dml", CANAL, engine)
 
@@ -212,19 +217,74 @@ def test_rows_that_change_their_partition_are_left_to_translate(engine: type[Eng
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_translator_starts_over_with_its_templates(engine: type[Engine]) -> None:
+    """Those of tables whose definition is known: of others, the first row says why it is not."""
     translator, records = learned(engine)
-    _, rows_before = by_columns(translator, records)
-    slow = translator.paths["slow"]
-    translator.start_over()
-    assert counts(translator) == counts(Translator(TICDC, CANAL))
     new = Translator(TICDC, CANAL)
-    for each in (translator, new):
-        each.tables = Counter()
-    found, rows = by_columns(translator, records)
-    assert found == [*_flat([by_record(new, record) for record in records])]
+    translator.start_over()
     assert counts(translator) == counts(new)
-    # The first row brings a new catalog, of which nothing has changed.
-    assert (rows, translator.paths["slow"]) == (rows_before - 1, slow)
+    known, slow = catalog_of_file(), []
+    for catalog in (new.catalog, known, known, new.catalog):
+        translator.start_over()
+        before = translator.paths["slow"]
+        new = Translator(TICDC, CANAL)
+        for each in (translator, new):
+            each.tables, each.catalog = Counter(), catalog
+        found, _ = by_columns(translator, records)
+        assert found == [*_flat([by_record(new, record) for record in records])]
+        assert counts(translator) == counts(new)
+        slow.append(translator.paths["slow"] - before)
+    unknown, first, again, unknown_again = slow
+    assert again < first
+    assert unknown_again == unknown > again
+
+
+def catalog_of_file() -> Catalog:
+    """The definitions of the tables of `learned`."""
+    translator = Translator(TICDC, CANAL)
+    for each in captured("ticdc/canal-json/09_dml"):
+        translator.learn(each)
+    return translator.catalog
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_translator_that_starts_over_allows_its_templates_anew(engine: type[Engine]) -> None:
+    """The next task may begin before DDL that the last one has passed."""
+    in_order = without_commit_ts(messages(800))[:-1]
+    made = translator_class(EAGER_POLICY)
+    columns, plain = made(TICDC, CANAL, engine=engine), Translator(TICDC, CANAL)
+    for each in in_order:
+        plain.learn(each)
+    catalog = plain.catalog
+    rows = [each for each in in_order if b'"isDdl":false' in (each.value or b"")]
+    for task in (rows, rows, rows[-20:], rows[:-20]):
+        columns.start_over()
+        plain.start_over()
+        columns.catalog = plain.catalog = catalog
+        found, _ = by_columns(columns, task)
+        assert found == [*_flat([by_record(plain, record) for record in task])]
+        assert counts(columns) == counts(plain)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("topic", ["out", "of-{table}"])
+def test_many_combinations_of_losses_are_counted_and_routed(engine: type[Engine], topic: str) -> None:
+    """More than are kept: their facts are dropped while rows of them are translated."""
+    columns = [f"c{number}" for number in range(40)]
+    types = dict.fromkeys(columns, "datetime")
+    records = []
+    for offset in range(600):
+        zeros = offset * 7 % 41
+        values = ["0000-00-00 00:00:00"] * zeros + ["2026-01-01 00:00:00"] * (40 - zeros)
+        row = {"id": str(offset), **dict(zip(columns, values, strict=True))}
+        message = row_message({"id": "int", **types}, row, table=f"t{offset % 3}", pkNames=["id"])
+        records.append(ConsumerRecord("t", 0, offset, 1_700_000_000_000, None, msgspec.json.encode(message)))
+    policy = msgspec.structs.replace(EAGER_POLICY, loss_sets=4, loss_sets_per_template=0)
+    made = translator_class(policy)
+    fast, plain = (made(TICDC, "debezium-json", engine=each, topic=topic) for each in (engine, None))
+    found, rows = by_columns(fast, records)
+    assert found == [*_flat([by_record(plain, record) for record in records])]
+    assert counts(fast) == counts(plain)
+    assert rows > 0
 
 
 def test_translators_that_compare_each_record_have_no_columns() -> None:

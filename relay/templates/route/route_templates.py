@@ -191,9 +191,18 @@ class RouteTemplates:
             self.idle = 0
 
     def start_over(self) -> None:
-        """Forget all counts of messages without a template; templates stay."""
+        """Forget all counts of messages without a template; templates of known tables stay.
+
+        The first row of any other table takes the slow path, which notes why it is not known.
+        """
         for topic in self._topics.values():
             topic.forget_counts()
+            inferred = {
+                number % LOSS for number, known in topic.known.items() if Loss.SCHEMA_INFERRED in known.losses
+            }
+            for number in inferred:
+                topic.engine.remove(number)
+                self._forget(topic, number)
             for known in topic.known.values():
                 known.is_unused_since_start = True
         self._shapes_of.clear()

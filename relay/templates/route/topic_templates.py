@@ -74,7 +74,8 @@ class TopicTemplates:
         return [self.known.pop(number) for number in (template, *variants) if number in self.known]
 
     def pop_loss_variants(self) -> list[TemplateInfo]:
-        """Remove and return the facts of records with losses."""
+        """Remove and return the facts of records with losses. Columns may have no rows then."""
+        self.engine.disallow()
         found: list[TemplateInfo] = []
         for template, numbers in self._loss_variants.items():
             variants, base = [self.known.pop(number) for number in numbers], self.known[template]
