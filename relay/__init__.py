@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from relay.catalog import Catalog
     from relay.codecs.losses import Loss
+    from relay.core.column_path import TranslatedRows
     from relay.core.counts import UnwrittenStatement
     from relay.core.pipeline import State
     from relay.core.selection import Selection
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from relay.model.table_globs import TableFilter, TableGlob
     from relay.routing import TopicRule
     from relay.routing.partitioning import Partitioning
+    from relay.templates.columns import RecordColumns, TextColumn
     from relay.templates.engine import Engine
 
 __all__ = [
@@ -116,6 +118,7 @@ __all__ = [
     "Position",
     "Problem",
     "ProducerRecord",
+    "RecordColumns",
     "RecordPosition",
     "RegisteredSchema",
     "Registry",
@@ -138,9 +141,11 @@ __all__ = [
     "TableGlob",
     "TableId",
     "TableSchema",
+    "TextColumn",
     "TopicRule",
     "Transaction",
     "TransactionMark",
+    "TranslatedRows",
     "Translator",
     "UniqueKey",
     "UnsupportedMessage",
@@ -153,8 +158,8 @@ __all__ = [
 _MODULES = (
     *("model.errors", "model.limits", "model.records", "model.events", "model.lookups"),
     *("routing.partitioning", "model.table_globs", "catalog", "codecs.losses", "io.storage"),
-    *("core.selection", "core.counts", "routing", "templates.engine", "core.pipeline", "core.translator"),
-    "io.resolver",
+    *("core.selection", "core.counts", "routing", "templates.columns", "templates.engine", "core.pipeline"),
+    *("core.column_path", "core.translator", "io.resolver"),
 )
 
 

@@ -14,7 +14,7 @@ from relay.model.errors import RelayError, ServiceError
 #: Prefix of the text; the driver finds it anywhere in the text of Spark's error.
 STOP_MARK: Final = "relay-stopped:"
 #: The text of `DdlUnread`.
-_UNREAD: Final = re.compile(r"relay-ddl-unread:<(?P<position>[^>]*)>")
+_UNREAD: Final = re.compile(r"relay-ddl-unread:<(?P<position>[^<>]*)>")
 _TEXT: Final = r'(?:[^"\\\n]|\\(?:u[0-9a-f]{4}|[^u\n]))*'
 #: `Stopped` as JSON, whose message may have lost its end.
 _STOPPED: Final = re.compile(
