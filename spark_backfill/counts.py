@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.accumulators import AccumulatorParam
 
 from relay.core import summaries
@@ -21,6 +22,7 @@ from relay.core.summaries import MOST_NAMES, listed
 from relay.model.records import ConsumerRecord, size_of
 from relay.text.redaction import printable
 from spark_backfill.columns import Stretch
+from spark_backfill.terms import Bounds
 
 #: More than any topic has.
 _PARTITIONS: Final = 1 << 32
@@ -67,6 +69,14 @@ class BackfillCounts(msgspec.Struct):
             offsets.setdefault((record.topic, record.partition), []).append(record.offset)
         for (topic, partition), found in offsets.items():
             self._reach(f"{topic}/{partition}", (min(found), max(found), len(found)))
+
+    def read_within(self, records: Iterable[ConsumerRecord], bounds: Bounds) -> list[ConsumerRecord]:
+        """Return the records that are within the bounds; count them, and the others as left out."""
+        given = list(records)
+        within = given if bounds == Bounds() else list(filter(bounds.contains, given))
+        self.left_out += len(given) - len(within)
+        self.count_read(within)
+        return within
 
     def count_read_rows(self, batch: pa.RecordBatch, stretches: Iterable[Stretch]) -> None:
         """Count source records, as a batch of `RECORDS`. `stretches`: its rows by partition."""
@@ -145,6 +155,16 @@ class Accumulator(Protocol):
     def add(self, term: Parts) -> None:
         """Add to it."""
         ...
+
+
+def hand_over(counts: BackfillCounts, counters: Accumulator) -> None:
+    """Add the counters of the current task to those of all tasks.
+
+    They are stored by the number of the Spark partition, which a task that runs again has as well, even in a
+    stage that Spark makes anew.
+    """
+    context = TaskContext.get()
+    counters.add({context.partitionId() if context else 0: counts})
 
 
 class CountsParam(AccumulatorParam[Any]):

@@ -127,25 +127,28 @@ def translate(  # noqa: PLR0913 - the settings of a route
     The query itself fails with Spark's error; with `on_error="stop"` its text has `relay-stopped:` and the
     record's position, code and reason.
     """
-    route = {
-        "from": source,
-        "to": target,
-        "from_options": source_options or {},
-        "to_options": target_options or {},
-        "include_tables": include_tables,
-        "exclude_tables": exclude_tables,
-        "include_events": include_events,
-        "exclude_events": exclude_events,
-    }
-    to_write = {
-        "topic": topic,
-        "topics": topics,
-        "partitions": partitions,
-        "partition_by": partition_by,
-        "watermarks": watermarks,
-    }
+    sides = {"from": source, "to": target}
+    options = {"from_options": source_options or {}, "to_options": target_options or {}}
+    tables = {"include_tables": include_tables, "exclude_tables": exclude_tables}
+    events = {"include_events": include_events, "exclude_events": exclude_events}
+    to_write = {"topic": topic, "topics": topics, "watermarks": watermarks}
+    spread = {"partitions": partitions, "partition_by": partition_by}
     registries = Registries(source_registry, target_registry)
-    config = config_of(route, to_write, registries, Policies(on_error, dead_letter_topic, group_id))
+    policies = Policies(on_error, dead_letter_topic, group_id)
+    config = config_of(sides | options | tables | events, to_write | spread, registries, policies)
+    return _translated(df, config, ddl, source_partitions, OnError(on_error), with_counts=with_counts)
+
+
+def _translated(
+    df: DataFrame,
+    config: Config,
+    ddl: DataFrame | None,
+    source_partitions: Mapping[str, int] | None,
+    on_error: OnError,
+    *,
+    with_counts: bool,
+) -> DataFrame:
+    """Return the result of `translate` for a configuration."""
     records = records_of(df)
     schemas = schemas_of(config, records)
     catalog = SentCatalog(catalog_of(config, ddl, schemas))
@@ -153,7 +156,7 @@ def translate(  # noqa: PLR0913 - the settings of a route
     schemas.register(records, catalog, Bounds(), terms)
     counters, sent = _TaskCounts(), without_logins(config)
     work = Translate(sent, Columns(), catalog, counters, Bounds(), terms, known=schemas.known)
-    return _selected(records, work, OnError(on_error), counters if with_counts else None)
+    return _selected(records, work, on_error, counters if with_counts else None)
 
 
 def definitions(

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from relay.codecs.codec import Joining
@@ -19,7 +18,7 @@ from relay.config.keys import OutputLayout
 from relay.config.wiring import translator_of
 from relay.core.batching import Joiner
 from relay.model.records import ConsumerRecord, ProducerRecord
-from spark_backfill.counts import Accumulator, BackfillCounts
+from spark_backfill.counts import Accumulator, BackfillCounts, hand_over
 from spark_backfill.files import PARTITION_COLUMNS, SOURCE_ORDER, in_target_order
 from spark_backfill.frames import PRODUCED, Produced, records_to_write
 
@@ -76,8 +75,7 @@ class Join:
                     yield from _flushed(out, counts)
         _add(out, joiner.close())
         yield from _flushed(out, counts)
-        context = TaskContext.get()
-        self.counters.add({context.partitionId() if context else 0: counts})
+        hand_over(counts, self.counters)
 
 
 def _add(out: Produced, complete: Iterable[tuple[ProducerRecord, SourceTag]]) -> None:

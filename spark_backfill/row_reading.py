@@ -16,13 +16,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark import TaskContext
 
 from relay.codecs.losses import Loss
 from relay.config import Config
 from relay.config.wiring import error_policies_of, translator_of
 from relay.core.dead_letters import error_headers
-from relay.core.detection import FormatHints
 from relay.core.error_policies import Policy
 from relay.core.selection import kind_of
 from relay.model.errors import DefinitionMissing, RelayError
@@ -39,13 +37,13 @@ from relay.model.events import (
 )
 from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord
-from spark_backfill.counts import Accumulator, BackfillCounts
+from spark_backfill.counts import Accumulator, BackfillCounts, hand_over
 from spark_backfill.dataframes import ERROR_FIELDS
 from spark_backfill.frames import FLUSH_BYTES, FLUSH_RECORDS, Reader, read_records
 from spark_backfill.registries import NO_ANSWERS, RegistryAnswers, task_resolver
 from spark_backfill.row_types import Fit, exact_text, fit_of
 from spark_backfill.row_versions import ColumnTypes, TableVersions, versions_of
-from spark_backfill.task_errors import Stopped
+from spark_backfill.task_errors import stopped_at
 from spark_backfill.terms import KEEP_PARTITION, Bounds, Broadcast
 
 _ERROR: Final = pa.struct([(name, pa.string()) for name in ERROR_FIELDS])
@@ -117,7 +115,7 @@ class ReadRows:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows, with the columns of `TEXT_ROWS`. Raises Stopped."""
-        task, rows, size = _Task(self), list[dict[str, Any]](), 0
+        task, rows, size = _RowsTask(self), list[dict[str, Any]](), 0
         for batch in batches:
             for record in task.within_bounds(read_records(self.reader, batch)):
                 found = task.rows_of(record)
@@ -131,7 +129,7 @@ class ReadRows:
         task.hand_over_counts()
 
 
-class _Task:
+class _RowsTask:
     """One run over the records of a Spark partition."""
 
     def __init__(self, job: ReadRows) -> None:
@@ -146,11 +144,7 @@ class _Task:
 
     def within_bounds(self, records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
         """Return the records that are within the bounds, and count them."""
-        given = list(records)
-        within = [record for record in given if self._job.bounds.contains(record)]
-        self._counts.left_out += len(given) - len(within)
-        self._counts.count_read(within)
-        return within
+        return self._counts.read_within(records, self._job.bounds)
 
     def rows_of(self, record: ConsumerRecord) -> list[dict[str, Any]]:
         """Return the rows of a record. Raises Stopped."""
@@ -166,8 +160,7 @@ class _Task:
         """Return the row of a record that cannot be read, or none. Raises Stopped."""
         policy = self._errors.apply(error, record, self._translator).policy
         if policy is Policy.STOP:
-            hints = FormatHints(self._translator.known_schema)
-            raise Stopped(hints.named(error, record), str(record.position)) from error
+            raise stopped_at(record, error, self._translator) from error
         self._counts.count_failed("skipped", error.code)
         return [] if policy is Policy.SKIP else [{"number": 0, "error": _described(error, record)}]
 
@@ -217,8 +210,7 @@ class _Task:
         """Add the counters, by the number of the Spark partition, to those of all tasks."""
         if self._job.counters is not None:
             self._counts.lost.update({str(what): count for what, count in self._translator.losses.items()})
-            context = TaskContext.get()
-            self._job.counters.add({context.partitionId() if context else 0: self._counts})
+            hand_over(self._counts, self._job.counters)
 
     def _row(self, event: RowChange, at: Position, number: int) -> Iterator[dict[str, Any]]:
         """Yield the row of a change, if it is to be read. Raises DefinitionMissing."""

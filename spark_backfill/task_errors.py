@@ -9,7 +9,10 @@ import json
 import re
 from typing import Final
 
+from relay.core.detection import FormatHints
+from relay.core.translator import Translator
 from relay.model.errors import RelayError, ServiceError
+from relay.model.records import ConsumerRecord
 
 #: Prefix of the text; the driver finds it anywhere in the text of Spark's error.
 STOP_MARK: Final = "relay-stopped:"
@@ -30,6 +33,12 @@ class Stopped(Exception):
         # The message comes last: Spark may cut off long ones.
         known = {"position": position, "code": error.code, "status": error.exit_status, "message": str(error)}
         super().__init__(STOP_MARK + json.dumps(known))
+
+
+def stopped_at(record: ConsumerRecord, error: RelayError, translator: Translator) -> Stopped:
+    """Return the error that ends a task at a failed record, with the format that it seems to have."""
+    hints = FormatHints(translator.known_schema)
+    return Stopped(hints.named(error, record), str(record.position))
 
 
 class DdlUnread(Exception):

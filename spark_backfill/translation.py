@@ -14,13 +14,11 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 
 from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.keys import FileFormat, OutputLayout
 from relay.config.wiring import error_policies_of, translator_of
-from relay.core.detection import FormatHints
 from relay.core.error_policies import Policy, Refused, tables_in
 from relay.core.translator import Translator
 from relay.io.kafka.sizes import OVERHEAD_BYTES, NoMatch, TopicLimits, misfit_error
@@ -29,7 +27,7 @@ from relay.model.events import TableId
 from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, ProducerRecord
 from spark_backfill.columns import BatchOutput, RecordBatchRows, Stretch, stretches
-from spark_backfill.counts import Accumulator, BackfillCounts
+from spark_backfill.counts import Accumulator, BackfillCounts, hand_over
 from spark_backfill.frames import (
     PRODUCED,
     PRODUCED_WITH_TABLES,
@@ -42,10 +40,10 @@ from spark_backfill.frames import (
 from spark_backfill.joined import joining_of
 from spark_backfill.layouts import TableFinder
 from spark_backfill.registries import NO_ANSWERS, RegistryAnswers, task_resolver
-from spark_backfill.task_errors import DdlUnread, Stopped
+from spark_backfill.task_errors import DdlUnread, Stopped, stopped_at
 from spark_backfill.terms import LATEST_MS, Bounds, Broadcast, Terms
 
-#: Rows of the longest `_Pause`.
+#: Rows of the longest `_ColumnsBackoff`.
 _LONGEST_PAUSE: Final = 1023
 
 
@@ -125,7 +123,7 @@ def _translator_of(job: Translate) -> Translator:
     return translator
 
 
-class _Pause:
+class _ColumnsBackoff:
     """The rows that are translated as records after one that templates do not translate alone.
 
     They become twice as many each time that no row before them was translated by columns: where no template
@@ -174,7 +172,7 @@ class _Task:
         self._most_row_bytes = sys.maxsize
         if self._limits is not None:
             self._most_row_bytes = max(0, self._limits.smallest - OVERHEAD_BYTES)
-        self._pause = _Pause()
+        self._backoff = _ColumnsBackoff()
         #: The catalog before the current batch.
         self._catalog_before = self._translator.catalog
         #: The number of records left out before the current batch.
@@ -247,7 +245,7 @@ class _Task:
 
     def _translate_from(self, row: int, stretch: Stretch, rows: RecordBatchRows, out: BatchOutput) -> int:
         """Translate one row or several. Return the next row."""
-        if not stretch.has_headers and self._pause.is_over():
+        if not stretch.has_headers and self._backoff.is_over():
             found = self._translator.translate_columns(
                 stretch.topic,
                 stretch.partition,
@@ -264,7 +262,7 @@ class _Task:
                 row += found.rows
                 if not found.is_blocked:
                     return row
-            self._pause.begin(has_rows=found is not None and found.rows > 0)
+            self._backoff.begin(has_rows=found is not None and found.rows > 0)
         record = _record(rows, row)
         out.add_records(row, self._translated(record), record)
         return row + 1
@@ -305,12 +303,7 @@ class _Task:
 
     def _read(self, batch: pa.RecordBatch) -> list[ConsumerRecord]:
         """Read and count the records of a batch that are within the bounds. Raises Stopped."""
-        records = list(read_records(self._job.reader, batch))
-        if self._job.bounds != Bounds():
-            within = [record for record in records if self._job.bounds.contains(record)]
-            self._counts.left_out += len(records) - len(within)
-            records = within
-        self._counts.count_read(records)
+        records = self._counts.read_within(read_records(self._job.reader, batch), self._job.bounds)
         latest_ms = self._job.latest_ms
         late = next((record for record in records if record.timestamp_ms > latest_ms), None)
         if late is not None:
@@ -349,8 +342,7 @@ class _Task:
         """
         refused = self._errors.apply(error, record, self._translator)
         if refused.policy is Policy.STOP:
-            hints = FormatHints(self._translator.known_schema)
-            raise Stopped(hints.named(error, record), str(record.position)) from error
+            raise stopped_at(record, error, self._translator) from error
         if self._limits is not None and (misfit := self._limits.misfit(refused.dead_letters)):
             raise Stopped(self._misfit_error(record, misfit), str(record.position)) from error
         self._refused = refused
@@ -379,11 +371,7 @@ class _Task:
         self._out.assign_tables(finder.find(produced, tables))
 
     def hand_over_counts(self) -> None:
-        """Add the counters to Spark's accumulator.
-
-        They are stored by the number of the Spark partition, which a task that runs again has as well, even
-        in a stage that Spark makes anew.
-        """
+        """Add the counters to those of all tasks."""
         self._counts.events = self._translator.events
         self._counts.lost = Counter({str(what): count for what, count in self._translator.losses.items()})
         inferred = self._translator.inferred_tables
@@ -397,8 +385,7 @@ class _Task:
             # CREATE DATABASE is about a database alone.
             name = str(table) if table.table else table.database
             self._counts.tables.setdefault(name, Counter())[kind] += count
-        context = TaskContext.get()
-        self._job.counters.add({context.partitionId() if context else 0: self._counts})
+        hand_over(self._counts, self._job.counters)
 
 
 def _record(rows: RecordBatchRows, row: int) -> ConsumerRecord:

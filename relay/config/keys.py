@@ -73,7 +73,7 @@ class End(StrEnum):
 
 
 class FileFormat(StrEnum):
-    """What a run writes.
+    """The output of a run.
 
     Records, as Parquet with Kafka's columns (`parquet`) or as record files (`json-lines`); or for each table
     of the source a table of its rows (`rows`), in `rows_format`.

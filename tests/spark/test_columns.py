@@ -31,7 +31,7 @@ TIMES = 20
 
 
 class Found(NamedTuple):
-    """What a task yields: its rows, its batches, and its counts."""
+    """The rows, batches and counts of a task."""
 
     rows: list[dict[str, Any]]
     batches: int

@@ -59,7 +59,7 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
 
 
 def expected_of(config: Config, records: list[ConsumerRecord]) -> dict[int, list[tuple[object, ...]]]:
-    """What a translator writes that knows all DDL before the first row."""
+    """The output of a translator that knows all DDL before the first row."""
     translator = translator_of(config)
     ddl = [each for each in with_times(config, records) if b'"isDdl":true' in (each.record.value or b"")]
     translator.catalog = learn_ddl(config, ddl, empty_catalog())

@@ -1,4 +1,4 @@
-"""What the command says of a Spark that it cannot use, before it imports it."""
+"""The command refuses a Spark that it cannot use, before it imports it."""
 
 from __future__ import annotations
 

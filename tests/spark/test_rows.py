@@ -293,7 +293,7 @@ def text_rows(
     source: str = CANAL,
     table: TableId = TABLE,
 ) -> list[dict[str, Any]]:
-    """What a worker yields."""
+    """The rows of a worker."""
     config = config_of({"from": source, "to": "flat-json"}, {"topic": "{topic}"}, policies=Policies(on_error))
     work = ReadRows(config, Columns(), SentCatalog(catalog), chosen=Chosen(table, version - 1))
     found = [row for batch in work([record_batch(records)]) for row in batch.to_pylist()]

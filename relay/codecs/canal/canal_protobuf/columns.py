@@ -109,7 +109,7 @@ class TableColumns:
         self._lists: dict[tuple[WireColumn, ...], WireColumns] = {(): NO_COLUMNS}
 
     # A function for the match of one column made packets of 100 rows with 10 columns 5 % slower to decode.
-    def row(self, data: bytes) -> WireRow | None:  # noqa: C901, PLR0912
+    def row(self, data: bytes) -> WireRow | None:  # noqa: C901, PLR0912 - as the line above says
         """Return a row. None if an encoding of its columns is not kept, if it has other fields than
         columns, or is invalid.
         """
