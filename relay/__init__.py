@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from relay.model.table_globs import TableFilter, TableGlob
     from relay.routing import TopicRule
     from relay.routing.partitioning import Partitioning
+    from relay.shaping import ColumnAction, ColumnRule
     from relay.templates.columns import RecordColumns, TextColumn
     from relay.templates.engine import Engine
 
@@ -90,6 +91,8 @@ __all__ = [
     "ClaimCheckMissing",
     "CodecError",
     "Column",
+    "ColumnAction",
+    "ColumnRule",
     "ColumnType",
     "ConfigError",
     "ConsumerRecord",
@@ -158,7 +161,15 @@ __all__ = [
 _MODULES = (
     *("model.errors", "model.limits", "model.records", "model.events", "model.lookups"),
     *("routing.partitioning", "model.table_globs", "catalog", "codecs.losses", "io.storage"),
-    *("core.selection", "core.counts", "routing", "templates.columns", "templates.engine", "core.pipeline"),
+    *(
+        "core.selection",
+        "core.counts",
+        "routing",
+        "shaping",
+        "templates.columns",
+        "templates.engine",
+        "core.pipeline",
+    ),
     *("core.column_path", "core.translator", "io.resolver"),
 )
 

@@ -47,7 +47,7 @@ _ANCHORED: dict[str, list[re.Pattern[Any]]] = {
     "relay.mysql.dumps._stepping_over": [within_statement(b";"), within_statement(b"$$")],
     "relay.mysql.numbers.decimal_converter": [re.compile(WHOLE_NUMBER + r"(?:\.[0-9]{1,30})?")],
     "relay.service.check.registries.subject_patterns": [re.compile(subject_pattern("a-relaydatabase-value"))],
-    "relay.model.table_globs.parse": [_GLOB.database, _GLOB.table],
+    "relay.model.table_globs.name_pattern": [_GLOB.database, _GLOB.table],
     "relay.routing.topic_names.pattern": [
         TopicTemplate.parse("{topic}-{database}.{table}").pattern(["a", "b.c"])
     ],

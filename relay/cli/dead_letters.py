@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import orjson
@@ -14,7 +14,7 @@ import typer
 
 from relay.cli import layout
 from relay.cli.event_text import Line, aligned, header_lines, wall_time
-from relay.cli.exits import ProgressReport, say
+from relay.cli.exits import ProgressReport, say, say_warning
 from relay.cli.files import STANDARD, open_output
 from relay.cli.inspect import line_printer
 from relay.cli.parsing import parse_time
@@ -22,10 +22,10 @@ from relay.cli.record_files import RecordWriter
 from relay.cli.requests.dead_letters import LetterFilter, ListRequest, ReplayRequest, ShowDeadLettersRequest
 from relay.cli.requests.options import ConfigSource
 from relay.config import Config
-from relay.config.kafka import target_cluster
+from relay.config.kafka import source_cluster, target_cluster
 from relay.core.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterIndex, by_original
 from relay.io.kafka.clients import Brokers
-from relay.io.kafka.reading import quiet_client, read_topic
+from relay.io.kafka.reading import quiet_client, read_records, read_topic
 from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError, Problem
 from relay.model.records import RecordPosition
@@ -91,14 +91,35 @@ async def _read_index(
     return index
 
 
-async def _with_content(config: Config, chosen: list[DeadLetter], *, quiet: bool) -> list[DeadLetter]:
-    """Read dead letters again, now with key and value.
+class _WithContent(NamedTuple):
+    """Dead letters with key and value, and the number of those whose originals are gone."""
 
-    Those that retention has deleted since are left out.
+    letters: list[DeadLetter]
+    gone: int = 0
+
+
+async def _with_content(config: Config, chosen: list[DeadLetter], *, quiet: bool) -> _WithContent:
+    """Read dead letters again, now with key and value: their own, or those of their originals.
+
+    Those that retention has deleted since are left out. Originals that it has deleted are named.
     """
     positions = {each.position for each in chosen}
     index = await _read_index(config, positions.__contains__, quiet=quiet)
-    return [each for each in index.dead_letters() if each.position in positions]
+    letters = [each for each in index.dead_letters() if each.position in positions]
+    omitted = [each.source for each in letters if not each.has_payload]
+    if not omitted:
+        return _WithContent(letters)
+    progress = ProgressReport("reading the originals in the source topics", quiet=quiet)
+    with quiet_client():
+        found = await read_records(Brokers.from_settings(source_cluster(config)), omitted, progress)
+    for position in sorted(set(omitted) - found.keys()):
+        say_warning(f"the original at {printable(str(position))} is gone: its topic no longer has it")
+    readable = [
+        each if each.has_payload else msgspec.structs.replace(each, original=found[each.source])
+        for each in letters
+        if each.has_payload or each.source in found
+    ]
+    return _WithContent(readable, len(letters) - len(readable))
 
 
 def list_dead_letters(request: ListRequest) -> None:
@@ -111,7 +132,7 @@ def list_dead_letters(request: ListRequest) -> None:
     if request.limit:
         chosen = chosen[-request.limit :]
     if request.export is not None:
-        _export(asyncio.run(_with_content(config, chosen, quiet=request.quiet)), request.export)
+        _export(asyncio.run(_with_content(config, chosen, quiet=request.quiet)).letters, request.export)
     elif request.as_json:
         for each in chosen:
             typer.echo(to_json(_object(each)))
@@ -240,11 +261,15 @@ def _lines(found: DeadLetter) -> list[Line]:
     }
     lines: list[Line] = [[("dead letter", "bold red"), (f"  {printable(str(found.position))}", "bold")]]
     lines += [[(f"  {name:10}", "dim"), (printable(text), "")] for name, text in rows.items() if text]
+    if not found.has_payload:
+        text = "  the original as a record, without key, value and headers, which this route does not keep:"
+        return [*lines, [(text, "dim")]]
     return [*lines, *header_lines(found.original.headers), [("  the original as a record:", "dim")]]
 
 
 def replay_dead_letters(request: ReplayRequest) -> int:
-    """Translate dead letters again and write the results to the target. Return 2 if some failed again.
+    """Translate dead letters again and write the results to the target. Return 2 if some failed again, or if
+    their originals are gone.
 
     Raises ConfigError, ServiceError.
     """
@@ -255,7 +280,7 @@ def replay_dead_letters(request: ReplayRequest) -> int:
     for failure in outcome.failed:
         error = failure.error
         sys.stdout.write(f"{printable(f'{failure.letter.source}  {error.code}  {error}')}\n")
-    return FAILED if outcome.failed else 0
+    return FAILED if outcome.failed or outcome.gone else 0
 
 
 async def _replay_alone(config: Config, wanted: DeadLetterFilter, request: ReplayRequest) -> Outcome:
@@ -280,9 +305,10 @@ async def _replay(config: Config, wanted: DeadLetterFilter, request: ReplayReque
         _say(request, f"records of the schema history that cannot be read with this route: {unreadable}")
     if not request.dry_run:
         _say(request, _REPLAY_WARNING)
-    dead_letters = await _with_content(config, chosen, quiet=request.quiet)
+    dead_letters, gone = await _with_content(config, chosen, quiet=request.quiet)
     targets = await table_topics(config, topics, learned.translator)
     replay = Replay(config, learned.translator, topics, targets, writes=not request.dry_run)
+    replay.outcome.gone = gone
     try:
         return await replay.run(dead_letters, ProgressReport("replaying", quiet=request.quiet))
     finally:

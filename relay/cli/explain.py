@@ -65,7 +65,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     `unchecked`: why it is unknown whether the target accepts the output. `window`: the number of records
     whose rows are joined to messages. `letter_misfit`: why the dead-letter topic refuses the record's dead
-    letter, at which relay stops.
+    letter, at which relay stops. `hides_record`: the original is not shown, because it has hidden values.
     """
 
     record: ConsumerRecord
@@ -77,6 +77,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     unchecked: str = ""
     window: int = 1
     letter_misfit: str = ""
+    hides_record: bool = False
 
 
 def position_of(request: ExplainRequest, config: Config) -> RecordPosition:
@@ -109,7 +110,7 @@ def explain(request: ExplainRequest) -> None:
     config = request.config.load()
     position = position_of(request, config)
     with quiet_client():
-        explanation = asyncio.run(_explain(config, position))
+        explanation = asyncio.run(_explain(config, position, unmasked=request.unmasked))
     if request.as_json:
         typer.echo(to_json(_object(explanation, config), exact))
     else:
@@ -128,7 +129,7 @@ def _topic(config: Config, given: str | None, path: str) -> str:
     return given
 
 
-async def _explain(config: Config, position: RecordPosition) -> Explanation:
+async def _explain(config: Config, position: RecordPosition, *, unmasked: bool) -> Explanation:
     record = _record_of(await look_up(Brokers.from_settings(source_cluster(config)), *position), position)
     learned = await learned_translator(config, position)
     translator, resolver = learned.translator, resolver_of(config)
@@ -145,6 +146,13 @@ async def _explain(config: Config, position: RecordPosition) -> Explanation:
         events = resolver.inspect(translator, record)
     except RelayError as raised:
         error, events = error or raised, []
+    shaper = translator.route.shaper
+    hides = shaper is not None and shaper.hides_values and not unmasked
+    if shaper is not None and not unmasked:
+        try:
+            events, _ = shaper.apply(list(events))
+        except CodecError as raised:
+            error, events = error or raised, []
     unchecked = letter_misfit = ""
     try:
         if misfit := await misfit_of(config, produced):
@@ -155,7 +163,8 @@ async def _explain(config: Config, position: RecordPosition) -> Explanation:
     joining = translator.route.joining
     return Explanation(
         window=1 if joining is None else joining.most_rows,
-        record=record,
+        record=msgspec.structs.replace(record, key=None, value=None, headers=()) if hides else record,
+        hides_record=hides,
         learned=learned,
         events=events,
         output=produced,
@@ -203,11 +212,9 @@ def _record_of(found: Lookup, position: RecordPosition) -> ConsumerRecord:
 
 
 def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
-    record, error = explanation.record, explanation.error
+    error = explanation.error
     found: dict[str, Any] = {
-        "record": orjson.Fragment(format_record(record, record.offset)),
-        "key_bytes": None if record.key is None else len(record.key),
-        "value_bytes": None if record.value is None else len(record.value),
+        **_record_members(explanation),
         "definitions": {"records": explanation.learned.records, "unreadable": explanation.learned.failed},
         "events": _event_objects(explanation),
         "output": [_output_object(out) for out in explanation.output],
@@ -231,6 +238,18 @@ def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
             "policy": str(Policy.STOP if explanation.letter_misfit else policy),
         }
     return found
+
+
+def _record_members(explanation: Explanation) -> dict[str, Any]:
+    """Return the original and its sizes; nulls if it is not shown."""
+    record = explanation.record
+    if explanation.hides_record:
+        return {"record": None, "key_bytes": None, "value_bytes": None}
+    return {
+        "record": orjson.Fragment(format_record(record, record.offset)),
+        "key_bytes": None if record.key is None else len(record.key),
+        "value_bytes": None if record.value is None else len(record.value),
+    }
 
 
 def _event_objects(explanation: Explanation) -> list[object]:
@@ -287,6 +306,9 @@ def _source_lines(explanation: Explanation, config: Config) -> list[Line]:
         "key": bytes_text(record.key),
         "value": bytes_text(record.value),
     }
+    if explanation.hides_record:
+        rows = {name: rows[name] for name in ("time", "tables")}
+        rows["record"] = "not shown, because rules of this route hide values; --unmasked shows it"
     return [
         [("source", "bold"), (f"  {printable(str(record.position))}", "bold")],
         *([(f"  {name:10}", "dim"), (printable(text, longest=None), "")] for name, text in rows.items()),

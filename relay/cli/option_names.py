@@ -29,6 +29,9 @@ class Spelling(msgspec.Struct, frozen=True):
         side, option, name = path.partition(".option.")
         if option:
             return f"{self.option if side == 'from' else TARGET_OPTION} {name}"
+        if path.startswith("columns."):
+            number, _, name = path.removeprefix("columns.").partition(".")
+            return f"--column, rule {int(number) + 1}, {name}"
         return self.protocol if path == "from" else _OTHERS.get(path, path)
 
 

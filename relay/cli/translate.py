@@ -27,11 +27,14 @@ from relay.core.detection import FormatHints
 from relay.core.error_policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
 from relay.core.selection import Selection
 from relay.core.translator import Translator
+from relay.io.hash_key import SHORTEST_KEY, read_hash_key
 from relay.io.kernel import translator_class
 from relay.io.resolver import Resolver
 from relay.io.storage import storage_problems
 from relay.model.errors import ConfigError, Problem
 from relay.model.records import ConsumerRecord, ProducerRecord
+from relay.shaping import RULE_FORM, ColumnRule, parse_rule
+from relay.text.redaction import quoted
 
 
 def translate(request: TranslateRequest) -> int:
@@ -110,6 +113,7 @@ def _translator(request: TranslateRequest) -> Translator:
     source_options = key_values(request.source_options, "--from-option", problems)
     target_options = key_values(request.target_options, "--to-option", problems)
     limits = limits_of(request.limits, problems)
+    columns, hash_key = _column_rules(request, problems)
     try:
         translator = translator_class()(
             request.source,
@@ -120,6 +124,8 @@ def _translator(request: TranslateRequest) -> Translator:
             partitions=request.partitions,
             partition_by=request.partition_by,
             selection=selection,
+            columns=columns,
+            hash_key=hash_key,
             limits=limits,
         )
     except ConfigError as error:
@@ -128,6 +134,22 @@ def _translator(request: TranslateRequest) -> Translator:
     if problems:
         raise ConfigError(problems)
     return translator
+
+
+def _column_rules(request: TranslateRequest, problems: list[Problem]) -> tuple[list[ColumnRule], bytes]:
+    """Return the rules for columns and their secret key; append errors to `problems`."""
+    rules: list[ColumnRule] = []
+    for text in request.columns:
+        try:
+            rules.append(parse_rule(text))
+        except ValueError as error:
+            problems.append(Problem("--column", f"{quoted(text)}: {error}", RULE_FORM))
+    try:
+        file = request.hash_key_file
+        return rules, b"" if file is None else read_hash_key(file, "--hash-key-file")
+    except ConfigError as error:
+        problems += error.problems
+        return rules, bytes(SHORTEST_KEY)
 
 
 def _advice(request: TranslateRequest) -> list[Problem]:

@@ -55,6 +55,7 @@ class Loss(enum.StrEnum):
     SCHEMA_INFERRED = "schema-inferred"
     VALUE_INFERRED = "value-inferred"
     DDL_NOT_UNDERSTOOD = "ddl-not-understood"
+    DDL_NOT_REWRITTEN = "ddl-not-rewritten"
     BEFORE_MISSING = "before-missing"
     COLUMNS_ABSENT = "columns-absent"
     TYPE_PARAMETERS = "type-parameters"
@@ -98,6 +99,7 @@ class Loss(enum.StrEnum):
     RECORD_TIME = "record-time"
     TABLES_FILTERED = "tables-filtered"
     EVENTS_FILTERED = "events-filtered"
+    COLUMNS_FILTERED = "columns-filtered"
     NO_TOPIC = "no-topic"
 
     # Counted for every row; Enum's own hash is a Python function.
@@ -123,6 +125,7 @@ INFORMATIONAL: Final = frozenset(
         Loss.RECORD_TIME,
         Loss.TABLES_FILTERED,
         Loss.EVENTS_FILTERED,
+        Loss.COLUMNS_FILTERED,
         Loss.NO_TOPIC,
         Loss.TOMBSTONE,
     }
@@ -142,7 +145,7 @@ INFERRED: Final = frozenset(
 #: The kinds that `all` refuses.
 LOSSES: Final = frozenset(Loss) - INFORMATIONAL
 #: Events left out on request, before `strict` could refuse them.
-_ON_REQUEST: Final = frozenset({Loss.TABLES_FILTERED, Loss.EVENTS_FILTERED})
+_ON_REQUEST: Final = frozenset({Loss.TABLES_FILTERED, Loss.EVENTS_FILTERED, Loss.COLUMNS_FILTERED})
 _ALL: Final = frozenset({"all", "true", "1"})
 _NONE: Final = frozenset({"", "false", "0", "none"})
 #: Earlier names of kinds, so that the error about an old name gives the new one.

@@ -11,9 +11,9 @@ from pydantic import BaseModel
 from relay.codecs import codec_named
 from relay.config.addresses import is_host, parse_server, same_brokers, split_servers
 from relay.config.config import Config, partitioning
-from relay.config.keys import DeliveryMode, RouteConfig, SecurityConfig, Wait
+from relay.config.keys import DeliveryMode, FileFormat, RouteConfig, SecurityConfig, Wait
 from relay.config.registries import config_registry_problems
-from relay.config.wiring import translator_of
+from relay.config.wiring import hash_key, translator_of
 from relay.core.config_lint import advice
 from relay.core.selection import chosen_tables, left_out_kinds
 from relay.core.translator import Translator
@@ -41,6 +41,7 @@ def config_problems(config: Config) -> list[Problem]:
         _placeholder_problems,
         _address_problems,
         _selection_problems,
+        _column_problems,
         _topic_problems,
         _own_topic_problems,
         _mode_problems,
@@ -66,14 +67,26 @@ def _selection_problems(config: Config) -> Iterator[Problem]:
             yield from (problem._replace(path=route_path(problem.path)) for problem in error.problems)
 
 
+def _column_problems(config: Config) -> Iterator[Problem]:
+    if config.route.columns and config.backfill.output_format is FileFormat.ROWS:
+        message = "rules for columns do not apply to tables of rows, which have all columns of the source"
+        yield Problem("route.columns", message, "leave them out, and select columns where the rows are read")
+
+
 def route_problems(route: RouteConfig | None) -> list[Problem]:
     """Check codec names and options, also if other tables are wrong, so that one run shows all problems."""
     if route is None:
         return []
     try:
-        problems = storage_problems(
-            Translator(route.from_, route.to, route.from_options, route.to_options).route.storages
+        translator = Translator(
+            route.from_,
+            route.to,
+            route.from_options,
+            route.to_options,
+            columns=route.column_rules,
+            hash_key=hash_key(route),
         )
+        problems = storage_problems(translator.route.storages)
     except ConfigError as error:
         problems = error.problems
     found = [problem._replace(path=route_path(problem.path)) for problem in problems]
@@ -82,7 +95,9 @@ def route_problems(route: RouteConfig | None) -> list[Problem]:
 
 def route_path(path: str) -> str:
     """Translate a path of the core (`from.option.x`) to the key in the file (`route.from_options.x`)."""
-    if path.startswith(("include_", "exclude_")):
+    if path.startswith("route."):
+        return path
+    if path.startswith(("include_", "exclude_", "columns.")):
         return f"route.{path}"
     side, _, rest = path.partition(".option")
     return f"route.{side}_options{rest}" if rest else f"route.{side}"

@@ -20,6 +20,7 @@ from relay.codecs.row_keys import keys_of
 from relay.config.addresses import same_brokers
 from relay.config.keys import (
     Backfill,
+    DeadLetterPayload,
     Delivery,
     DeliveryMode,
     Errors,
@@ -135,6 +136,14 @@ class Config(BaseSettings):
     def has_dead_letters(self) -> bool:
         """Return whether a policy writes dead letters."""
         return Policy.DEAD_LETTER in self.errors.by_class.values()
+
+    @property
+    def dead_letters_have_payload(self) -> bool:
+        """Return whether dead letters have key, value and headers of their originals."""
+        payload = self.errors.dead_letter_payload
+        if payload is DeadLetterPayload.AUTO:
+            return not self.route.hides_values
+        return payload is DeadLetterPayload.ORIGINAL
 
     @property
     def history_topic(self) -> str:

@@ -29,6 +29,7 @@ from relay.io.kafka.settings import Compression, Mechanism, SecurityProtocol, St
 from relay.io.log_text import LogFormat, LogLevel, LogSettings
 from relay.model import limits
 from relay.model.limits import DEFAULT_LIMITS
+from relay.shaping import ColumnAction, ColumnRule, action_of
 from relay.text.durations import milliseconds_of, parse_duration, parse_timestamp
 
 
@@ -117,6 +118,17 @@ class OverBudget(StrEnum):
     DEGRADE = "degrade"
 
 
+class DeadLetterPayload(StrEnum):
+    """Whether dead letters have key, value and headers of their originals.
+
+    AUTO: unless a rule for columns hides values, which they would show.
+    """
+
+    AUTO = "auto"
+    ORIGINAL = "original"
+    OMITTED = "omitted"
+
+
 class Wait(StrEnum):
     """Whether rows wait for DDL of partition 0; AUTO: if the source's DDL is only in that partition."""
 
@@ -130,14 +142,27 @@ def _split(given: object) -> object:
     return [part.strip() for part in given.split(",") if part.strip()] if isinstance(given, str) else given
 
 
-def _tables(given: object) -> object:
+def _topic_rules(given: object) -> object:
+    return _toml_list(given, '[{match = "shop.*", topic = "shop.{table}"}]')
+
+
+def _column_rules(given: object) -> object:
+    return _toml_list(given, '[{tables = ["shop.*"], columns = ["email"], action = "drop"}]')
+
+
+def _toml_list(given: object, example: str) -> object:
     """Read a list of tables from one text, as it comes from the environment: that of TOML."""
     if not isinstance(given, str):
         return given
     try:
         return tomllib.loads(f"value = {given}")["value"]
     except (ValueError, RecursionError):
-        raise ValueError('is not a TOML list, such as [{match = "shop.*", topic = "shop.{table}"}]') from None
+        raise ValueError(f"is not a TOML list, such as {example}") from None
+
+
+def _action(given: object) -> object:
+    """Read the name of an action. Raises ValueError with a hint."""
+    return action_of(given) if isinstance(given, str) else given
 
 
 def _option_texts(given: object) -> object:
@@ -214,8 +239,29 @@ class _ConfigTable(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False, hide_input_in_errors=True)
 
 
+class ColumnRuleConfig(_ConfigTable):
+    """A rule for columns; see `relay.shaping.rules.ColumnRule`."""
+
+    tables: Names
+    columns: Names
+    action: Annotated[ColumnAction, BeforeValidator(_action)]
+    value: str | None = None
+    first: int = 0
+    last: int = 0
+    length: int | None = None
+    name: str = ""
+
+    @property
+    def rule(self) -> ColumnRule:
+        """Return the rule in the translator's form."""
+        return ColumnRule(**dict(self))
+
+
 class RouteConfig(_ConfigTable):
-    """The protocols of source and target, the options of both, and the selection of events."""
+    """The protocols of source and target, the options of both, the selection of events, rules for columns.
+
+    `hash_key`: the secret of rules that hash values, given directly, best in the environment, or in a file.
+    """
 
     from_: Text = Field(alias="from")
     to: Text
@@ -225,6 +271,25 @@ class RouteConfig(_ConfigTable):
     exclude_tables: Names = ()
     include_events: Names = ()
     exclude_events: Names = ()
+    columns: Annotated[tuple[ColumnRuleConfig, ...], NoDecode, BeforeValidator(_column_rules)] = ()
+    hash_key: SecretStr = SecretStr("")
+    hash_key_file: FilePath = ""
+
+    @model_validator(mode="after")
+    def _has_one_hash_key(self) -> Self:
+        if self.hash_key.get_secret_value() and self.hash_key_file:
+            raise ValueError("hash_key and hash_key_file are both given: keep one")
+        return self
+
+    @property
+    def column_rules(self) -> list[ColumnRule]:
+        """Return the rules for columns in the translator's form."""
+        return [rule.rule for rule in self.columns]
+
+    @property
+    def hides_values(self) -> bool:
+        """Return whether values of some columns do not reach the target."""
+        return any(rule.action is not ColumnAction.RENAME for rule in self.columns)
 
 
 #: Keys of `SecurityConfig` that have no effect without SASL.
@@ -411,7 +476,7 @@ class Target(_ConfigTable):
     """
 
     topic: Text
-    topics: Annotated[tuple[TopicRuleConfig, ...], NoDecode, BeforeValidator(_tables)] = ()
+    topics: Annotated[tuple[TopicRuleConfig, ...], NoDecode, BeforeValidator(_topic_rules)] = ()
     bootstrap_servers: str = ""
     partitions: WireNonNegative = 0
     partition_by: PartitionBy = PartitionBy.AUTO
@@ -466,6 +531,7 @@ class Errors(_ConfigTable):
     too_large: Policy = Policy.STOP
     claim_check: Policy = Policy.STOP
     dead_letter_topic: str = "relay.dead-letters.{group_id}"
+    dead_letter_payload: DeadLetterPayload = DeadLetterPayload.AUTO
     max_initial_failures: NonNegativeInt = 20
     on_max_initial_failures: OverBudget = OverBudget.STOP
     max_failure_ratio: float = Field(default=0.1, gt=0, le=1, allow_inf_nan=False)

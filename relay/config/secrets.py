@@ -14,7 +14,7 @@ from relay.text.redaction import HIDDEN
 
 #: Keys, variables and parameters whose values are secret; a file's name is not.
 _SECRET = re.compile(
-    r"(password|secret|(access|account)[-_]key|(sas|session|bearer)[-_]token)$", re.IGNORECASE
+    r"(password|secret|(access|account|hash)[-_]key|(sas|session|bearer)[-_]token)$", re.IGNORECASE
 )
 _PARAMETER = re.compile(r"[?&]([\w-]+)=([^&]+)")
 _SECRET_PARAMETER = re.compile(r"password|passwd|secret|token|credential|signature|key", re.IGNORECASE)

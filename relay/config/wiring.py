@@ -7,11 +7,12 @@ from typing import NamedTuple
 from relay.catalog import Catalog
 from relay.catalog.definitions import apply_definition, as_of
 from relay.config.config import Config, partitioning
-from relay.config.keys import Watermarks
+from relay.config.keys import RouteConfig, Watermarks
 from relay.core.error_policies import ErrorPolicies
 from relay.core.selection import Selection, chosen_tables, left_out_kinds
 from relay.core.translator import Translator
 from relay.io.definition_files import read_dumps
+from relay.io.hash_key import checked_key, read_hash_key
 from relay.io.kernel import translator_class
 
 
@@ -51,14 +52,28 @@ def translator_of(config: Config, before_commit_ts: int | None = None) -> Transl
         rules=config.topic_rules,
         reserved=config.reserved_topics,
         selection=None if selection == Selection() else selection,
+        columns=route.column_rules,
+        hash_key=hash_key(route),
         limits=config.limits.of_a_record(),
     )
+
+
+def hash_key(route: RouteConfig) -> bytes:
+    """Return the secret key of rules that hash values; b"" for none. Raises ConfigError."""
+    if route.hash_key_file:
+        return read_hash_key(route.hash_key_file, "route.hash_key_file")
+    key = route.hash_key.get_secret_value().encode()
+    return checked_key(key, "route.hash_key") if key else key
 
 
 def error_policies_of(config: Config, dead_letter_partitions: int) -> ErrorPolicies:
     """Return the policies for records that cannot be relayed."""
     return ErrorPolicies(
-        config.errors.by_class, config.dead_letter_topic, dead_letter_partitions, config.route_name
+        config.errors.by_class,
+        config.dead_letter_topic,
+        dead_letter_partitions,
+        config.route_name,
+        config.dead_letters_have_payload,
     )
 
 

@@ -9,6 +9,8 @@ block of headers:
     relay.error.path        the path in the message, such as data[0].price; may be empty
     relay.error.detail      the reason, never a row's value
     relay.error.tables      JSON, [["database", "table"], …]; only if they are known
+    relay.error.payload     "omitted": without key, value and headers of the original, which a route does not
+                            write because it hides values; `relay.source` has its position
     relay.route             the route that could not relay it (`route_name`); older dead letters lack it
 
 An original that has such headers already, because it was a dead letter before, keeps them: only the last
@@ -42,18 +44,20 @@ PROTOCOL_HEADER = "relay.error.protocol"
 PATH_HEADER = "relay.error.path"
 DETAIL_HEADER = "relay.error.detail"
 TABLES_HEADER = "relay.error.tables"
+PAYLOAD_HEADER = "relay.error.payload"
 ROUTE_HEADER = "relay.route"
 REPLAYED_HEADER = "relay.replayed"
 REPLAY_HEADER = "relay.replay"
 REPLAY_END_HEADER = "relay.replay.end"
 
 _ERROR_HEADERS = frozenset(
-    {CODE_HEADER, PROTOCOL_HEADER, PATH_HEADER, DETAIL_HEADER, TABLES_HEADER, ROUTE_HEADER}
+    {CODE_HEADER, PROTOCOL_HEADER, PATH_HEADER, DETAIL_HEADER, TABLES_HEADER, PAYLOAD_HEADER, ROUTE_HEADER}
 )
 #: Limits of the headers added to a record, which still has to fit into the dead-letter topic; names in
 #: garbage can be of any length.
 _MAX_TEXT_BYTES = 2_000
 _CUT = "…".encode()
+_OMITTED = b"omitted"
 _MAX_TABLES_BYTES = 4_000
 
 
@@ -140,6 +144,12 @@ def dead_letter(
     return ProducerRecord(topic, partition, record.timestamp_ms, record.key, record.value, headers)
 
 
+def without_payload(letter: ProducerRecord, record: ConsumerRecord) -> ProducerRecord:
+    """Return a record's dead letter without key, value and headers of the record."""
+    headers = (*letter.headers[len(record.headers) :], (PAYLOAD_HEADER, _OMITTED))
+    return msgspec.structs.replace(letter, key=None, value=None, headers=headers)
+
+
 class DeadLetter(msgspec.Struct, frozen=True):
     """A dead letter as read: its position, the original with its position, and the error.
 
@@ -147,6 +157,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
     replayed_ms: Time of its replay, in milliseconds since 1970; None if it was not replayed.
     route: The name of its route; "" if it has none.
+    has_payload: Whether it has key, value and headers of the original.
     """
 
     position: RecordPosition
@@ -158,6 +169,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     tables: tuple[TableId, ...] = ()
     replayed_ms: int | None = None
     route: str = ""
+    has_payload: bool = True
 
     @property
     def source(self) -> RecordPosition:
@@ -184,6 +196,7 @@ def read_dead_letter(record: ConsumerRecord) -> DeadLetter | None:
         detail=texts.get(DETAIL_HEADER, ""),
         tables=_read_tables(texts.get(TABLES_HEADER, "[]")),
         route=texts.get(ROUTE_HEADER, ""),
+        has_payload=PAYLOAD_HEADER not in texts,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
-from relay.core.dead_letters import dead_letter
+from relay.core.dead_letters import dead_letter, without_payload
 from relay.model.errors import (
     ClaimCheckMissing,
     CodecError,
@@ -70,12 +70,14 @@ class ErrorPolicies(NamedTuple):
     """The policies of [errors] by error class, and the destination of dead letters.
 
     `partitions`: number of partitions of the dead-letter topic. `route`: the route's name in dead letters.
+    `has_payload`: whether dead letters have key, value and headers of their originals.
     """
 
     by_class: Mapping[str, Policy]
     topic: str = ""
     partitions: int = 1
     route: str = ""
+    has_payload: bool = True
 
     def policy_of(self, error: BaseException) -> Policy:
         """Return the policy for this error.
@@ -98,6 +100,8 @@ class ErrorPolicies(NamedTuple):
         if policy is Policy.SKIP:
             return Refused(policy, [], tables)
         letter = dead_letter(record, error, self.topic, tables, self.partitions, self.route)
+        if not self.has_payload:
+            letter = without_payload(letter, record)
         return Refused(policy, [letter], tables)
 
 

@@ -13,12 +13,14 @@ from relay.codecs.row_keys import key_rule_problem, keys_of
 from relay.core.selection import Selection
 from relay.model.errors import ConfigError, Problem
 from relay.routing import Router, TopicRule
+from relay.shaping import ColumnRule, ParsedRule, Shaper, parse_rules
 
 
 class Route(NamedTuple):
     """The source and target protocols, with the parsed options of both sides.
 
     `selection`: selects the events to translate (None: all), including the effect of target options.
+    `shaper`: applies the rules for columns (None: there are none).
     """
 
     source: Codec
@@ -26,6 +28,7 @@ class Route(NamedTuple):
     source_options: Options
     target_options: Options
     selection: Selection | None = None
+    shaper: Shaper | None = None
 
     @classmethod
     def parse(
@@ -33,8 +36,13 @@ class Route(NamedTuple):
         source: tuple[str, Mapping[str, str]],
         target: tuple[str, Mapping[str, str]],
         selection: Selection | None,
+        columns: Sequence[ColumnRule] = (),
+        hash_key: bytes = b"",
     ) -> Route:
-        """Parse the names and option texts of both sides. Raises ConfigError with all problems."""
+        """Parse the names and option texts of both sides, and the rules for columns.
+
+        Raises ConfigError with all problems.
+        """
         problems: list[Problem] = []
         parsed = []
         for (name, given), path in ((source, "from"), (target, "to")):
@@ -46,11 +54,20 @@ class Route(NamedTuple):
         if len(parsed) > 1:
             writing = parsed[1][1].writing_problems()
             problems += [problem._replace(path=f"to.option.{problem.path}") for problem in writing]
+        rules: tuple[ParsedRule, ...] = ()
+        try:
+            rules = parse_rules(columns, has_hash_key=bool(hash_key))
+        except ConfigError as error:
+            problems += error.problems
         if problems:
             raise ConfigError(problems)
         (source_codec, reading), (target_codec, writing_options) = parsed
         selected = _selected(selection or Selection(), target_codec, writing_options)
-        return cls(source_codec, target_codec, reading, writing_options, selected)
+        needs_definitions = target_codec.rows_need_definitions
+        shaper = (
+            Shaper(rules, hash_key, target_codec.name, needs_definitions=needs_definitions) if rules else None
+        )
+        return cls(source_codec, target_codec, reading, writing_options, selected, shaper)
 
     @property
     def storages(self) -> dict[str, str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-import msgspec
-
 from relay.codecs.losses import Loss, loss_of
 from relay.model.errors import ConfigError, Problem
 from relay.model.events import (
@@ -94,7 +92,7 @@ class Selection(NamedTuple):
     def _definitions_instead(self, event: Event) -> Iterator[Bootstrap]:
         """Yield the definitions that rows need from an omitted event."""
         if self.definitions and isinstance(event, SchemaChange):
-            yield from (each for each in _definitions(event) if self.has_table(each.schema.id))
+            yield from (each for each in event.definitions_after() if self.has_table(each.schema.id))
 
     @classmethod
     def choosing(
@@ -140,19 +138,6 @@ def _is_of(event: Event, tables: TableFilter) -> bool:
     if isinstance(event, SchemaChange):
         return tables.has_any(event)
     return not isinstance(event, Bootstrap) or tables.has(event.schema.id)
-
-
-def _definitions(change: SchemaChange) -> Iterator[Bootstrap]:
-    """Yield the definitions after a statement.
-
-    A Bootstrap has no commit ts: it holds from its position on.
-    """
-    known = change.definitions if change.after is None else (*change.definitions, change.after)
-    source = msgspec.structs.replace(change.source, commit_ts=None)
-    # Without a database, a statement's tables have no complete name that a reader could look up.
-    named = {schema.id: schema for schema in known if schema.id.database and schema.id.table}
-    for schema in named.values():
-        yield Bootstrap(schema, source, change.emitted_at_ns)
 
 
 def chosen_tables(include: Iterable[str], exclude: Iterable[str]) -> TableFilter | None:

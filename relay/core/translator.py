@@ -29,6 +29,7 @@ from relay.model.lookups import LookupCache, Need, RegisteredSchema, SchemaById
 from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.routing import Router, TopicRule, routing_problems
 from relay.routing.partitioning import Partitioning
+from relay.shaping import ColumnRule
 from relay.templates.columns import RecordColumns
 from relay.templates.engine import Engine
 from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
@@ -50,6 +51,8 @@ class Translator:
     rules: Separate topics for tables.
     reserved: Topics that no table may use.
     selection: Selects events. Omitted events still update the catalog.
+    columns: Rules that leave out, hide or rename columns.
+    hash_key: The secret of the rules that hash values.
     limits: Limits on the cost of one record.
     engine: Applies templates (`relay.templates`); None disables them. The output is the same.
 
@@ -74,13 +77,15 @@ class Translator:
         rules: Sequence[TopicRule] = (),
         reserved: frozenset[str] = frozenset(),
         selection: Selection | None = None,
+        columns: Sequence[ColumnRule] = (),
+        hash_key: bytes = b"",
         limits: Limits = DEFAULT_LIMITS,
         engine: type[Engine] | None = None,
     ) -> None:
         reading = source, option_texts(source_options or {})
         writing = target, option_texts(target_options or {})
         try:
-            self.route = route = Route.parse(reading, writing, selection)
+            self.route = route = Route.parse(reading, writing, selection, columns, hash_key)
         except ConfigError as error:
             problems = [*error.problems, *routing_problems(topic, partitions, partition_by, rules)]
             raise ConfigError(problems) from None

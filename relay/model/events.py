@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -405,6 +405,55 @@ class Rows(msgspec.Struct, frozen=True):
         return self.wire_keys[self.after is not None]
 
 
+class CellShape(NamedTuple):
+    """The source of a cell of another row.
+
+    at: The index of its column in the original row.
+    convert: The conversion of a value; None if it stays the same.
+    constant: The cell in every row that has the column; ABSENT if it depends on the row.
+    """
+
+    at: int
+    convert: Callable[[Value], Value] | None = None
+    constant: Cell = ABSENT
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all rows have the same value, in place of NULL, too."""
+        return self.constant is not ABSENT
+
+    def of(self, cell: Cell) -> Cell:
+        """Return the cell for an original one."""
+        if cell is ABSENT or self.constant is not ABSENT:
+            return cell if cell is ABSENT else self.constant
+        return cell if cell is None or self.convert is None else self.convert(cell)
+
+
+class RowShape(msgspec.Struct, frozen=True, eq=False):
+    """How rows of one definition become rows of another.
+
+    schema: The other definition, with a column for each of `cells`.
+    dropped: The indexes of the original columns that it lacks.
+    key_names: Returns the names there of the columns that a message declares as the row's key.
+    keeps_keys: Whether the columns of keys stay the same, with their names.
+    """
+
+    schema: TableSchema
+    cells: tuple[CellShape, ...]
+    dropped: tuple[int, ...]
+    key_names: Callable[[tuple[str, ...] | None], tuple[str, ...] | None]
+    keeps_keys: bool
+
+    def rows(self, images: Images) -> Rows:
+        """Return images in this shape. Raises like `Images.before`."""
+        wire_keys = getattr(images, "wire_keys", (None, None)) if self.keeps_keys else (None, None)
+        names = self.key_names(images.message_key_columns)
+        return Rows(self._row(images.before), self._row(images.after), names, wire_keys)
+
+    def _row(self, row: Row | None) -> Row | None:
+        return None if row is None else tuple([each.of(row[each.at]) for each in self.cells])
+
+
 class RowChange(msgspec.Struct, frozen=True, gc=False):
     """A change of one row.
 
@@ -575,6 +624,18 @@ class SchemaChange(msgspec.Struct, frozen=True):
         before = {schema.id: schema for schema in self.known_before}
         drops = [each for each in self.each_statement() if DdlKind.DROP_TABLE in each.kinds]
         return tuple([before[table] for drop in drops for table in drop.targets if table in before])
+
+    def definitions_after(self) -> Iterator[Bootstrap]:
+        """Yield the known definitions after the statement, without it.
+
+        They have no commit ts: each holds from its position on.
+        """
+        known = self.definitions if self.after is None else (*self.definitions, self.after)
+        source = msgspec.structs.replace(self.source, commit_ts=None)
+        # Without a database, a statement's tables have no complete name that a reader could look up.
+        named = {schema.id: schema for schema in known if schema.id.database and schema.id.table}
+        for schema in named.values():
+            yield Bootstrap(schema, source, self.emitted_at_ns)
 
     def each_statement(self) -> tuple[StatementInText, ...]:
         """Return the effect of each statement in the text, usually one."""

@@ -17,6 +17,11 @@ from relay.model.events import SchemaChange, TableId
 _WILDCARDS: Final = frozenset("*?[")
 
 
+def name_pattern(text: str) -> re.Pattern[str]:
+    """Return the pattern of names that a glob without a dot matches."""
+    return re.compile(translate(text))
+
+
 class TableGlob(msgspec.Struct, frozen=True):
     """One pattern, created by `parse`."""
 
@@ -30,7 +35,7 @@ class TableGlob(msgspec.Struct, frozen=True):
         database, dot, table = text.partition(".")
         if not (database and dot and table):
             raise ValueError("is not of the form database.table, such as shop.* or *.orders")
-        return cls(text, re.compile(translate(database)), re.compile(translate(table)))
+        return cls(text, name_pattern(database), name_pattern(table))
 
     @property
     def has_wildcards(self) -> tuple[bool, bool]:

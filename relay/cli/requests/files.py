@@ -108,6 +108,19 @@ class TranslateRequest(CommandRequest, frozen=True, kw_only=True):
         tuple[str, ...],
         typer.Option("--exclude-event", metavar="KIND", help="No events of this kind; may be repeated."),
     ] = ()
+    columns: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            "--column",
+            metavar="RULE",
+            help="Leave out, hide or rename columns: 'drop shop.customers email,phone', "
+            "'mask shop.* iban last=4'; may be repeated.",
+        ),
+    ] = ()
+    hash_key_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The secret key of rules that hash values (--column 'hash …')."),
+    ] = None
     input_format: Format = LineFormat.AUTO
     dumps: DumpOptions
     on_error: Annotated[

@@ -103,6 +103,12 @@ class ExplainRequest(CommandRequest, frozen=True, kw_only=True):
     offset: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Source offset, instead of POSITION.")
     ] = None
+    unmasked: Annotated[
+        bool,
+        typer.Option(
+            "--unmasked", help="Show the source record and its events without the rules that hide values."
+        ),
+    ] = False
     as_json: Json = False
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from relay.codecs.shared.compiled import Null, RowFunction, plain_row_function, row_function
 from relay.codecs.shared.conversions import Convert, Read, Write, conversion_steps
 from relay.model.errors import Malformed
-from relay.model.events import ABSENT, Cell, Images, Row, Rows, TableSchema, WireKey
+from relay.model.events import ABSENT, Cell, Images, Row, Rows, RowShape, TableSchema, Value, WireKey
 
 
 class PartNames(msgspec.Struct, frozen=True):
@@ -88,6 +88,7 @@ class TypedReader:
         ]
         self._has_wire_key = key_cell is not None and len(self._handle_cells) == len(handle)
         self._cells_of: dict[tuple[int, ...], list[int | None]] = {}
+        self._shaped: dict[RowShape, tuple[TypedReader, ShapedCells]] = {}
 
     def raw_key(self, cells: Sequence[Any]) -> WireKey | None:
         """Return the row's key in these cells (`Images.raw_key`)."""
@@ -127,6 +128,54 @@ class TypedReader:
         except (ValueError, ArithmeticError, TypeError) as error:
             raise self._malformed(part, self.names[at], error) from None
 
+    def reshaped(self, shape: RowShape) -> tuple[TypedReader, ShapedCells]:
+        """Return the reader of the same cells in another shape, and the function that selects its cells.
+
+        It is made once for a shape.
+        """
+        found = self._shaped.get(shape)
+        if found is None:
+            if len(self._shaped) >= _MOST_SHAPES:
+                self._shaped.clear()
+            found = self._shaped[shape] = self._in_shape(shape)
+        return found
+
+    def _in_shape(self, shape: RowShape) -> tuple[TypedReader, ShapedCells]:
+        cell_of = {index: at for at, index in enumerate(self.indexes)}
+        shown = [(to, each) for to, each in enumerate(shape.cells) if each.at in cell_of]
+        reads = [
+            None if each.is_constant else _composed(self.reads[cell_of[each.at]], each.convert)
+            for _, each in shown
+        ]
+        wire = None
+        if self.wire is not None:
+            names = {self.schema.columns[each.at].name: shape.schema.columns[to].name for to, each in shown}
+            unchanged = {self.schema.columns[each.at].name for _, each in shown if each.convert is None}
+            wire = {names[name]: facts for name, facts in self.wire.items() if name in unchanged}
+        reader = TypedReader(
+            self.protocol,
+            shape.schema,
+            [to for to, _ in shown],
+            reads,
+            self.parts,
+            known=None if self.known is None else shape.schema,
+            wire=wire,
+            key_cell=self._key_cell if shape.keeps_keys else None,
+        )
+        reader.type_info = self.type_info
+        reader.message_key_columns = shape.key_names(self.message_key_columns)
+        # Columns that do not reach the target must be readable, like all others.
+        unread = [cell_of[at] for at in shape.dropped if at in cell_of]
+        unread += [cell_of[each.at] for _, each in shown if each.is_constant]
+        kept = [(cell_of[each.at], each.constant) for _, each in shown]
+
+        def cells(given: Sequence[Any], part: str) -> list[Any]:
+            for at in unread:
+                self._cell(at, given[at], part)
+            return [given[at] if constant is ABSENT else constant for at, constant in kept]
+
+        return reader, cells
+
     def _malformed(self, part: str, name: str, error: Exception) -> Malformed:
         return Malformed(self.protocol, f"{part}.{name}{self.parts.value}", str(error))
 
@@ -150,6 +199,19 @@ class TypedReader:
         if is_compiled:
             return row_function(names, steps, nulls, as_struct=as_struct)
         return plain_row_function(names, steps, nulls or [None] * len(steps))
+
+
+#: Selects the cells of another shape from a row's cells; also given the wire's name of the row, for errors.
+ShapedCells = Callable[[Sequence[Any], str], list[Any]]
+#: Maximum number of shapes of a reader; a route has one for a definition.
+_MOST_SHAPES: Final = 4
+
+
+def _composed(read: Read | None, convert: Callable[[Value], Value] | None) -> Read | None:
+    """Return the function that reads a cell and converts the value."""
+    if convert is None or read is None:
+        return read or convert
+    return lambda cell: convert(read(cell))
 
 
 class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -202,6 +264,14 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         if there is none (yet). `has_before`: whether an update's old row is wanted.
         """
         return None
+
+    def reshaped(self, shape: RowShape) -> Images:
+        """Return the same images in another shape: as cells if they are cells, else as canonical rows.
+
+        Raises like `before`: columns that the shape lacks must be readable, too.
+        """
+        typed = self.typed(has_before=True)
+        return shape.rows(self) if typed is None else typed.reshaped(shape)
 
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
@@ -296,6 +366,13 @@ class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
     def typed(self, *, has_before: bool) -> TypedRows:  # noqa: ARG002 - an encoder may leave it out
         """Return these rows."""
         return self
+
+    def reshaped(self, shape: RowShape) -> TypedRows:
+        """Return the same cells, less those that the shape lacks, with constants in place of others."""
+        reader, parts = self.reader, self.reader.parts
+        old_part, (found, cells) = self.old_part, reader.reshaped(shape)
+        old = None if self.old is None else cells(self.old, old_part)
+        return TypedRows(found, old, None if self.new is None else cells(self.new, parts.new))
 
     def keys_unchanged_on_wire(self) -> bool:
         """Return whether the key columns have the same wire values in both images, if there are two."""

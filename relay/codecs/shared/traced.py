@@ -15,11 +15,11 @@ import msgspec
 
 from relay.catalog import EffectiveSchema
 from relay.codecs.codec import AfterDdl
-from relay.codecs.shared.compiled import Null, RowFunction
-from relay.codecs.shared.conversions import Convert, Read, Write
-from relay.codecs.shared.rows import TypedReader, TypedRows
+from relay.codecs.shared.compiled import Null, RowFunction, plain_row_function
+from relay.codecs.shared.conversions import Convert, Read, Write, conversion_steps
+from relay.codecs.shared.rows import ShapedCells, TypedReader, TypedRows
 from relay.codecs.shared.shaped import written_in_key
-from relay.model.events import ABSENT, Position, TableSchema
+from relay.model.events import ABSENT, Position, RowShape, TableSchema
 from relay.model.records import ConsumerRecord
 from relay.mysql.conversion_names import READ_INTEGER, READ_SIGNED, conversion_of, kernel_name, loss_of
 from relay.templates.avro_ops import AvroOp
@@ -127,13 +127,16 @@ class TracedCells(dict[str, Any]):
 
     def changed(self, new: Mapping[str, Any]) -> TracedOp:
         """Return the op that prints, in braces, the cells of this old row that differ from a new one's."""
-        members = [(_name(name) + b":", put_of(old), put_of(new[name])) for name, old in self.items()]
-        trace: Trace = next(iter(self.values())).trace
+        traced = {name: old for name, old in self.items() if isinstance(old, Traced)}
+        if any(new[name] != constant for name, constant in self.items() if name not in traced) or not traced:
+            raise NotTemplatable
+        members = [(_name(name) + b":", put_of(old), put_of(new[name])) for name, old in traced.items()]
+        trace: Trace = next(iter(traced.values())).trace
         return TracedOp(trace, Changed(tuple(members)))
 
 
 def _merged(new: Traced, old: Traced | None) -> Traced:
-    if old is None:
+    if old is None or not isinstance(new, Traced):  # a constant is the same in both
         return new
     if isinstance(new, TracedCell) and isinstance(old, TracedCell):
         return TracedCell(new.trace, (*old.slots, *new.slots))
@@ -278,8 +281,19 @@ class TracedReader(TypedReader):
             for read, write, (null, null_loss) in zip(self.reads_as, writes, replaced, strict=True)
         ]
 
+        constants = [
+            plain_row_function([name], [conversion_steps(None, write, {})], [null])
+            for name, write, null in zip(names, writes, nulls or [None] * len(writes), strict=True)
+        ]
+
         def values(cells: Sequence[Any]) -> dict[str, Any]:
-            return {name: cell.written_as(form) for name, cell, form in zip(names, cells, forms, strict=True)}
+            found: dict[str, Any] = {}
+            for name, cell, form, constant in zip(names, cells, forms, constants, strict=True):
+                if isinstance(cell, TracedCell):
+                    found[name] = cell.written_as(form)
+                else:  # a constant of a `RowShape`: the same in every row
+                    found |= constant([cell])
+            return found
 
         return values
 
@@ -294,12 +308,16 @@ class TracedReader(TypedReader):
         """
         row: list[Any] = [ABSENT] * len(self.schema.columns)
         for at, cell, read in zip(self.indexes, cells, self.reads_as, strict=True):
-            if not isinstance(cell, TracedCell):
-                raise NotTemplatable
-            if read is not None:
-                cell.trace.look_at(cell.slots, read, _READABLE)
-            row[at] = cell.trace.refused()
+            row[at] = self._look_at(cell, read)
         return tuple(row)
+
+    def _look_at(self, cell: Any, read: Conversion | None) -> Any:  # noqa: ANN401 - a placeholder
+        """Note that a cell must be readable, and return a placeholder for its value."""
+        if not isinstance(cell, TracedCell):
+            raise NotTemplatable
+        if read is not None:
+            cell.trace.look_at(cell.slots, read, _READABLE)
+        return cell.trace.refused()
 
     def cells_at(self, indexes: Sequence[int], cells: Sequence[Any], _part: str) -> TracedKey:
         """Return the traced cells of a key."""
@@ -309,6 +327,25 @@ class TracedReader(TypedReader):
     def raw_key(self, *_: object) -> NoReturn:
         """Refuse, like `row`."""
         raise NotTemplatable
+
+    def _in_shape(self, shape: RowShape) -> tuple[TypedReader, ShapedCells]:
+        """See `TypedReader`. Raises NotTemplatable for conversions of values."""
+        if any(each.convert is not None for each in shape.cells):
+            raise NotTemplatable
+        reader, _ = super()._in_shape(shape)
+        cell_of = {index: at for at, index in enumerate(self.indexes)}
+        shown = [each for each in shape.cells if each.at in cell_of]
+        reads_as = [None if each.is_constant else self.reads_as[cell_of[each.at]] for each in shown]
+        kept = [(cell_of[each.at], each.constant) for each in shown]
+        unread = [cell_of[at] for at in shape.dropped if at in cell_of]
+        unread += [at for at, constant in kept if constant is not ABSENT]
+
+        def cells(given: Sequence[Any], _part: str) -> list[Any]:
+            for at in unread:
+                self._look_at(given[at], self.reads_as[at])
+            return [given[at] if constant is ABSENT else constant for at, constant in kept]
+
+        return TracedReader.of(reader, reads_as), cells
 
 
 class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
@@ -331,6 +368,11 @@ class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
         if self.keeps_keys and old is not None and new is not None:
             keep_same((old[at], new[at]) for at in self.reader.key_cells)
         return self.keeps_keys
+
+    def reshaped(self, shape: RowShape) -> TracedRows:
+        """See `TypedRows`."""
+        found = super().reshaped(shape)
+        return TracedRows(found.reader, found.old, found.new, self.keeps_keys)
 
 
 def keep_same(pairs: Any) -> None:  # noqa: ANN401 - pairs of traced cells

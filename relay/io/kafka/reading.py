@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +24,7 @@ from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.fetched import relay_records, take_any_name
 from relay.model.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
-from relay.model.records import ConsumerRecord
+from relay.model.records import ConsumerRecord, RecordPosition
 
 POLL_MS = 200
 #: Maximum time without records from the brokers although there are some.
@@ -96,6 +96,34 @@ async def look_up(brokers: Brokers, topic: str, partition: int, offset: int) -> 
         if first <= offset < end:
             found = await _next(consumer, pair, offset, end, brokers)
         return Lookup(count, first, end, found)
+
+
+async def read_records(
+    brokers: Brokers, positions: Iterable[RecordPosition], progress: Progress | None = None
+) -> dict[RecordPosition, ConsumerRecord]:
+    """Read the records at some positions, as far as their topics still have them.
+
+    Raises TopicUnusable, BrokerUnavailable.
+    """
+    wanted = sorted(set(positions))
+    found: dict[RecordPosition, ConsumerRecord] = {}
+    pairs = sorted({TopicPartition(position.topic, position.partition) for position in wanted})
+    for topic in sorted({pair.topic for pair in pairs}):
+        await partitions_of(brokers, topic)
+    async with consuming(brokers, pairs) as consumer:
+        first, ends = await bounds(consumer, pairs)
+        consumer.pause(*pairs)
+        for done, position in enumerate(wanted, 1):
+            pair = TopicPartition(position.topic, position.partition)
+            if first[pair] <= position.offset < ends[pair]:
+                consumer.resume(pair)
+                record = await _next(consumer, pair, position.offset, ends[pair], brokers)
+                consumer.pause(pair)
+                if record is not None and record.offset == position.offset:
+                    found[position] = record
+            if progress is not None:
+                progress(done, len(wanted))
+    return found
 
 
 async def _next(

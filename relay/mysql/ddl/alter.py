@@ -56,7 +56,10 @@ def alter_items(cursor: Cursor) -> tuple[Change, ...]:
     skip_lock_wait(cursor)
     changes: list[Change] = []
     while not cursor.at_end():
-        changes += _item(cursor)
+        start = cursor.peek().start
+        found = _item(cursor)
+        cursor.note_item(start, found)
+        changes += found
         if cursor.look() == ")":
             raise DdlNotUnderstood("a closing parenthesis without an opening one")
         cursor.accept(",")  # options need no comma between them

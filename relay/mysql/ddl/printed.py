@@ -23,7 +23,7 @@ def create_statement(schema: TableSchema) -> str | None:
     bases = {column.name: column.type.base for column in schema.columns}
     if any(bases.get(name) in _LONG for key in _keys(schema) for name in key):
         return None
-    lines = [*map(_column, schema.columns)]
+    lines = [*map(column_text, schema.columns)]
     if schema.primary_key:
         lines.append(f"PRIMARY KEY {_names(schema.primary_key)}")
     lines += [f"UNIQUE KEY {quoted_name(key.name)} {_names(key.columns)}" for key in schema.unique_keys]
@@ -55,7 +55,8 @@ def _table_options(schema: TableSchema) -> Iterator[str]:
         yield f" COMMENT={_literal(schema.comment)}"
 
 
-def _column(column: Column) -> str:
+def column_text(column: Column) -> str:
+    """Return a column in the spelling of SHOW CREATE TABLE, without the expression of a generated one."""
     return " ".join([quoted_name(column.name), _type(column), *_attributes(column)])
 
 

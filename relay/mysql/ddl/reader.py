@@ -1,6 +1,7 @@
 """Parses DDL statements of MySQL and TiDB, as far as table definitions depend on them.
 
-`read_ddl` returns a `Ddl` or raises DdlNotUnderstood for any text. Unknown options are skipped. The result
+`read_ddl` returns a `Ddl` or raises DdlNotUnderstood for any text; `locate_statements` also returns the
+places of statements and their items. Unknown options are skipped. The result
 describes the statement as written; `define_table` and `alter_table` build definitions from it, which
 `relay.catalog` keeps. Text has one of two spellings. Statements that users type and MySQL logs have backslash
 escapes (`'back\\\\slash'`). Statements that TiDB restores from its syntax tree, and TiCDC therefore sends,
@@ -14,7 +15,7 @@ and Maxwell streams.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from relay.model.errors import DdlNotUnderstood
 from relay.model.events import DdlKind
@@ -60,6 +61,7 @@ from relay.mysql.ddl.statements import (
     DropIndex,
     DropPrimaryKey,
     DropTables,
+    Item,
     ModifyColumn,
     OtherChange,
     OtherStatement,
@@ -77,7 +79,7 @@ from relay.mysql.ddl.statements import (
     TableToPartition,
     TruncateTable,
 )
-from relay.mysql.ddl.tokens import Cursor, tokenize
+from relay.mysql.ddl.tokens import Cursor, Token, tokenize
 from relay.mysql.ddl.views import view_columns
 
 
@@ -90,28 +92,50 @@ def read_ddl(
     is tried. Raises DdlNotUnderstood for a statement other than DDL of tables, databases, views or sequences,
     and for malformed text; LimitExceeded for too many statements.
     """
+    located = locate_statements(sql, backslash_escapes=backslash_escapes, most_statements=most_statements)
+    statements = tuple([each.statement for each in located])
+    return Ddl(tuple(kind for statement in statements for kind in kinds_of(statement)), statements)
+
+
+class Located(NamedTuple):
+    """A statement in a text: its offsets, its tokens, and the items of ALTER TABLE and CREATE TABLE."""
+
+    statement: Statement
+    start: int
+    end: int
+    tokens: list[Token]
+    items: list[Item]
+
+
+def locate_statements(
+    sql: str, *, backslash_escapes: bool = True, most_statements: int = DEFAULT_LIMITS.ddl_statements
+) -> list[Located]:
+    """Parse the statements of a text like `read_ddl`, and find their places. Raises the same."""
     try:
-        return _read(sql, most_statements, backslash_escapes=backslash_escapes)
+        return _located(sql, most_statements, backslash_escapes=backslash_escapes)
     except DdlNotUnderstood:
         if "\\" not in sql:
             raise
-    return _read(sql, most_statements, backslash_escapes=not backslash_escapes)
+    return _located(sql, most_statements, backslash_escapes=not backslash_escapes)
 
 
-def _read(sql: str, most_statements: int, *, backslash_escapes: bool) -> Ddl:
-    cursor = Cursor(sql, tokenize(sql, backslash_escapes=backslash_escapes))
-    statements: list[Statement] = []
+def _located(sql: str, most_statements: int, *, backslash_escapes: bool) -> list[Located]:
+    tokens = tokenize(sql, backslash_escapes=backslash_escapes)
+    cursor = Cursor(sql, tokens)
+    found: list[Located] = []
     while cursor.peek().kind != "end":
         if cursor.accept(";"):
             continue
-        if len(statements) == most_statements:
+        if len(found) == most_statements:
             raise exceeded("ddl", "statement", "statements", "ddl_statements", most_statements)
-        statements.append(_statement(cursor))
+        first, cursor.items = cursor.position, []
+        start, statement = cursor.peek().start, _statement(cursor)
+        found.append(Located(statement, start, cursor.end, tokens[first : cursor.position], cursor.items))
         if not cursor.at_end():
             raise DdlNotUnderstood("unexpected text after the statement")
-    if not statements:
+    if not found:
         raise DdlNotUnderstood("no statement")
-    return Ddl(tuple(kind for statement in statements for kind in kinds_of(statement)), tuple(statements))
+    return found
 
 
 def kinds_of(statement: Statement) -> tuple[DdlKind, ...]:
@@ -331,7 +355,10 @@ def _elements(cursor: Cursor) -> list[Change]:
     changes: list[Change] = []
     cursor.expect("(")
     while True:
-        changes.append(key_or_constraint(cursor) or AddColumn(column_definition(cursor)))
+        start = cursor.peek().start
+        change = key_or_constraint(cursor) or AddColumn(column_definition(cursor))
+        cursor.note_item(start, [change])
+        changes.append(change)
         if cursor.accept(")"):
             return changes
         cursor.expect(",")

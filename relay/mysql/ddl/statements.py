@@ -6,6 +6,8 @@ definition with the same changes.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from relay.model.events import Column, DdlKind, Default, TableId
@@ -191,6 +193,14 @@ Change = (
     | AddIndex | AddForeignKey | AddPeriod | DropIndex | RenameIndex | TableCharset | TableComment | RenameTo
     | PartitionToTable | TableToPartition | OtherChange
 )  # fmt: skip
+
+
+class Item(NamedTuple):
+    """An item of ALTER TABLE or an element of CREATE TABLE: its changes, and its offsets in the text."""
+
+    changes: tuple[Change, ...]
+    start: int
+    end: int
 
 
 class CreateTable(msgspec.Struct, frozen=True):

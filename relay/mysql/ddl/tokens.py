@@ -13,12 +13,13 @@ from __future__ import annotations
 import bisect
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeVar
 
 from relay.model.errors import DdlNotUnderstood
 from relay.model.limits import MYSQL_NAME
+from relay.mysql.ddl.statements import Change, Item
 
 _Read = TypeVar("_Read")
 _WORD: Final = r"0-9A-Za-z_$\u0080-\U0010FFFF"
@@ -120,10 +121,14 @@ _START: Final = operator.attrgetter("start")
 
 
 class Cursor:
-    """Reads tokens from left to right. Raises DdlNotUnderstood if a required token is missing."""
+    """Reads tokens from left to right. Raises DdlNotUnderstood if a required token is missing.
+
+    `items`: the items of the statement that were read so far.
+    """
 
     def __init__(self, sql: str, tokens: list[Token]) -> None:
         self._sql, self._tokens, self._at = sql, tokens, 0
+        self.items: list[Item] = []
         self._end = Token("end", "", len(sql), len(sql))
 
     def peek(self, ahead: int = 0) -> Token:
@@ -229,5 +234,18 @@ class Cursor:
 
     def text_since(self, token: Token) -> str:
         """Return the original text from this token to the cursor."""
-        last = self._tokens[min(self._at, len(self._tokens)) - 1]
-        return self._sql[token.start : last.end]
+        return self._sql[token.start : self.end]
+
+    @property
+    def position(self) -> int:
+        """The number of consumed tokens."""
+        return self._at
+
+    @property
+    def end(self) -> int:
+        """The offset after the last consumed token."""
+        return self._tokens[min(self._at, len(self._tokens)) - 1].end
+
+    def note_item(self, start: int, changes: Iterable[Change]) -> None:
+        """Keep the item from `start` to the cursor in `items`."""
+        self.items.append(Item(tuple(changes), start, self.end))

@@ -50,11 +50,15 @@ class FailedRecord(NamedTuple):
 
 @dataclass
 class Outcome:
-    """Counts of a replay: dead letters translated (if no dry run, written and marked), and target records."""
+    """Counts of a replay: dead letters translated (if no dry run, written and marked), and target records.
+
+    `gone`: dead letters without a payload whose originals are no longer in their source topics.
+    """
 
     letters: int = 0
     records: int = 0
     failed: list[FailedRecord] = field(default_factory=list)
+    gone: int = 0
 
 
 async def target_topics(config: Config, topics: Iterable[str]) -> WrittenTopics:

@@ -1,0 +1,132 @@
+"""DDL statements as rules for columns leave them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support import record
+
+from relay import ColumnAction, ColumnRule, Loss, Translator
+
+CREATE = (
+    "CREATE TABLE `customers` (`id` bigint NOT NULL, `email` varchar(100) DEFAULT 'none' COMMENT 'private', "
+    "`phone` bigint, `city` varchar(40), `born` date, PRIMARY KEY (`id`), UNIQUE KEY `by_email` (`email`), "
+    "KEY `by_city` (`city`,`phone`)) ENGINE=InnoDB"
+)
+
+
+def rule(action: str, *columns: str, tables: str = "shop.customers", **more: Any) -> ColumnRule:
+    return ColumnRule(tables=(tables,), columns=columns, action=ColumnAction(action), **more)
+
+
+DROP_EMAIL = rule("drop", "email")
+HASH_EMAIL = rule("hash", "EMAIL", length=40)
+RENAME_CITY = rule("rename", "city", name="town")
+NULL_PHONE = rule("null", "phone")
+KEEP_TWO = rule("keep", "id", "city")
+
+
+def statement(sql: str, table: str = "customers", at: int = 0) -> dict[str, Any]:
+    time_ms = 1_700_000_000_000 + at
+    return {
+        "id": 0, "database": "shop", "table": table, "pkNames": None, "isDdl": True, "type": "ALTER",
+        "es": time_ms, "ts": time_ms, "sql": sql, "sqlType": None, "mysqlType": None, "data": None, "old": None,
+    }  # fmt: skip
+
+
+def written(
+    rules: tuple[ColumnRule, ...], *statements: str, target: str = "canal-json"
+) -> tuple[Any, Translator]:
+    """Return the statements that are written for these, after the table's definition."""
+    translator = Translator("canal-json", target, columns=rules, hash_key=b"a secret")
+    found = []
+    for at, sql in enumerate([CREATE, *statements]):
+        out = translator.translate(record(statement(sql, at=at), offset=at))
+        found += [(at, json.loads(each.value or b"null")["sql"]) for each in out]
+    return [sql for at, sql in found if at], translator
+
+
+ALTERATIONS = [
+    # Statements that are about no column of a rule keep their text.
+    (DROP_EMAIL, "ALTER TABLE customers ADD COLUMN zip varchar(10)", "ALTER TABLE customers ADD COLUMN zip varchar(10)"),
+    (DROP_EMAIL, "ALTER TABLE customers COMMENT='their email'", "ALTER TABLE customers COMMENT='their email'"),
+    (DROP_EMAIL, "TRUNCATE TABLE customers", "TRUNCATE TABLE customers"),
+    # Columns that are left out take their items with them.
+    (DROP_EMAIL, "ALTER TABLE customers MODIFY email varchar(200), ADD zip int", "ALTER TABLE customers ADD zip int"),
+    (DROP_EMAIL, "ALTER TABLE customers DROP INDEX by_email, DROP COLUMN born", "ALTER TABLE customers DROP COLUMN born"),
+    (DROP_EMAIL, "ALTER TABLE customers ADD INDEX both_ (born, email), ADD zip int", "ALTER TABLE customers ADD zip int"),
+    (DROP_EMAIL, "ALTER TABLE customers ADD zip int AFTER email", "ALTER TABLE customers ADD zip int AFTER `id`"),
+    (DROP_EMAIL, "ALTER TABLE customers MODIFY city varchar(41) AFTER email", "ALTER TABLE customers MODIFY city varchar(41) AFTER `id`"),
+    (DROP_EMAIL, "ALTER TABLE customers CHANGE city email2 varchar(40)", "ALTER TABLE customers CHANGE city email2 varchar(40)"),
+    (DROP_EMAIL, "ALTER TABLE customers CHANGE email mail varchar(100)", "ALTER TABLE customers ADD COLUMN `mail` varchar(100) AFTER `id`"),
+    (DROP_EMAIL, "ALTER TABLE customers RENAME COLUMN email TO mail", "ALTER TABLE customers ADD COLUMN `mail` varchar(100) DEFAULT 'none' COMMENT 'private' AFTER `id`"),
+    (rule("drop", "mail"), "ALTER TABLE customers RENAME COLUMN email TO mail", "ALTER TABLE customers DROP COLUMN `email`"),
+    (KEEP_TWO, "ALTER TABLE customers ADD zip int, MODIFY city text", "ALTER TABLE customers MODIFY city text"),
+    # Columns with other values have other definitions.
+    (HASH_EMAIL, "ALTER TABLE customers MODIFY email varchar(9) NOT NULL DEFAULT 'x' COMMENT 'y'", "ALTER TABLE customers MODIFY COLUMN `email` varchar(40) NOT NULL"),
+    (HASH_EMAIL, "ALTER TABLE customers ALTER email SET DEFAULT 'a@b', ADD zip int", "ALTER TABLE customers ADD zip int"),
+    (HASH_EMAIL, "ALTER TABLE customers ADD INDEX again (email)", "ALTER TABLE customers ADD INDEX again (email)"),
+    (HASH_EMAIL, "ALTER TABLE customers RENAME COLUMN email TO mail", "ALTER TABLE customers CHANGE COLUMN `email` `mail` varchar(100) DEFAULT 'none' COMMENT 'private'"),
+    (NULL_PHONE, "ALTER TABLE customers ADD UNIQUE one (phone), ADD zip int", "ALTER TABLE customers ADD zip int"),
+    # Renamed ones have their new names.
+    (RENAME_CITY, "ALTER TABLE customers MODIFY COLUMN city varchar(50) COMMENT 'the city' AFTER id", "ALTER TABLE customers MODIFY COLUMN `town` varchar(50) COMMENT 'the city' AFTER id"),
+    (RENAME_CITY, "ALTER TABLE customers CHANGE COLUMN `born` `city2` date AFTER `city`", "ALTER TABLE customers CHANGE COLUMN `born` `city2` date AFTER `town`"),
+    (RENAME_CITY, "ALTER TABLE customers ADD CONSTRAINT c CHECK (`city` <> 'city')", "ALTER TABLE customers ADD CONSTRAINT c CHECK (`town` <> 'city')"),
+    (RENAME_CITY, "ALTER TABLE customers ADD INDEX city (city)", "ALTER TABLE customers ADD INDEX city (`town`)"),
+    (RENAME_CITY, "CREATE INDEX city ON customers (city, born)", "CREATE INDEX city ON customers (`town`, born)"),
+    (RENAME_CITY, "ALTER TABLE customers DROP COLUMN city", "ALTER TABLE customers DROP COLUMN `town`"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rules", "given", "expected"), ALTERATIONS)
+def test_statements_are_rewritten(rules: ColumnRule, given: str, expected: str) -> None:
+    found, translator = written((rules,), given)
+    assert (found, translator.losses[Loss.DDL_NOT_REWRITTEN]) == ([expected], 0)
+
+
+GONE = [
+    (DROP_EMAIL, "ALTER TABLE customers MODIFY email varchar(200)"),
+    (DROP_EMAIL, "ALTER TABLE customers MODIFY email varchar(200), ALGORITHM=INPLACE, LOCK=NONE"),
+    (DROP_EMAIL, "CREATE INDEX again ON customers (email)"),
+    (DROP_EMAIL, "DROP INDEX by_email ON customers"),
+    (HASH_EMAIL, "ALTER TABLE customers ALTER COLUMN email SET DEFAULT 'a@b'"),
+]
+
+
+@pytest.mark.parametrize(("rules", "given"), GONE)
+def test_statements_of_which_nothing_remains_are_counted(rules: ColumnRule, given: str) -> None:
+    found, translator = written((rules,), given)
+    assert (found, translator.losses[Loss.COLUMNS_FILTERED]) == ([], 1)
+
+
+IMPOSSIBLE = [
+    (DROP_EMAIL, "ALTER TABLE customers ADD COLUMN lowered varchar(100) AS (lower(email)) VIRTUAL"),
+    (HASH_EMAIL, "ALTER TABLE customers ADD CONSTRAINT c CHECK (email <> 'a@b')"),
+    (HASH_EMAIL, "ALTER TABLE customers PARTITION BY LIST COLUMNS (email) (PARTITION p VALUES IN ('a@b'))"),
+    (DROP_EMAIL, "RENAME TABLE customers TO clients"),
+    (DROP_EMAIL, "ALTER TABLE customers RENAME TO clients"),
+    (DROP_EMAIL, "ALTER TABLE customers ADD FULLTEXT INDEX words (email)"),
+    (DROP_EMAIL, "ALTER TABLE customers SPLENDID email"),
+]
+
+
+@pytest.mark.parametrize(("rules", "given"), IMPOSSIBLE)
+def test_impossible_statements_are_counted(rules: ColumnRule, given: str) -> None:
+    found, translator = written((rules,), given)
+    assert (found, translator.losses[Loss.DDL_NOT_REWRITTEN]) == ([], 1)
+
+
+def test_create_table_has_the_columns_of_the_target() -> None:
+    translator = Translator(
+        "canal-json",
+        "canal-json",
+        columns=(HASH_EMAIL, rule("drop", "phone"), RENAME_CITY),
+        hash_key=b"a secret",
+    )
+    (out,) = translator.translate(record(statement(CREATE)))
+    assert json.loads(out.value or b"")["sql"] == (
+        "CREATE TABLE `customers` (`id` bigint NOT NULL,\n  `email` varchar(40),\n  `town` varchar(40),\n  "
+        "`born` date,\n  PRIMARY KEY (`id`),\n  UNIQUE KEY `by_email` (`email`)) ENGINE=InnoDB"
+    )
