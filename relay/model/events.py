@@ -433,14 +433,12 @@ class RowShape(msgspec.Struct, frozen=True, eq=False):
     """How rows of one definition become rows of another.
 
     schema: The other definition, with a column for each of `cells`.
-    dropped: The indexes of the original columns that it lacks.
     key_names: Returns the names there of the columns that a message declares as the row's key.
     keeps_keys: Whether the columns of keys stay the same, with their names.
     """
 
     schema: TableSchema
     cells: tuple[CellShape, ...]
-    dropped: tuple[int, ...]
     key_names: Callable[[tuple[str, ...] | None], tuple[str, ...] | None]
     keeps_keys: bool
 

@@ -132,10 +132,8 @@ class TableShape:
         self._check_key(key)
         cells: list[CellShape] = []
         columns: list[Column] = []
-        dropped: list[int] = []
         for at, column in enumerate(schema.columns):
             if rules.effect(column.name).is_dropped:
-                dropped.append(at)
                 continue
             found = rules.column(schema.id, column)
             columns.append(found.column)
@@ -154,7 +152,7 @@ class TableShape:
         )
         self._hides = any(rules.effect(column.name).hides for column in schema.columns)
         keeps_keys = not any(map(rules.changes, key or [column.name for column in schema.columns]))
-        self._shape = RowShape(self.schema, tuple(cells), tuple(dropped), self._message_key, keeps_keys)
+        self._shape = RowShape(self.schema, tuple(cells), self._message_key, keeps_keys)
         self._keys: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def change(self, change: RowChange, losses: list[Loss]) -> RowChange:

@@ -15,7 +15,18 @@ import msgspec
 from relay.codecs.shared.compiled import Null, RowFunction, plain_row_function, row_function
 from relay.codecs.shared.conversions import Convert, Read, Write, conversion_steps
 from relay.model.errors import Malformed
-from relay.model.events import ABSENT, Cell, Images, Row, Rows, RowShape, TableSchema, Value, WireKey
+from relay.model.events import (
+    ABSENT,
+    Cell,
+    CellShape,
+    Images,
+    Row,
+    Rows,
+    RowShape,
+    TableSchema,
+    Value,
+    WireKey,
+)
 
 
 class PartNames(msgspec.Struct, frozen=True):
@@ -141,40 +152,48 @@ class TypedReader:
         return found
 
     def _in_shape(self, shape: RowShape) -> tuple[TypedReader, ShapedCells]:
-        cell_of = {index: at for at, index in enumerate(self.indexes)}
-        shown = [(to, each) for to, each in enumerate(shape.cells) if each.at in cell_of]
-        reads = [
-            None if each.is_constant else _composed(self.reads[cell_of[each.at]], each.convert)
-            for _, each in shown
-        ]
-        wire = None
-        if self.wire is not None:
-            names = {self.schema.columns[each.at].name: shape.schema.columns[to].name for to, each in shown}
-            unchanged = {self.schema.columns[each.at].name for _, each in shown if each.convert is None}
-            wire = {names[name]: facts for name, facts in self.wire.items() if name in unchanged}
+        shown = self._shown_in(shape)
         reader = TypedReader(
             self.protocol,
             shape.schema,
-            [to for to, _ in shown],
-            reads,
+            [to for _, to, _ in shown],
+            [None if each.is_constant else _composed(self.reads[at], each.convert) for at, _, each in shown],
             self.parts,
             known=None if self.known is None else shape.schema,
-            wire=wire,
+            wire=None if self.wire is None else self._wire_in(shape, self.wire),
             key_cell=self._key_cell if shape.keeps_keys else None,
         )
         reader.type_info = self.type_info
         reader.message_key_columns = shape.key_names(self.message_key_columns)
         # Columns that do not reach the target must be readable, like all others.
-        unread = [cell_of[at] for at in shape.dropped if at in cell_of]
-        unread += [cell_of[each.at] for _, each in shown if each.is_constant]
-        kept = [(cell_of[each.at], each.constant) for _, each in shown]
+        used = {at for at, _, each in shown if not each.is_constant}
+        unused = [at for at in range(len(self.indexes)) if at not in used]
+        kept = [(at, each.constant) for at, _, each in shown]
 
         def cells(given: Sequence[Any], part: str) -> list[Any]:
-            for at in unread:
-                self._cell(at, given[at], part)
+            for at in unused:
+                self._check_readable(at, given[at], part)
             return [given[at] if constant is ABSENT else constant for at, constant in kept]
 
         return reader, cells
+
+    def _shown_in(self, shape: RowShape) -> list[tuple[int, int, CellShape]]:
+        """Return the cells that a shape has: the index of each here, in the shape's row, and its source."""
+        cell_of = {index: at for at, index in enumerate(self.indexes)}
+        return [(cell_of[each.at], to, each) for to, each in enumerate(shape.cells) if each.at in cell_of]
+
+    def _wire_in(self, shape: RowShape, wire: Mapping[str, int]) -> dict[str, int]:
+        """Return the messages' facts of columns whose values a shape keeps, by their names there."""
+        names = {
+            self.names[at]: shape.schema.columns[to].name
+            for at, to, each in self._shown_in(shape)
+            if each.convert is None and not each.is_constant
+        }
+        return {names[name]: facts for name, facts in wire.items() if name in names}
+
+    def _check_readable(self, at: int, value: Any, part: str) -> None:  # noqa: ANN401 - any wire value
+        """Check a cell that is not used. Raises Malformed."""
+        self._cell(at, value, part)
 
     def _malformed(self, part: str, name: str, error: Exception) -> Malformed:
         return Malformed(self.protocol, f"{part}.{name}{self.parts.value}", str(error))

@@ -332,20 +332,14 @@ class TracedReader(TypedReader):
         """See `TypedReader`. Raises NotTemplatable for conversions of values."""
         if any(each.convert is not None for each in shape.cells):
             raise NotTemplatable
-        reader, _ = super()._in_shape(shape)
-        cell_of = {index: at for at, index in enumerate(self.indexes)}
-        shown = [each for each in shape.cells if each.at in cell_of]
-        reads_as = [None if each.is_constant else self.reads_as[cell_of[each.at]] for each in shown]
-        kept = [(cell_of[each.at], each.constant) for each in shown]
-        unread = [cell_of[at] for at in shape.dropped if at in cell_of]
-        unread += [at for at, constant in kept if constant is not ABSENT]
-
-        def cells(given: Sequence[Any], _part: str) -> list[Any]:
-            for at in unread:
-                self._look_at(given[at], self.reads_as[at])
-            return [given[at] if constant is ABSENT else constant for at, constant in kept]
-
+        reader, cells = super()._in_shape(shape)
+        shown = self._shown_in(shape)
+        reads_as = [None if each.is_constant else self.reads_as[at] for at, _, each in shown]
         return TracedReader.of(reader, reads_as), cells
+
+    def _check_readable(self, at: int, value: Any, _part: str) -> None:  # noqa: ANN401 - a traced cell
+        """Note that a cell that is not used must be readable."""
+        self._look_at(value, self.reads_as[at])
 
 
 class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
