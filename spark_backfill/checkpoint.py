@@ -33,8 +33,8 @@ from relay.core.error_policies import Policy
 from relay.model.errors import ConfigError, Problem, ServiceError
 from relay.model.records import ConsumerRecord
 from relay.text.redaction import HIDDEN, is_plain_address, shown_option
-from spark_backfill.files import hadoop_path
 from spark_backfill.frames import RECORDS, Columns, record_batch
+from spark_backfill.hadoop import hadoop_path
 
 _VERSION: Final = 1
 _NEW_RUN: Final = "a new run needs a new checkpoint and a new target"

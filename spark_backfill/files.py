@@ -36,6 +36,7 @@ from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError, Problem
 from spark_backfill.footers import check_alike
 from spark_backfill.frames import HEADERS, Columns, Lines, Reader, records_to_write
+from spark_backfill.hadoop import files_below, hadoop_path, paths_in, texts_of
 from spark_backfill.layouts import FOLDERS, day
 from spark_backfill.placement import TASK, Placement
 
@@ -52,59 +53,8 @@ _SCHEME: Final = re.compile(r"file:(//)?(?=/[^:%]*$)")
 _NEVER_READ: Final = "names that begin with _ or . are never read"
 #: Characters in a path that make it a pattern to Spark.
 PATTERN: Final = re.compile(r"([\\*?\[\]{},])")
-#: Hadoop's checksum of another file.
-_CHECKSUM: Final = re.compile(r"\..*\.crc", re.DOTALL)
 #: The folder of records without a name: Hive's name for NULL.
 _NO_NAME: Final = "__HIVE_DEFAULT_PARTITION__"
-
-
-def hadoop_path(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """Return a path as Hadoop's object, and its file system."""
-    jvm: Any = spark._jvm
-    named = jvm.org.apache.hadoop.fs.Path(path)
-    return named, named.getFileSystem(spark._jsc.hadoopConfiguration())
-
-
-def qualified(path: Any, system: Any) -> str:
-    """Return the path with the name of its file system."""
-    return str(system.makeQualified(path).toString())
-
-
-def texts_of(spark: SparkSession, values: Any) -> list[str]:
-    """Return the texts of the values in an array of Java, in one call, however many there are.
-
-    Every call into Java is slow. No text may contain NUL.
-    """
-    jvm: Any = spark._jvm
-    text: str = jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(values).mkString("\0")
-    return text.split("\0") if text else []
-
-
-def paths_in(spark: SparkSession, statuses: Any) -> list[str]:
-    """Return the paths of Hadoop's statuses of files, an array or None."""
-    jvm: Any = spark._jvm
-    return [] if statuses is None else texts_of(spark, jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(statuses))
-
-
-def files_below(spark: SparkSession, folder: Any, system: Any) -> list[str]:
-    """Return the paths of all files below a folder, at any depth; the path of a file for the file itself."""
-    if system.getUri().getScheme() == "file":
-        return [f"file:{path}" for path in _local_files(folder.toUri().getPath())]
-    jvm: Any = spark._jvm
-    found = jvm.org.apache.hadoop.util.functional.RemoteIterators.toList(system.listFiles(folder, True))
-    kind = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus"))
-    return paths_in(spark, jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toArray(kind))
-
-
-def _local_files(path: str) -> Iterator[str]:
-    """Yield the files of this machine below a path, without checksums, which Hadoop hides.
-
-    Hadoop itself starts a process for each file, to find out who may read it.
-    """
-    if Path(path).is_file():
-        yield path
-    for folder, _, names in os.walk(path, followlinks=True):
-        yield from (f"{folder}/{name}" for name in names if not _CHECKSUM.fullmatch(name))
 
 
 def files_read(spark: SparkSession, frame: DataFrame) -> list[str]:
@@ -207,7 +157,7 @@ def _with_headers(spark: SparkSession, frame: DataFrame, paths: Sequence[str]) -
 
     Raises ConfigError for files that differ in other columns.
     """
-    file = check_alike(spark, sorted(files_read(spark, frame)), _COLUMNS, "headers")
+    file = check_alike(spark, frame, _COLUMNS, "headers")
     if file is None or "headers" in frame.columns:
         return frame
     headers = spark.read.parquet(PATTERN.sub(r"\\\1", file)).schema["headers"]
@@ -359,10 +309,15 @@ class OutputFolder(NamedTuple):
 
 
 def settings() -> dict[str, str]:
-    """Return settings of a session: one open file in each task, and topics are not read as numbers."""
+    """Return settings of a session.
+
+    A task has one open file, topics are not read as numbers, and a few tasks list all paths of a pattern:
+    Spark's default is a task for each path.
+    """
     return {
         "spark.sql.maxConcurrentOutputFileWriters": "0",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
     }
 
 

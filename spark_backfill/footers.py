@@ -3,77 +3,110 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from relay.model.errors import ConfigError, Problem
+from spark_backfill.hadoop import texts_of
 
 #: How many footers are read at a time: an object store has a high latency.
-_THREADS: Final = 8
+_THREADS: Final = 32
+#: How many footers Java holds at a time.
+_FOOTERS_AT_ONCE: Final = 1_000
 _NO_PARQUET: Final = re.compile("is not a Parquet file|corrupted file")
+#: Parquet's text of a footer: the file, and its columns as lines.
+_FOOTER: Final = re.compile(
+    r"Footer\{(.*?), ParquetMetaData\{FileMetaData\{schema: message [^\n]*\{\n(.*?)^\}$",
+    re.DOTALL | re.MULTILINE,
+)
+#: A column: of one line, or with the lines of its fields.
+_COLUMN: Final = re.compile(r"^  \w+ (?:[^\n]*;|[^\n]*\{\n.*?^  \})$", re.DOTALL | re.MULTILINE)
 #: Parts of a column's text that do not affect reading: whether it may be NULL, and field ids.
 _NO_MATTER: Final = re.compile(r"\b(optional|required) | = \d+\b")
 
 
-def check_alike(spark: SparkSession, paths: Sequence[str], names: Iterable[str], optional: str) -> str | None:
+def check_alike(spark: SparkSession, frame: DataFrame, names: Iterable[str], optional: str) -> str | None:
     """Refuse files that differ in one of these columns; return the first with the column `optional`.
 
-    Other files may lack that column. Raises ConfigError, also for a file that is not Parquet.
+    `frame`: what `spark.read.parquet` returns for the files. Other files may lack that column. Raises
+    ConfigError, also for a file that is not Parquet.
     """
     names, firsts = list(names), dict[str, tuple[str, str]]()
-    with ThreadPoolExecutor(_THREADS) as threads:
-        footers = _Footers(spark)
-        for path, columns in zip(paths, threads.map(footers.columns_of, paths), strict=True):
-            for name in names:
-                kind = columns.get(name, "missing")
-                if name == optional and name not in columns:
-                    continue
-                first, expected = firsts.setdefault(name, (path, kind))
-                if kind != expected:
-                    message = f"the column {name} is {kind} in {path}, and {expected} in {first}"
-                    hint = "write all files with the same columns"
-                    raise ConfigError([Problem("backfill.input", message, hint)])
+    known: dict[str, Mapping[str, str]] = {}  # most files of a folder have the same schema
+    for path, schema in sorted(_footers(spark, frame)):
+        if schema not in known:
+            known[schema] = columns_in(schema, names)
+        columns = known[schema]
+        for name in names:
+            kind = columns.get(name, "missing")
+            if name == optional and name not in columns:
+                continue
+            first, expected = firsts.setdefault(name, (path, kind))
+            if kind != expected:
+                message = f"the column {name} is {kind} in {path}, and {expected} in {first}"
+                hint = "write all files with the same columns"
+                raise ConfigError([Problem("backfill.input", message, hint)])
     return firsts[optional][0] if optional in firsts else None
 
 
-class _Footers:
-    """Read footers, in any thread."""
+def _footers(spark: SparkSession, frame: DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield the files of a frame, and the columns of each as Parquet's text.
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._jvm: Any = spark._jvm
-        self._settings = spark._jsc.hadoopConfiguration()
-        # Most files of a folder have the same schema, and every call into Java is slow.
-        self._known: dict[str, Mapping[str, str]] = {}
+    Every call into Java is slow, so that each reads many files, with the statuses that Spark has listed.
+    """
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - a client of Spark Connect has no py4j
 
-    def columns_of(self, path: str) -> Mapping[str, str]:
-        """Return the types of a file's columns. Raises ConfigError for a file that is not Parquet."""
-        from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - a client of Spark Connect has no py4j
+    jvm: Any = spark._jvm
+    listed = frame._jdf.queryExecution().analyzed().relation().location().allFiles()
+    statuses = jvm.scala.jdk.javaapi.CollectionConverters.asJava(listed)
+    settings = jvm.org.apache.hadoop.conf.Configuration(spark._jsc.hadoopConfiguration())
+    settings.setInt("parquet.metadata.read.parallelism", _THREADS)
+    read_all = jvm.org.apache.parquet.hadoop.ParquetFileReader.readAllFootersInParallel
 
-        parquet = self._jvm.org.apache.parquet.hadoop
+    def read(some: Any) -> Any:
+        return read_all(settings, some, True)  # without row groups
+
+    count = statuses.size()
+    for first in range(0, count, _FOOTERS_AT_ONCE):
+        some = statuses.subList(first, min(count, first + _FOOTERS_AT_ONCE))
         try:
-            file = parquet.util.HadoopInputFile.fromPath(
-                self._jvm.org.apache.hadoop.fs.Path(path), self._settings
-            )
-            reader = parquet.ParquetFileReader.open(file)
-            try:
-                schema = reader.getFileMetaData().getSchema()
-            finally:
-                reader.close()
+            footers = read(some)
         except Py4JJavaError as error:
             if _NO_PARQUET.search(str(error)):
+                path = _first_unreadable(some, read)
                 hint = "set input_format to the format of the files"
                 raise ConfigError([Problem("backfill.input", f"{path} is not Parquet", hint)]) from None
             raise
-        text = schema.toString()
-        if text not in self._known:
-            self._known[text] = {field.getName(): _kind(field) for field in schema.getFields()}
-        return self._known[text]
+        for text in texts_of(spark, footers.toArray()):
+            path, schema = _FOOTER.findall(text)[0]
+            yield path, schema
 
 
-def _kind(field: Any) -> str:
-    """Return the type of a column without its name, in one line."""
-    text = _NO_MATTER.sub("", field.toString()).replace(f" {field.getName()}", "", 1)
-    return " ".join(text.split())
+def _first_unreadable(statuses: Any, read: Callable[[Any], Any]) -> str:
+    """Return the first file whose footer cannot be read: not every error names it."""
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - as above
+
+    while (count := statuses.size()) > 1:
+        first, second = statuses.subList(0, count // 2), statuses.subList(count // 2, count)
+        try:
+            read(first)
+        except Py4JJavaError:
+            statuses = first
+        else:
+            statuses = second
+    path: str = statuses.get(0).getPath().toString()
+    return path
+
+
+def columns_in(schema: str, names: Iterable[str]) -> dict[str, str]:
+    """Return the types of the columns with these names, each in one line, in Parquet's text of a schema."""
+    columns = [_NO_MATTER.sub("", column) for column in _COLUMN.findall(schema)]
+    found = {}
+    for name in names:
+        named = re.compile(rf"^  (\S+) {re.escape(name)}(?=;| \(| \{{)")
+        for column in columns:
+            if named.match(column):
+                found[name] = " ".join(named.sub(r"\1", column, count=1).rstrip(";").split())
+    return found

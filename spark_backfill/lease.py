@@ -26,7 +26,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from relay.model.errors import ServiceError
-from spark_backfill.files import hadoop_path
+from spark_backfill.hadoop import hadoop_path
 
 #: How often a lease is renewed, and how long one must be unchanged before it is taken over.
 RENEW_SECONDS: Final = 4.0

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from relay.config.keys import Backfill, OutputLayout
 from relay.model.errors import ConfigError, Problem
-from spark_backfill.files import HIDDEN, files_below, hadoop_path, paths_in, paths_of, qualified
+from spark_backfill.files import HIDDEN, paths_of
+from spark_backfill.hadoop import files_below, hadoop_path, paths_in, qualified
 from spark_backfill.layouts import FOLDERS
 
 #: Hadoop's messages about a file system that it does not know, or whose jar is missing.

@@ -26,8 +26,9 @@ from relay.core.error_policies import Policy
 from relay.model.errors import ConfigError, Problem
 from relay.model.events import TableId
 from spark_backfill.counts import BackfillCounts, CountsParam, Tally
-from spark_backfill.files import Captured, files_below, hadoop_path, qualified
+from spark_backfill.files import Captured
 from spark_backfill.first_records import ratio_stops
+from spark_backfill.hadoop import files_below, hadoop_path, qualified
 from spark_backfill.registries import NO_ANSWERS, RegistryAnswers
 from spark_backfill.row_reading import TEXT_ROWS, ReadRows
 from spark_backfill.row_versions import ColumnTypes, versions_of

@@ -29,7 +29,8 @@ from relay.model.errors import ConfigError, Problem
 from relay.model.events import TSO_LOGICAL_BITS, SchemaChange, Source
 from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
-from spark_backfill.files import PATTERN, Captured, files_below, hadoop_path, plain_path, qualified
+from spark_backfill.files import PATTERN, Captured, plain_path
+from spark_backfill.hadoop import files_below, hadoop_path, qualified
 from spark_backfill.schema_pass import DdlRecord
 from spark_backfill.ticdc_layout import SinkFile, in_order, newest, renames_in_order, statement_of
 

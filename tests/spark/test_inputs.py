@@ -27,8 +27,9 @@ from relay.config.keys import InputFormat, OutputLayout
 from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError, Malformed
 from spark_backfill.counts import BackfillCounts, Parts
-from spark_backfill.files import as_records, files_below, files_read, hadoop_path, input_problems, read_files
+from spark_backfill.files import as_records, files_read, input_problems, read_files
 from spark_backfill.frames import RECORDS, Columns, record_batch
+from spark_backfill.hadoop import files_below, hadoop_path
 from spark_backfill.job import from_files
 from spark_backfill.locations import check_apart, check_folder, check_locations
 from spark_backfill.schema_pass import empty_catalog
@@ -143,9 +144,19 @@ def test_headers_are_read_though_some_files_have_none(
     assert found == {(names[0], 0): (), (names[0], 1): (), (names[1], 0): (("n", b"x"),), (names[1], 1): ()}
 
 
-def test_a_file_among_others_that_is_no_parquet_is_named(spark: Any, tmp_path: Path) -> None:
-    parquet.write_table(columns(), tmp_path / "a.parquet")
-    (tmp_path / "b.parquet").write_bytes(b"no Parquet, and long enough")
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"no Parquet, and long enough",
+        b"short",
+        b"PAR1 the length of the footer is too large \xff\xff\x00\x00PAR1",
+    ],
+    ids=["other", "short", "cut off"],
+)
+def test_a_file_among_others_that_is_no_parquet_is_named(damaged: bytes, spark: Any, tmp_path: Path) -> None:
+    for name in "acde":
+        parquet.write_table(columns(), tmp_path / f"{name}.parquet")
+    (tmp_path / "b.parquet").write_bytes(damaged)
     with pytest.raises(ConfigError, match=r"/b\.parquet is not Parquet"):
         read_files(spark, str(tmp_path), InputFormat.PARQUET)
 
@@ -449,8 +460,10 @@ def test_a_pattern_passes_over_hidden_files_and_names_no_place_to_write(spark: A
         check_locations(spark, config_for(str(tmp_path), f"{tmp_path}/o*").backfill)
 
 
+@pytest.mark.parametrize("file_format", [InputFormat.JSON_LINES, InputFormat.PARQUET])
+@pytest.mark.parametrize("pattern", ["", "/day=*/in.*"], ids=["folder", "pattern"])
 def test_large_folders_take_no_more_calls_into_java(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file_format: InputFormat, pattern: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call for each file would take minutes for a large folder."""
     client = spark.sparkContext._gateway._gateway_client
@@ -467,15 +480,40 @@ def test_large_folders_take_no_more_calls_into_java(
     for number in (1, 40):
         folder = tmp_path / str(number)
         for at in range(number):
-            put(folder / f"day={at}" / "in.jsonl")
+            put(folder / f"day={at}" / "in.x")
             put(folder / f"day={at}" / "_hidden")
+            if file_format is InputFormat.PARQUET:
+                parquet.write_table(columns(), folder / f"day={at}" / "in.x")
         before = calls
-        records = read_files(spark, str(folder), InputFormat.JSON_LINES)
+        records = read_files(spark, f"{folder}{pattern}", file_format)
         with pytest.raises(ConfigError, match="other files than records"):
             check_folder(spark, str(folder), OutputLayout.TOPIC)
         found.append(calls - before)
         assert len(files_read(spark, records.frame)) == number
     assert found[1] <= found[0] + 10
+
+
+def test_a_few_tasks_list_the_paths_of_a_pattern(spark: Any, tmp_path: Path) -> None:
+    """A task for each path would take minutes for a large folder."""
+    for at in range(100):
+        put(tmp_path / f"{at}.jsonl")
+    context, group, name = (
+        spark.sparkContext,
+        "listing",
+        "spark.sql.sources.parallelPartitionDiscovery.threshold",
+    )
+    before = spark.conf.get(name)
+    spark.conf.set(name, 32)
+    context.setJobGroup(group, "")
+    try:
+        read_files(spark, f"{tmp_path}/*", InputFormat.JSON_LINES)
+    finally:
+        spark.conf.set(name, before)
+        context.setLocalProperty("spark.jobGroup.id", None)
+    tracker = context.statusTracker()
+    (job,) = tracker.getJobIdsForGroup(group)
+    (stage,) = tracker.getJobInfo(job).stageIds
+    assert tracker.getStageInfo(stage).numTasks == 64
 
 
 def test_files_of_any_file_system_are_listed(spark: Any, tmp_path: Path) -> None:
