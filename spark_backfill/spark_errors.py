@@ -30,7 +30,7 @@ _GONE: Final = re.compile(
 )
 _AFTER_LOSS: Final = (
     "To continue without them, start a new run after them, with a new checkpoint and source.start_offsets "
-    "(docs/backfill.md)"
+    "(docs/backfill/resuming.md)"
 )
 _DISK_FULL: Final = "No space left on device"
 #: Less than Spark writes between two looks.

@@ -338,6 +338,7 @@ def test_the_readme_is_short() -> None:
 
 _WITH_CONTENTS = [
     *sorted((ROOT / "docs/operations").glob("*.md")),
+    *sorted((ROOT / "docs/backfill").glob("*.md")),
     *(
         ROOT / f"docs/{name}.md"
         for name in ("backfill", "kubernetes", "configuration", "protocols", "routing")

@@ -93,7 +93,7 @@ PROMISES: Final = (
     ),
     Promise("docs/backfill.md", "so both write the same bytes: keys, values, headers", _SAME_WITH_SPARK),
     Promise(
-        "docs/backfill.md",
+        "docs/backfill/resuming.md",
         "A repeat has the `relay.source` and the bytes of the original.",
         ("spark/test_resuming.py::test_a_step_that_is_done_again_leaves_nothing_of_the_first_attempt",),
     ),
@@ -230,6 +230,7 @@ _PAGES: Final = (
     "README.md",
     "SECURITY.md",
     "docs/*.md",
+    "docs/backfill/*.md",
     "docs/operations/*.md",
     "docs/protocols/*.md",
     "helm/README.md",

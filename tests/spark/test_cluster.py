@@ -35,7 +35,7 @@ def uv() -> str:
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The packed environment of the documentation's recipe: relay with what workers need, without Spark."""
     folder = tmp_path_factory.mktemp("packed")
-    recipe = (ROOT / "docs/backfill.md").read_text()
+    recipe = (ROOT / "docs/backfill/clusters.md").read_text()
     (pack,) = re.findall(r"^(venv-pack --.*)$", recipe, re.MULTILINE)
     (install,) = re.findall(r"^relay-env/bin/pip install (.*)$", recipe, re.MULTILINE)
     # In the locked versions, which are here already: to ask the index takes longer than the test.
