@@ -9,15 +9,17 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 import pytest
+from pyarrow import parquet
 from spark.backfills import config_for
 from spark.java import delta_jars
 from spark.test_function import ROOT, of_kafka
-from spark.test_rows import DDL, RESULT, in_order
+from spark.test_rows import DDL, RESULT, change, in_order, statement
 from spark.test_topics import of_topic, topics_config
-from support import DATA, TICDC, captured
+from support import CANAL, DATA, TICDC, captured
 
 from relay import ConsumerRecord
 from relay.config import Config
@@ -65,6 +67,62 @@ def test_every_table_is_that_of_the_function(spark: Any, tmp_path: Path) -> None
     assert counts[0].lost["tables-filtered"] > 0
     assert counts[0].tables["ddl_db.tmp_a"]["insert"] == 3
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"database=ddl_db"}
+
+
+#: Names of which some look like numbers or times, and some have characters with a meaning in paths.
+NAMES = [
+    "007",
+    "1e3",
+    "2026-01-01",
+    "true",
+    "null",
+    "a=b",
+    "ä/ö",
+    "a%2Fb",
+    "{x}*?[y]",
+    " b ",
+    "T",
+    "t",
+    "a:b#c",
+]
+
+
+def test_tables_of_any_name_are_written(spark: Any, tmp_path: Path) -> None:
+    """Spark may infer the types of columns from the names of folders."""
+    types = {"id": "int"}
+    records = []
+    for at, name in enumerate(NAMES):
+        records += [
+            msgspec.structs.replace(
+                each, value=(each.value or b"").replace(b'"d"', named).replace(b'"t"', named)
+            )
+            for named in [json.dumps(name, ensure_ascii=False).encode()]
+            for each in (
+                statement("CREATE TABLE `x` (id INT PRIMARY KEY)".replace("x", name), 2 * at),
+                change(2 * at + 1, types, {"id": str(at)}),
+            )
+        ]
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"".join(format_record(each, each.offset) for each in records))
+    config = config_for(
+        str(path), str(tmp_path / "out"), backfill={"output_format": "rows"}, route={"from": CANAL}
+    )
+    setting = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    before = spark.conf.get(setting)
+    for is_inferred in ("true", before):
+        spark.conf.set(setting, is_inferred)
+        try:
+            counts = from_files(spark, config)
+        finally:
+            spark.conf.set(setting, before)
+        assert counts.written == {f"{name}.{name}/1": 1 for name in NAMES}
+        found = {}
+        for file in tmp_path.glob("out/*/*/version=1/part-*"):
+            database, table = (unquote(part.partition("=")[2]) for part in file.parts[-4:-2])
+            assert database == table
+            found[table] = parquet.read_table(file).column("after").to_pylist()
+        assert found == {name: [{"id": at}] for at, name in enumerate(NAMES)}
+    RowsOutput(str(tmp_path / "out"), RowsFormat.PARQUET).check(spark)
 
 
 def test_old_and_far_times_are_written_exactly(spark: Any, tmp_path: Path) -> None:
