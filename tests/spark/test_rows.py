@@ -715,6 +715,40 @@ def test_exact_values_have_the_new_names_of_columns(spark: Any) -> None:
     }
 
 
+def test_a_column_may_have_the_old_name_of_another_one(spark: Any) -> None:
+    """One that was dropped, or that has another name now; with values that do not fit in both."""
+    types = {"id": "int", "w": "date", "v": "date", "u": "int"}
+    records = [
+        statement("CREATE TABLE t (id INT PRIMARY KEY, w DATE, v DATE, u INT)", 0),
+        change(1, types, {"id": "1", "w": "0000-00-00", "v": "2020-02-00", "u": "7"}),
+        statement("ALTER TABLE t DROP COLUMN w", 2),
+        change(3, {"id": "int", "v": "date", "u": "int"}, {"id": "2", "v": "2021-01-01", "u": "8"}),
+        statement("ALTER TABLE t RENAME COLUMN v TO w, RENAME COLUMN u TO old_u", 4),
+        statement("ALTER TABLE t ADD COLUMN u INT", 5),
+        change(
+            6,
+            {"id": "int", "w": "date", "old_u": "int", "u": "int"},
+            {"id": "3", "w": "2022-01-01", "old_u": "1", "u": "2"},
+        ),
+    ]
+    df = of_kafka(spark, records)
+    given: dict[str, Any] = {"source": CANAL, "table": "d.t", "ddl": definitions(df, source=CANAL)}
+    first, second = (rows(df, version=version, **given) for version in (1, 2))
+    assert in_order(first)[0]["exact"] == {"after.w": "0000-00-00", "after.v": "2020-02-00"}
+    names, newest = page_functions(spark), second.schema["after"].dataType
+    older = names["as_version"](first, newest, {"w": "v", "old_u": "u"})
+    assert [(row["exact"], row["absent"]) for row in in_order(older)] == [
+        ({"after.w": "2020-02-00"}, ["after.u"]),
+        ({}, ["after.u"]),
+    ]
+    every = names["final_rows"](older.unionByName(second), ["id"]).collect()
+    assert {row.id: (str(row.w), row.old_u, row.u, row.exact) for row in every} == {
+        1: ("None", 7, None, {"after.w": "2020-02-00"}),
+        2: ("2021-01-01", 8, None, {}),
+        3: ("2022-01-01", 1, 2, {}),
+    }
+
+
 def test_the_page_has_every_argument_and_column(spark: Any) -> None:
     page = PAGE.read_text(encoding="utf-8")
     named = set(re.findall(r"`(\w+)`", page))
