@@ -8,14 +8,18 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
+from docs.test_documentation import blocks
 from pyspark.sql import SparkSession
 from spark.conftest import SETTINGS
-from spark.test_rows import DDL
+from spark.test_function import of_kafka
+from spark.test_rows import DDL, PAGE, comparable, final, page_functions
 from spark.test_rows_output import config_of_rows, write, write_steps
-from support import captured
+from support import captured, protocol_of
 
 from relay.config.keys import RowsFormat
+from spark_backfill import definitions, rows
 from spark_backfill.rows_output import RowsOutput
 from spark_backfill.sessions import NEEDED
 
@@ -25,6 +29,43 @@ DELTA = {
     # Otherwise each reading of a table's log has 50 tasks.
     "spark.databricks.delta.snapshotPartitions": "1",
 }
+
+
+#: Changes with changes of keys, and changes with TRUNCATE and DROP; and the key of each table.
+MERGED = {
+    "mysql/canal-json/09_dml": ("dml_db.accounts", ["id"]),
+    DDL: ("ddl_db.tmp_a", ["id"]),
+}
+
+
+def differences(spark: SparkSession, folder: Path, file: str) -> list[int]:
+    """Merge the changes of a capture in steps, by the recipe of the page; compare the table after each.
+
+    Return the number of rows after each step, -1 where they differ from those of the source.
+    """
+    (table, key), source, records = MERGED[file], protocol_of(file), captured(file)
+    df = of_kafka(spark, records)
+    changes = rows(df, source=source, table=table, ddl=definitions(df, source=source)).cache()
+    names: dict[str, Any] = page_functions(spark)
+    path = str(folder / table)
+    names |= {"changes": changes, "key": key, "path": path}
+    for block in blocks(PAGE, "python")[4:6]:
+        exec(block, names)  # noqa: S102 - our own page
+    offsets = sorted({row.source_offset for row in changes.select("source_offset").collect()})
+    ends = [offsets[len(offsets) // 2], offsets[-1] + 1]
+    found, begin = [], 0
+    for end in ends:
+        step = changes.where(f"source_offset >= {begin} AND source_offset < {end}")
+        for _ in range(1 if begin == 0 else 2):
+            names["merge_into"](spark, f"delta.`{path}`", step, key)
+        now = spark.read.format("delta").load(path).toArrow().to_pylist()
+        expected = names["final_rows"](changes.where(f"source_offset < {end}"), key).toArrow().to_pylist()
+        found.append(len(now) if sorted(map(comparable, now)) == sorted(map(comparable, expected)) else -1)
+        begin = end
+    changes.unpersist()
+    if file != DDL:
+        assert found[-1] == len(final(records, source, table, key))
+    return found
 
 
 def main(jars: str, folder: Path) -> None:
@@ -47,6 +88,7 @@ def main(jars: str, folder: Path) -> None:
     found = {
         "steps": [row.source_offset for row in steps.orderBy("source_offset").collect()],
         "whole": [row.source_offset for row in runs.orderBy("source_offset").collect()],
+        "merged": [differences(spark, folder, file) for file in MERGED],
         "columns": sorted(steps.select("after.*").columns),
     }
     sys.stdout.write(json.dumps(found) + "\n")

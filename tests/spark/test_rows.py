@@ -754,4 +754,4 @@ def test_the_page_has_every_argument_and_column(spark: Any) -> None:
     named = set(re.findall(r"`(\w+)`", page))
     assert named >= set(signature(rows).parameters) - {"df"}
     assert named >= {*RESULT, "error", "row_schemas", "code", "protocol", "path", "reason"}
-    assert len(blocks(PAGE, "python")) == 4
+    assert len(blocks(PAGE, "python")) == 6

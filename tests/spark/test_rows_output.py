@@ -293,17 +293,23 @@ def test_settings_without_effect_are_refused(tables: dict[str, Any], message: st
 
 
 def test_delta(spark_settings: dict[str, str], tmp_path: Path) -> None:
-    """In a process of its own, whose session has Delta's classes: steps, one of them repeated."""
+    """In a process of its own, whose session has Delta's classes: steps, one of them repeated; and the page's MERGE."""
     jars = ",".join(map(str, delta_jars()))
     ran = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "spark.delta_rows", jars, str(tmp_path)],
         cwd=ROOT / "tests",
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=550,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-4000:]
     found = json.loads(ran.stdout.splitlines()[-1])
     # The second of the whole runs has fewer records.
-    assert found == {"steps": OFFSETS, "whole": OFFSETS[:4], "columns": COLUMNS}
+    assert found == {
+        "steps": OFFSETS,
+        "whole": OFFSETS[:4],
+        "columns": COLUMNS,
+        # The rows of each table after each part; the second table is dropped.
+        "merged": [[4, 7], [2, 0]],
+    }
