@@ -103,8 +103,8 @@ fuzz: setup  ## translate mutated records on every route; SECONDS=600, SEED=7 re
 bench: setup  ## measure relay against plain JSON parsing and serialization
 	$(RUN)/python -m benchmarks
 
-bench-spark: setup  ## measure the Spark job against an identity job, and compare its output with relay's; about 15 minutes
-	PYTHONPATH=tests $(RUN)/python -m benchmarks.spark
+bench-spark: setup  ## measure the Spark job against an identity job and its limits; QUICK=1 is short, ONLY=speed,listing selects parts, ROUNDS=5, ARGS="--help" shows more
+	PYTHONPATH=tests $(RUN)/python -m benchmarks.spark $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
 
 bench-peers: setup  ## measure relay against Flink, Kafka Connect and hand-written loops on one broker; QUICK=1 is short
 	PYTHONPATH=tests $(RUN)/python -m benchmarks.peers $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS))

@@ -41,15 +41,21 @@ def relay_all(servers: str, source: str, target: str, folder: Path) -> float:
             [sys.executable, "-m", "relay", "run", "--config", str(config)], stdout=output, stderr=output
         )
     try:
-        asyncio.run(_committed(process, servers, source, target))
-        process.send_signal(signal.SIGTERM)
-        if process.wait(_STOP_SECONDS):
-            raise RelayFailed(f"ended with status {process.returncode}: {log.read_text()[-2000:]}")
+        asyncio.run(_stopped_at_end(process, servers, source, target))
+    except RelayFailed as error:
+        raise RelayFailed(f"{error}: {log.read_text(errors='replace')[-2000:]}") from None
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
     return time.monotonic() - began
+
+
+async def _stopped_at_end(process: subprocess.Popen[bytes], servers: str, source: str, group: str) -> None:
+    await _committed(process, servers, source, group)
+    process.send_signal(signal.SIGTERM)
+    if process.wait(_STOP_SECONDS):
+        raise RelayFailed(f"ended with status {process.returncode}")
 
 
 async def _committed(process: subprocess.Popen[bytes], servers: str, source: str, group: str) -> None:
