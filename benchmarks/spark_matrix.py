@@ -95,7 +95,7 @@ class Parameters(NamedTuple):
 
 #: The parameters that the limits are about.
 FULL: Final = Parameters()
-QUICK: Final = FULL._replace(messages=(150_000,), partitions=(4,), parquet_tables=300)
+QUICK: Final = FULL._replace(messages=(150_000,), partitions=(4,), parquet_tables=150)
 
 
 def parameters(arguments: Sequence[str] | None = None) -> Parameters:
