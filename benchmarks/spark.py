@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import platform
 import shlex
+import signal
 import sys
 import tempfile
 import time
@@ -38,6 +39,8 @@ class JobFailed(Exception):
 def main() -> int:
     """Measure, and write the report after every result."""
     given = parameters()
+    # Otherwise the broker and the files would remain.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     began = time.monotonic()
     tell = partial(show_progress, began)
     options = shlex.join(sys.argv[1:]) or "none"
@@ -104,12 +107,14 @@ def _results(job: Job, place: Place) -> Iterator[Result]:
         process.join()
         raise JobFailed(f"its process ended with status {process.exitcode}") from None
     finally:
+        process.terminate()  # it has sent everything, or this run ends early
         process.join()
         receiving.close()
 
 
 def _run(job: Job, place: Place, sending: Connection) -> None:
     """Send the results of a job, then None; or the text of an error."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         for result in job(place):
             sending.send(result)
