@@ -7,6 +7,7 @@ Exit status: 0 done, 1 a bug in relay, 2 your input or options, 3 the environmen
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import json
 import logging
@@ -36,6 +37,7 @@ from spark_backfill.counts import BackfillCounts, as_document, as_text
 from spark_backfill.files import input_problems
 from spark_backfill.first_records import ratio_exceeded
 from spark_backfill.job import TopicsRun, from_files
+from spark_backfill.metrics import RunMetrics, served
 from spark_backfill.progress import add_step, telling
 from spark_backfill.rows_output import rows_problems
 from spark_backfill.sessions import is_started_by_java, session
@@ -80,6 +82,7 @@ class _BackfillRun:
         self._is_done = False
         self._spark: SparkSession | None = None
         self._topics: TopicsRun | None = None
+        self._metrics: RunMetrics | None = None
 
     def do(self) -> None:
         """Start Spark, and translate."""
@@ -127,7 +130,7 @@ class _BackfillRun:
             return
         run = self._topics = TopicsRun(spark, config, self._report_step, _warn)
         try:
-            with telling(tracker, _say):
+            with self._metrics_of(spark, run), telling(tracker, _say):
                 run.run(continuous=self._continuous)
         except BaseException:  # the steps before a failure have been written
             try:
@@ -137,7 +140,19 @@ class _BackfillRun:
             raise
         _summarize(config, run.counts, time.perf_counter() - began)
 
+    @contextlib.contextmanager
+    def _metrics_of(self, spark: SparkSession, run: TopicsRun) -> Iterator[None]:
+        """Serve the metrics of a run if `metrics_port` is set."""
+        if port := self._config.backfill.metrics_port:
+            self._metrics = RunMetrics(spark, self._config, run)
+            with served(self._metrics, self._config.http.host, port):
+                yield
+        else:
+            yield
+
     def _report_step(self, step: int, counts: BackfillCounts, seconds: float) -> None:
+        if self._metrics is not None:
+            self._metrics.add_step(counts)
         _say(f"step {step}: {counts.read} records read, {counts.written.total()} written")
         path = self._config.backfill.progress
         if not path:
@@ -201,8 +216,9 @@ def _problems_of_files(config: Config, *, continuous: bool) -> Iterator[Problem]
         yield Problem("backfill.checkpoint", message, "leave it out")
     if continuous:
         yield Problem("backfill.input", "files are read once", "leave --continuous out")
-    if backfill.progress:
-        yield Problem("backfill.progress", "files are read in one step", "leave it out")
+    for key in ("progress", "metrics_port"):
+        if getattr(backfill, key):
+            yield Problem(f"backfill.{key}", "files are read in one step", "leave it out")
     if not backfill.output and _keeps_partitions_by_table(config):
         message = "files do not determine the number of partitions that a table's topic needs"
         yield Problem("target.partitions", message, "set it, or write to files")

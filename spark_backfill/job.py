@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -239,6 +240,8 @@ class TopicsRun:
         self._ddl = StepsDdl(spark, config, self._source, self._schemas)
         self._failure: BaseException | None = None
         self._query: StreamingQuery | None = None
+        #: The number of the step in progress.
+        self.running_step: int | None = None
         self.counts = BackfillCounts()
         if self._topics is not None:
             self._topics.tell(warn)
@@ -271,12 +274,26 @@ class TopicsRun:
         if self._query is not None:
             self._query.stop()
 
+    def positions(self) -> dict[str, dict[int, int]]:
+        """Return the offsets by topic and partition at which the last completed step ended.
+
+        Empty if they are unknown. For other threads. Raises Py4JError if Spark does not answer.
+        """
+        progress = None if self._query is None else self._query.lastProgress
+        ends = json.loads(progress.sources[0].endOffset or "null") if progress and progress.sources else None
+        return {
+            topic: {int(number): at for number, at in each.items()} for topic, each in (ends or {}).items()
+        }
+
     def _on_batch(self, frame: DataFrame, step: int) -> None:
+        self.running_step = step
         try:
             self._translate(frame, step)
         except BaseException as error:  # Spark keeps no more of it than its text
             self._failure = error
             raise
+        finally:
+            self.running_step = None
 
     def _translate(self, frame: DataFrame, step: int) -> None:
         config, records, began = self._config, captured(frame), time.perf_counter()

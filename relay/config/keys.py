@@ -631,6 +631,7 @@ class Backfill(_ConfigTable):
         float, BeforeValidator(_seconds), Field(ge=0, le=86_400, allow_inf_nan=False)
     ] = 0.0
     progress: str = ""
+    metrics_port: Port = 0
     summary: str = ""
     spark: TopicSettings = {}
 

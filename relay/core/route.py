@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from relay.codecs import LargeMessageOptions, codec_named
 from relay.codecs.codec import SIDES, Codec, Joining, Options
 from relay.codecs.given_options import parse_options
-from relay.codecs.losses import Keys
+from relay.codecs.losses import Keys, Loss, expected_losses
 from relay.codecs.row_keys import key_rule_problem, keys_of
 from relay.core.selection import Selection
 from relay.model.errors import ConfigError, Problem
@@ -87,6 +87,14 @@ class Route(NamedTuple):
     def has_row_keys(self) -> bool:
         """Whether the Kafka key of a row's message identifies the row."""
         return keys_of(self.target, self.target_options) is Keys.ROW
+
+    @property
+    def expected_losses(self) -> frozenset[str]:
+        """The kinds of losses that follow from the two formats and the selection, not from rows."""
+        losses = set(expected_losses(self.source.decodes, self.target.output(self.target_options)))
+        if not self.passes_watermarks:
+            losses.add(Loss.WATERMARK)
+        return frozenset(map(str, losses))
 
     @property
     def passes_watermarks(self) -> bool:

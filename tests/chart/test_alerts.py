@@ -14,7 +14,8 @@ import yaml
 from chart.rendering import CHART, NAME, NAMESPACE, ROOT, Rendered, example
 from status_support import Clock, running_status
 
-from relay.service.observe.metrics import CLASS_LOSS, registry_of
+from relay.io.metrics import CLASS_LOSS
+from relay.service.observe.metrics import registry_of
 
 ALERTS = CHART / "files/alerts.yaml"
 PAGE = ROOT / "docs/kubernetes.md"

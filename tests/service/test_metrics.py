@@ -23,6 +23,7 @@ from relay.codecs.losses import Loss
 from relay.core.counts import OTHER_TABLES
 from relay.core.selection import kind_of
 from relay.core.translator import Translator
+from relay.io.metrics import OPS, OTHER_KINDS, ROW_CHANGE
 from relay.model.events import (
     Bootstrap,
     Event,
@@ -35,7 +36,7 @@ from relay.model.events import (
     Watermark,
 )
 from relay.service.observe import report
-from relay.service.observe.metrics import OPS, OTHER_KINDS, ROW_CHANGE, exposition, registry_of
+from relay.service.observe.metrics import exposition, registry_of
 from relay.service.observe.status import STAGES, Status
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"

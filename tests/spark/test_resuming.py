@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from spark.backfills import lines_in
 from spark.killing import Command, content_of, once, written_config
+from spark.test_metrics import scraped
 from spark.test_parts import ddl
 from spark.test_topics import BULK, by_source, contents, expected_of, of_topic, relayed, topics_config
 from support import captured, record, row_message
@@ -20,6 +21,7 @@ from relay import ConsumerRecord
 from relay.config import load_config
 from relay.config.keys import FileFormat, OutputLayout
 from relay.config.wiring import translator_of
+from relay.demo.kafka import free_ports
 from relay.io.record_lines import format_record
 from relay.model.errors import ConfigError, RecordsGone
 from spark_backfill.checkpoint import StepStore
@@ -273,16 +275,29 @@ async def test_ctrl_c_ends_a_continuous_run(
     kafka: Any, spark_settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The terminal has the job's own lines, and the first of them names the file with Spark's. The step is a
-    line of the progress file.
+    line of the progress file, and in the metrics, which also have what came after it.
     """
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     source, target = await kafka.topic(), await kafka.topic()
-    await kafka.produce(source, of_topic(source, "ticdc/canal-json.tidb-extension/09_dml"))
-    path = written_config(tmp_path, kafka.bootstrap_servers, source, target, to_files=False)
-    own = ("--set", "backfill.trigger_seconds=1h", "--set", f"backfill.progress={tmp_path / 'progress'}")
-    command = Command(path, spark_settings, tmp_path / "log", "--continuous", *own, submitted=False)
+    records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
+    await kafka.produce(source, records)
+    path, port = (
+        written_config(tmp_path, kafka.bootstrap_servers, source, target, to_files=False),
+        free_ports(1)[0],
+    )
+    own = ("trigger_seconds=1h", f"progress={tmp_path / 'progress'}", f"metrics_port={port}")
+    options = [word for each in own for word in ("--set", f"backfill.{each}")]
+    command = Command(path, spark_settings, tmp_path / "log", "--continuous", *options, submitted=False)
     try:
         await asyncio.to_thread(command.said, "step 0:")
+        await kafka.produce(source, records[:5])
+        lag = f'relay_partition_lag_records{{partition="0",topic="{source}"}} 5.0'
+        await kafka.until(lambda: _serves(port, lag), 60)
+        for sample in (
+            "relay_backfill_steps_total 1.0",
+            f'relay_records_produced_total{{topic="{target}"}} 60.0',
+        ):
+            assert await _serves(port, sample)
         command.signal(signal.SIGINT)
         status = await asyncio.to_thread(command.wait, 60)
     finally:
@@ -308,6 +323,11 @@ def check_spark_is_elsewhere(said: str, folder: Path) -> None:
     assert first == f"starting Spark; its own output is in {log}"
     assert "log4j" in log.read_text()
     assert not [line for line in others if "WARN" in line or "log4j" in line]
+
+
+async def _serves(port: int, sample: str) -> bool:
+    """Whether a line of the metrics is this one."""
+    return sample in await asyncio.to_thread(scraped, port)
 
 
 async def _has(kafka: Any, topic: str, length: int) -> bool:

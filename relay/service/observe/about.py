@@ -9,7 +9,6 @@ from typing import Final
 import msgspec
 
 from relay.codecs import LargeMessageOptions
-from relay.codecs.losses import Loss, expected_losses
 from relay.config import Config
 from relay.config.checks import config_advice
 from relay.config.keys import Delivery
@@ -18,6 +17,7 @@ from relay.core.error_policies import ERROR_CLASSES, Policy
 from relay.core.route import Route
 from relay.io.kernel import engine_name, installed
 from relay.io.logs import Log
+from relay.io.metrics import DEAD_LETTERS, SCHEMA_HISTORY
 from relay.model.errors import (
     BrokerUnavailable,
     ClaimCheckMissing,
@@ -52,7 +52,7 @@ class InitialLabels(msgspec.Struct, frozen=True):
 
     `errors`: stage and code. `dead_letters`, `skipped`: codes of records that become dead letters, and of
     those that are left out. `expected_losses`: kinds that follow from the two formats
-    (`relay.codecs.losses.expected_losses`).
+    (`Route.expected_losses`).
     """
 
     errors: tuple[tuple[str, str], ...] = ()
@@ -75,14 +75,11 @@ class InitialLabels(msgspec.Struct, frozen=True):
         }
         given_up = sorted(codes[Policy.DEAD_LETTER] + codes[Policy.SKIP])
         errors = [(stage, kind.code) for stage, kind in _RECOVERED]
-        losses = set(expected_losses(route.source.decodes, route.target.output(route.target_options)))
-        if not route.passes_watermarks:
-            losses.add(Loss.WATERMARK)
         return cls(
             errors=(*errors, *(("translate", code) for code in given_up)),
             dead_letters=codes[Policy.DEAD_LETTER],
             skipped=codes[Policy.SKIP],
-            expected_losses=frozenset(map(str, losses)),
+            expected_losses=route.expected_losses,
         )
 
 
@@ -104,9 +101,6 @@ def _errors_of(config: Config, route: Route) -> dict[str, list[type[RelayError]]
     claim_check: list[type[RelayError]] = [ClaimCheckMissing] if "from" in route.storages else []
     return {"decode": decode, "encode": encode, "too_large": too_large, "claim_check": claim_check}
 
-
-#: Topics that relay writes besides the target's.
-DEAD_LETTERS, SCHEMA_HISTORY = "dead-letter", "schema-history"
 
 #: A turn of the loop may wait for acknowledgements and then for a new producer, each as long as a delivery
 #: may take.

@@ -17,25 +17,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.registry import Collector
 
-from relay.codecs.losses import INFERRED, INFORMATIONAL, Loss
-from relay.model.events import Op
+from relay.io import metrics
+from relay.io.metrics import counter, gauge
 from relay.service.observe.figures import Histogram, Progress
 from relay.service.observe.status import Status
 
-#: The kind of rows in `relay_events_total`; their label `op` is the operation, and other kinds have none.
-ROW_CHANGE: Final = "row-change"
-OPS: Final = tuple(op.value for op in Op)
-OTHER_KINDS: Final = ("schema-change", "watermark", "bootstrap", "transaction-mark", "heartbeat")
-#: Values of the label `class`. `loss`: row data that the target could have held. `note`: facts that the
-#: target's format has no field for, and counts without loss. `inferred`: values that relay inferred.
-CLASS_LOSS, CLASS_NOTE, CLASS_INFERRED = "loss", "note", "inferred"
 #: The label `table` of the tables beyond the counted number; names have a dot.
 OTHER: Final = "other"
-
-_INFORMATIONAL: Final = frozenset(map(str, INFORMATIONAL))
-_INFERRED: Final = frozenset(map(str, INFERRED))
-Labels = tuple[str, ...]
-Counts = Iterable[tuple[Labels, float]]
 
 
 class StatusCollector(Collector):
@@ -58,68 +46,44 @@ class StatusCollector(Collector):
 
     def _traffic(self) -> Iterator[Metric]:
         status = self._status
-        for verb, of, topics in (
-            ("consumed", "read from source topics", status.consumption),
-            ("produced", "that target topics have acknowledged", status.production),
+        for verb, of, topics, records in (
+            ("consumed", "read from source topics", status.consumption, metrics.records_consumed),
+            ("produced", "that target topics have acknowledged", status.production, metrics.records_produced),
         ):
-            records = [((topic,), traffic.records) for topic, traffic in topics.items()]
+            yield records({topic: traffic.records for topic, traffic in topics.items()})
             sizes = [((topic,), traffic.size) for topic, traffic in topics.items()]
-            yield _counter(f"relay_records_{verb}", f"Records {of}.", ("topic",), records)
-            yield _counter(f"relay_{verb}_bytes", f"Bytes of keys and values {of}.", ("topic",), sizes)
+            yield counter(f"relay_{verb}_bytes", f"Bytes of keys and values {of}.", ("topic",), sizes)
         own = {(kind, topic): status.own_production[kind] for topic, kind in status.about.own_topics.items()}
-        labels, of = ("kind", "topic"), "written to relay's own topics and acknowledged"
-        own_records = [(names, traffic.records) for names, traffic in own.items()]
         own_sizes = [(names, traffic.size) for names, traffic in own.items()]
-        yield _counter("relay_own_records_produced", f"Records {of}.", labels, own_records)
-        yield _counter("relay_own_produced_bytes", f"Bytes of keys and values {of}.", labels, own_sizes)
+        yield metrics.own_records_produced([(names, traffic.records) for names, traffic in own.items()])
+        text = "Bytes of keys and values written to relay's own topics and acknowledged."
+        yield counter("relay_own_produced_bytes", text, ("kind", "topic"), own_sizes)
 
     def _outcomes(self) -> Iterator[Metric]:
         status, series = self._status, self._status.about.series
         translator = status.translator
-        events = dict.fromkeys([*((ROW_CHANGE, op) for op in OPS), *((kind, "") for kind in OTHER_KINDS)], 0)
-        if translator is not None:
-            events |= {
-                (ROW_CHANGE, kind) if kind in OPS else (kind, ""): count
-                for kind, count in translator.events.items()
-            }
         errors = dict.fromkeys(series.errors, 0) | status.errors
-        yield _counter("relay_events", "Translated events.", ("kind", "op"), events.items())
-        yield _counter(
+        yield metrics.events({} if translator is None else translator.events)
+        yield counter(
             "relay_errors",
             "Errors, including those that relay recovers from.",
             ("stage", "code"),
             errors.items(),
         )
-        for name, text, codes, counts in (
-            (
-                "relay_dead_letters",
-                "Records that became dead letters.",
-                series.dead_letters,
-                status.dead_letters,
-            ),
-            ("relay_skipped_records", "Records left out by the policy skip.", series.skipped, status.skips),
+        for metric, codes, counts in (
+            (metrics.dead_letters, series.dead_letters, status.dead_letters),
+            (metrics.skipped_records, series.skipped, status.skips),
         ):
-            by_code = {(code,): counts[code] for code in dict.fromkeys([*codes, *counts])}
-            yield _counter(name, text, ("code",), by_code.items())
+            yield metric({code: counts[code] for code in dict.fromkeys([*codes, *counts])})
         if translator is not None and translator.paths:
             text = "Rows translated by templates (fast), and records that took the slow path."
             paths = [((path,), count) for path, count in translator.paths.items()]
-            yield _counter("relay_translated_records", text, ("path",), paths)
+            yield counter("relay_translated_records", text, ("path",), paths)
 
     def _losses(self) -> Iterator[Metric]:
-        status, expected = self._status, self._status.about.series.expected_losses
-        counts = dict.fromkeys(map(str, Loss), 0)
-        if status.translator is not None:
-            counts |= {str(loss): count for loss, count in status.translator.losses.items()}
-
-        def class_of(loss: str) -> str:
-            if loss in _INFERRED:
-                return CLASS_INFERRED
-            return CLASS_NOTE if loss in _INFORMATIONAL or loss in expected else CLASS_LOSS
-
-        found = [((loss, class_of(loss)), count) for loss, count in counts.items()]
-        text = "Losses of conversions, by kind of loss and class (loss, note, inferred)."
-        yield _counter("relay_conversion_losses", text, ("loss", "class"), found)
+        status = self._status
+        losses = Counter() if status.translator is None else status.translator.losses
+        yield metrics.conversion_losses(losses, status.about.series.expected_losses)
 
     def _tables(self) -> Iterator[Metric]:
         """Yield counts by table, if enabled."""
@@ -131,7 +95,7 @@ class StatusCollector(Collector):
                 for kind, count in kinds.items()
             ]
             text = "Translated rows and statements by table; tables beyond the limit are counted together."
-            yield _counter("relay_table_events", text, ("table", "kind"), found)
+            yield counter("relay_table_events", text, ("table", "kind"), found)
 
     def _durations(self) -> Iterator[Metric]:
         text = "Time of one round spent in a stage; translate is decoding and encoding."
@@ -158,17 +122,17 @@ class StatusCollector(Collector):
         known = {topic: [lag for lag in found if lag is not None] for topic, found in lags.items()}
         text = "Partitions that this instance reads."
         assigned = [((topic,), len(found)) for topic, found in lags.items()]
-        yield _gauge("relay_assigned_partitions", text, ("topic",), assigned)
+        yield gauge("relay_assigned_partitions", text, ("topic",), assigned)
         text = (
             "Consumer lag in records (end offset less position), summed over the partitions of this instance "
             "whose end was just observed; absent if there is none."
         )
         waiting = [((topic,), sum(found)) for topic, found in known.items() if found]
-        yield _gauge("relay_consumer_lag_records", text, ("topic",), waiting)
+        yield gauge("relay_consumer_lag_records", text, ("topic",), waiting)
         yield from self._in_flight()
         text = "Partitions of this instance whose consumer lag is not known."
         unknown = [((topic,), len(found) - len(known[topic])) for topic, found in lags.items()]
-        yield _gauge("relay_unknown_lag_partitions", text, ("topic",), unknown)
+        yield gauge("relay_unknown_lag_partitions", text, ("topic",), unknown)
         yield from self._by_partition()
 
     def _in_flight(self) -> Iterator[Metric]:
@@ -176,13 +140,13 @@ class StatusCollector(Collector):
         status = self._status
         text = "Records read that the target has not acknowledged; absent before the first look."
         known = [] if status.in_flight is None else [((), status.in_flight)]
-        yield _gauge("relay_in_flight_records", text, (), known)
+        yield gauge("relay_in_flight_records", text, (), known)
         age = status.in_flight_age
         text = "Seconds without an acknowledgement while records are in flight; 0 while there are none."
-        yield _gauge("relay_in_flight_age_seconds", text, (), [] if age is None else [((), age)])
+        yield gauge("relay_in_flight_age_seconds", text, (), [] if age is None else [((), age)])
         text = "Partitions without a leader; side is source or target."
         found = [((side, topic), count) for (side, topic), count in _offline(status).items()]
-        yield _gauge("relay_offline_partitions", text, ("side", "topic"), found)
+        yield gauge("relay_offline_partitions", text, ("side", "topic"), found)
 
     def _by_partition(self) -> Iterator[Metric]:
         """Yield the known facts of each partition; unknown ones are absent."""
@@ -194,9 +158,11 @@ class StatusCollector(Collector):
                 for partition, progress in partitions.items()
                 if (known := value(progress)) is not None
             ]
-            return _gauge(name, text, ("topic", "partition"), found)
+            return gauge(name, text, ("topic", "partition"), found)
 
-        yield family("relay_partition_lag_records", "Consumer lag of a partition, in records.", lag_of)
+        lags = {each: lag_of(progress) for each, progress in partitions.items()}
+        known = [((each.topic, each.partition), lag) for each, lag in lags.items() if lag is not None]
+        yield metrics.partition_lag(known)
         yield family(
             "relay_partition_committed_lag_records",
             "Records of a partition that are not committed (end offset less committed offset).",
@@ -222,15 +188,12 @@ class StatusCollector(Collector):
         status = self._status
         found = {"loop": status.is_alive} | {name: each.ok for name, each in status.checks.items()}
         text = "Whether a check of /readyz is ok (1) or failing (0); each from its first result on."
-        yield _gauge("relay_check_ok", text, ("check",), (((name,), int(ok)) for name, ok in found.items()))
+        yield gauge("relay_check_ok", text, ("check",), (((name,), int(ok)) for name, ok in found.items()))
 
     def _facts(self) -> Iterator[Metric]:
         status, about = self._status, self._status.about
         yield GaugeMetricFamily("relay_schema_versions", "Table definitions that are known.", status.schemas)
-        facts = {(about.version, about.source.protocol, about.target.protocol): 1}
-        yield _gauge(
-            "relay_build_info", "Version and route; always 1.", ("version", "source", "target"), facts.items()
-        )
+        yield metrics.build_info(about.version, about.source.protocol, about.target.protocol)
 
     def _processes(self) -> Iterator[Metric]:
         """Yield which of several processes are at work."""
@@ -238,7 +201,7 @@ class StatusCollector(Collector):
         if count > 1:
             found = {(str(number),): int(status.is_at_work(number)) for number in range(count)}
             text = "Whether a process relays (1), or starts, stops or has ended (0)."
-            yield _gauge("relay_process_running", text, ("process",), found.items())
+            yield gauge("relay_process_running", text, ("process",), found.items())
 
 
 def registry_of(status: Status) -> CollectorRegistry:
@@ -263,20 +226,6 @@ def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
         # A version that is not a number.
         encode, content_type = choose_encoder("")
         return generate_latest(registry), content_type
-
-
-def _counter(name: str, text: str, labels: Labels, counts: Counts) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
-    for values, count in counts:
-        family.add_metric(values, count)
-    return family
-
-
-def _gauge(name: str, text: str, labels: Labels, counts: Counts) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for values, count in counts:
-        family.add_metric(values, count)
-    return family
 
 
 def _offline(status: Status) -> Counter[tuple[str, str]]:

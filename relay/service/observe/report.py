@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from relay.codecs.losses import INFORMATIONAL
 from relay.io.kafka.ports import Partition
-from relay.service.observe.about import SCHEMA_HISTORY, Endpoint
+from relay.io.metrics import SCHEMA_HISTORY
+from relay.service.observe.about import Endpoint
 from relay.service.observe.figures import ErrorSummary, Progress, Sample, Traffic
 from relay.service.observe.status import RUNNING, STARTING, ProcessReport, Status
 
