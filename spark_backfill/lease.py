@@ -76,6 +76,11 @@ class Holder(NamedTuple):
         return False
 
 
+#: Stands for the holder of a lease that cannot be read: it is being written, or its run was killed while
+#: it wrote the lease.
+_UNKNOWN: Final = Holder("", "", 0, 0)
+
+
 class Lease:
     """The lease of this run, held from `__enter__` to `__exit__`.
 
@@ -100,7 +105,7 @@ class Lease:
     def __enter__(self) -> Self:
         """Take the lease."""
         if not self._create():
-            found = self._read_holder()
+            found = self._other_holder()
             if found is not None and not found.is_gone:
                 self._watch(found)
             self._write()
@@ -129,18 +134,19 @@ class Lease:
         return found is not None and found.run == self._holder.run
 
     def _watch(self, found: Holder) -> None:
-        self._say(
-            f"{self._path} is held by process {found.pid} on {found.host}: waiting to check whether it is "
-            "alive"
-        )
+        if found is _UNKNOWN:
+            self._say(f"{self._path} cannot be read: waiting to check whether another run is using it")
+        else:
+            holder = f"process {found.pid} on {found.host}"
+            self._say(f"{self._path} is held by {holder}: waiting to check whether it is alive")
         end = time.monotonic() + self._watch_seconds
         while time.monotonic() < end:
             time.sleep(min(1.0, self._watch_seconds / 10))
-            now = self._read_holder()
+            now = self._other_holder()
             if now is None:  # it has just ended
                 return
             if now != found:
-                raise self._refused(now)
+                raise self._refused(None if now is _UNKNOWN else now)
 
     def _refused(self, found: Holder | None) -> ServiceError:
         who = "another run" if found is None else f"another run, process {found.pid} on {found.host},"
@@ -171,6 +177,13 @@ class Lease:
     def _finish(self, stream: Any) -> None:
         stream.write(bytearray(json.dumps(self._holder._asdict()).encode()))
         stream.close()
+
+    def _other_holder(self) -> Holder | None:
+        """Return the holder of the lease, None without one, `_UNKNOWN` if it cannot be read."""
+        try:
+            return self._read_holder()
+        except ServiceError:
+            return _UNKNOWN
 
     def _read_holder(self) -> Holder | None:
         """Return the holder of the lease, None without one. One that is being written is read again."""

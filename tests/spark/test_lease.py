@@ -90,6 +90,34 @@ def test_a_run_of_another_machine_is_replaced_if_it_gives_no_sign(spark: Any, tm
         taken.check()
 
 
+@pytest.mark.parametrize("text", ["", '{"run": "oth'])
+def test_a_run_that_was_killed_while_it_wrote_the_lease_is_replaced(
+    text: str, spark: Any, tmp_path: Path
+) -> None:
+    held_by(tmp_path, "elsewhere", 7).write_text(text)
+    said: list[str] = []
+    with Lease(spark, str(tmp_path), said.append, renew_seconds=0.2, watch_seconds=0.5) as taken:
+        taken.check()
+    assert said == [
+        f"{tmp_path}/relay/lease.json cannot be read: waiting to check whether another run is using it"
+    ]
+
+
+def test_a_live_run_that_was_writing_the_lease_is_not_replaced(spark: Any, tmp_path: Path) -> None:
+    file = held_by(tmp_path, "elsewhere", 7)
+    text = file.read_text()
+    file.write_text("")
+
+    def renew(_: str) -> None:
+        file.write_text(text)
+
+    with (
+        pytest.raises(ServiceError, match="another run, process 7 on elsewhere, is using this checkpoint"),
+        Lease(spark, str(tmp_path), renew),
+    ):
+        raise AssertionError("two runs hold one lease")
+
+
 def test_a_lease_that_cannot_be_read_for_a_while_is_renewed_afterwards(spark: Any, tmp_path: Path) -> None:
     with lease(spark, tmp_path) as held:
         file = tmp_path / "relay" / "lease.json"
