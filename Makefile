@@ -116,7 +116,7 @@ chaos: setup $(if $(ONLY),,routes)  ## try all routes, measure throughput, run a
 faults: setup  ## measure how soon monitoring shows faults of a real Kafka; writes docs/failures.md; ONLY=hung,refused selects faults
 	cd tests && ../$(RUN)/python -m faults --only "$(ONLY)"
 
-chaos-spark: setup  ## kill and restart runs of the Spark job at random moments; SEEDS=10 is usual
+chaos-spark: setup  ## disturb runs of the Spark job: kill runs, executors and tasks, start speculative copies; SEEDS=10 is usual
 	cd tests && PYTHONPATH=.. ../$(RUN)/python -m chaos spark --seeds $(SEEDS)
 
 clean:  ## remove the environment and all caches in this folder

@@ -40,7 +40,7 @@ from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.metrics import RunMetrics, served
 from spark_backfill.progress import add_step, telling
 from spark_backfill.rows_output import rows_problems
-from spark_backfill.sessions import is_started_by_java, session
+from spark_backfill.sessions import SPECULATION, is_started_by_java, session
 from spark_backfill.spark_errors import JAVA_ENDED, explained
 from spark_backfill.spark_log import INHERITED, SparkLog
 from spark_backfill.stopping import STATUS, until_signal
@@ -122,6 +122,8 @@ class _BackfillRun:
 
     def _run(self, spark: SparkSession) -> None:
         config, began = self._config, time.perf_counter()
+        if not config.backfill.output and spark.sparkContext.getConf().get(SPECULATION) == "true":
+            _warn(f"{SPECULATION} is true: copies of tasks write their records to the target topics again")
         tracker = spark.sparkContext.statusTracker()
         if config.backfill.input:
             with telling(tracker, _say):

@@ -26,6 +26,9 @@ NEEDED: Final = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
 }
 
+#: The setting with which Spark runs a second copy of a slow task.
+SPECULATION: Final = "spark.speculation"
+
 
 def is_started_by_java() -> bool:
     """Return whether Java runs already, as under spark-submit."""

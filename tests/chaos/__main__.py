@@ -8,7 +8,7 @@ must come out.
     cd tests && ../.venv/bin/python -m chaos --only election --mode exactly-once --seed 7     # that run again
     cd tests && ../.venv/bin/python -m chaos soak
     cd tests && ../.venv/bin/python -m chaos throughput
-    make chaos-spark SEEDS=10           # the Spark job, killed and started again (`chaos.spark_kills`)
+    make chaos-spark SEEDS=10           # the Spark job: runs, executors and tasks (`chaos.spark_kills`)
 
 A run takes 20 000 messages of TiCDC Canal-JSON (DDL, inserts, updates, watermarks; 4 partitions) to Canal's
 JSON. A third is there at the start, the rest comes in parts, one for each time that the fault happens, so

@@ -75,6 +75,16 @@ class Command:
                 start_new_session=True,
             )
 
+    @property
+    def session(self) -> int:
+        """The session of its processes."""
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None
+
     def signal(self, number: int) -> None:
         """Send a signal to the whole group, as a terminal does."""
         os.killpg(self._process.pid, number)
