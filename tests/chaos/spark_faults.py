@@ -29,6 +29,16 @@ class Fault(StrEnum):
     TASKS_KILLED = "tasks-killed"
     SPECULATION = "speculation"
 
+    @property
+    def injected(self) -> str:
+        """What is counted as its injections."""
+        return {
+            Fault.RUN_KILLED: "runs killed",
+            Fault.EXECUTORS_KILLED: "executors killed",
+            Fault.TASKS_KILLED: "Python workers killed",
+            Fault.SPECULATION: "Python workers frozen",
+        }[self]
+
 
 class Target(Protocol):
     """The target of a run, while it is written. `port`: that of the broker; 0 for files."""

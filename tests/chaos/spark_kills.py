@@ -87,10 +87,18 @@ class Run:
     def __str__(self) -> str:
         found = ", ".join(f"{count} {name}" for name, count in self.violations.items())
         return (
-            f"--seed {self.seed} {self.fault or 'undisturbed'} to {self.target}: {self.injected} processes killed or "
-            f"frozen, {self.speculative} speculative copies, {self.retried} tasks retried, {self.repeats} allowed "
-            f"repeats; {self.seconds:.0f} s, {self.processor_seconds:.0f} s of processor time: {found or 'ok'}"
+            f"--seed {self.seed} {self.fault or 'undisturbed'} to {self.target}: {_counted([self])}; "
+            f"{self.seconds:.0f} s, {self.processor_seconds:.0f} s of processor time: {found or 'ok'}"
         )
+
+
+def _counted(runs: Sequence[Run]) -> str:
+    """The faults of runs with the same fault, and their consequences that are allowed."""
+    injected = [f"{sum(run.injected for run in runs)} {runs[0].fault.injected}"] if runs[0].fault else []
+    speculative, retried = sum(run.speculative for run in runs), sum(run.retried for run in runs)
+    repeats = sum(run.repeats for run in runs)
+    seen = [f"{speculative} speculative copies", f"{retried} tasks retried", f"{repeats} allowed repeats"]
+    return ", ".join([*injected, *seen])
 
 
 class Campaign:
@@ -278,6 +286,12 @@ def spark_kills(seeds: Sequence[int]) -> tuple[dict[str, Any], bool]:
     return _summary(runs, seeds, console)
 
 
+def _happened(run: Run) -> bool:
+    """Whether the fault had the effect on Spark that it is for."""
+    effects = {Fault.SPECULATION: run.speculative, Fault.TASKS_KILLED: run.retried}
+    return bool(run.injected if run.fault is None else effects.get(run.fault, run.injected))
+
+
 def _summary(runs: Sequence[Run], seeds: Sequence[int], console: Console) -> tuple[dict[str, Any], bool]:
     absent = []
     for fault in (None, *Fault):
@@ -285,17 +299,9 @@ def _summary(runs: Sequence[Run], seeds: Sequence[int], console: Console) -> tup
         found = Counter[str]()
         for run in own:
             found.update(run.violations)
-        speculative, retried = sum(run.speculative for run in own), sum(run.retried for run in own)
-        injected = sum(run.injected for run in own)
-        console.print(
-            f"{fault or 'undisturbed'}: {len(own)} runs, {injected} processes killed or frozen, {speculative} speculative "
-            f"copies, {retried} tasks retried, {sum(run.repeats for run in own)} allowed repeats; "
-            + ", ".join(f"{found[name]} {name}" for name in _VIOLATIONS)
-        )
-        seen = (
-            {Fault.SPECULATION: speculative, Fault.TASKS_KILLED: retried}.get(fault, injected) if fault else 1
-        )
-        if not seen:
+        violated = ", ".join(f"{found[name]} {name}" for name in _VIOLATIONS)
+        console.print(f"{fault or 'undisturbed'}: {len(own)} runs, {_counted(own)}; {violated}")
+        if fault is not None and not any(_happened(run) for run in own):
             absent.append(f"{fault} did not happen in any run")
     for each in absent:
         console.print(each)
