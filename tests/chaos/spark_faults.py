@@ -16,8 +16,8 @@ from spark.standalone import Standalone, connected_to, processes_of, send
 
 #: Spark gives a task four attempts, so that three faults never end a run.
 _FAULTS_OF_A_RUN = 3
-#: How long a Python worker is frozen, in seconds. Spark ends the slower of two copies up to 4 s after the faster.
-_FROZEN = (0.5, 7.0)
+#: How long a Python worker is frozen, as a share of an undisturbed run: the copy ends before it goes on, or not.
+_FROZEN = (0.1, 0.5)
 _LOOK_SECONDS = 0.005
 
 
@@ -96,7 +96,8 @@ async def disturb(
             await _writing(run, target)
         if run.has_ended:
             break
-        done += await _inject(fault, cluster, target.port if is_writing else 0, chance)
+        frozen_seconds = chance.uniform(*_FROZEN) * seconds
+        done += await _inject(fault, cluster, target.port if is_writing else 0, chance, frozen_seconds)
     return done
 
 
@@ -108,8 +109,13 @@ async def _writing(run: Command, target: Target) -> None:
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _inject(fault: Fault, cluster: Standalone, port: int, chance: random.Random) -> int:
-    """Inject a fault once; give how many processes it met. `port`: prefer workers connected to it, unless 0."""
+async def _inject(
+    fault: Fault, cluster: Standalone, port: int, chance: random.Random, frozen_seconds: float
+) -> int:
+    """Inject a fault once; give how many processes it met.
+
+    `port`: freeze a worker that is connected to it, if there is one.
+    """
     if fault is Fault.EXECUTORS_KILLED:
         some = cluster.executors()
         chosen = [chance.choice(some)] if some else []
@@ -127,7 +133,7 @@ async def _inject(fault: Fault, cluster: Standalone, port: int, chance: random.R
     frozen = [each for each in workers if each in found and found[each].parent == chosen_executor]
     send(signal.SIGSTOP, *frozen)
     try:
-        await asyncio.sleep(chance.uniform(*_FROZEN))
+        await asyncio.sleep(frozen_seconds)
     finally:
         send(signal.SIGCONT, *frozen)
     return len(frozen)
