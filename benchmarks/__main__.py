@@ -13,18 +13,19 @@ import msgspec
 import orjson
 from rich.console import Console
 
-from benchmarks import adversarial, codecs, cold, report, table_memory
+from benchmarks import adversarial, codecs, cold, report, rules, table_memory
 from benchmarks.machine import this_machine
 from benchmarks.routes import DATA
 from relay.io.kernel import VARIABLE, KernelMode, engine_name
 
 #: What can be measured alone.
-PARTS = ("codecs", "adversarial", "cold", "memory", "start", "kafka", "processes", "tables")
+PARTS = ("codecs", "adversarial", "cold", "rules", "memory", "start", "kafka", "processes", "tables")
 
 _ROUNDS, _QUICK_ROUNDS = 15, 3
 _MESSAGES, _QUICK_MESSAGES = 200_000, 20_000
 _KAFKA_ROUNDS, _QUICK_KAFKA_ROUNDS = 9, 1
 _FEW_ROUNDS = 5
+_RULED_ROWS, _QUICK_RULED_ROWS = 20_000, 4_000
 #: Two processes are through so soon that the moments in which they begin and end would count.
 _TIMES_FOR_PROCESSES = 3
 #: The least for a topic a table: fewer are through before they are looked at.
@@ -45,7 +46,7 @@ def main() -> int:
     found: dict[str, Any] = {"machine": msgspec.to_builtins(machine)}
     console.print(report.machine_line(machine), highlight=False)
     _without_kafka(arguments, console, progress, found)
-    if arguments.only not in {"codecs", "adversarial", "cold", "memory"}:
+    if arguments.only not in {"codecs", "adversarial", "cold", "rules", "memory"}:
         # The Kafka client and the broker's launcher are needed here alone.
         from benchmarks import kafka, start, table_topics
 
@@ -106,6 +107,12 @@ def _without_kafka(
         first = cold.measure(min(rounds, _FEW_ROUNDS), progress)
         found["cold"] = msgspec.to_builtins(first)
         console.print(report.cold_table(first))
+    if arguments.only in {None, "rules"}:
+        costs = rules.measure(
+            min(rounds, _FEW_ROUNDS), _QUICK_RULED_ROWS if arguments.quick else _RULED_ROWS, progress
+        )
+        found["rules"] = msgspec.to_builtins(costs)
+        console.print(report.rules_table(costs))
     if arguments.only in {None, "memory"}:
         progress("memory: many wide tables")
         memory = [table_memory.measure(_memory_rounds(arguments), each) for each in _environments()]

@@ -11,6 +11,7 @@ from benchmarks import wide
 from benchmarks.codecs import TOTAL, Timing
 from benchmarks.cold import Cold
 from benchmarks.machine import Machine
+from benchmarks.rules import RulesCost
 from benchmarks.start import Command, Start
 
 if TYPE_CHECKING:
@@ -129,6 +130,20 @@ def cold_table(found: Sequence[Cold]) -> Table:
             f"{each.slow_ratio:.2f}",
             f"{each.ratio:.2f}",
         )
+    return table
+
+
+def rules_table(found: Sequence[RulesCost]) -> Table:
+    """What column rules cost."""
+    title = "Column rules, microseconds of processor time a row; speed without rules = 1"
+    table = Table(title=title, title_justify="left")
+    table.add_column("target")
+    table.add_column("rules")
+    for heading in ("relay", "speed", "slow", "speed"):
+        table.add_column(heading, justify="right")
+    for each in found:
+        cells = (each.relay_us, each.speed, each.slow_us, each.slow_speed)
+        table.add_row(each.target, each.name, *[f"{cell:.2f}" for cell in cells])
     return table
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from relay.catalog import Catalog
     from relay.codecs.losses import Loss
+    from relay.column_rules import ColumnAction, ColumnRule
     from relay.core.column_path import TranslatedRows
     from relay.core.counts import UnwrittenStatement
     from relay.core.pipeline import State
@@ -77,7 +78,6 @@ if TYPE_CHECKING:
     from relay.model.table_globs import TableFilter, TableGlob
     from relay.routing import TopicRule
     from relay.routing.partitioning import Partitioning
-    from relay.shaping import ColumnAction, ColumnRule
     from relay.templates.columns import RecordColumns, TextColumn
     from relay.templates.engine import Engine
 
@@ -165,7 +165,7 @@ _MODULES = (
         "core.selection",
         "core.counts",
         "routing",
-        "shaping",
+        "column_rules",
         "templates.columns",
         "templates.engine",
         "core.pipeline",

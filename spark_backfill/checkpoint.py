@@ -12,6 +12,7 @@ have done the same.
 from __future__ import annotations
 
 import contextlib
+import hmac
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,8 @@ from relay.codecs.given_options import RENAMED_OPTIONS
 from relay.codecs.losses import with_present_names
 from relay.config import Config
 from relay.config.key_names import new_name
-from relay.config.keys import PartitionBy, RowsFormat
+from relay.config.keys import DeadLetterPayload, PartitionBy, RowsFormat
+from relay.config.wiring import hash_key
 from relay.core.error_policies import Policy
 from relay.model.errors import ConfigError, Problem, ServiceError
 from relay.model.records import ConsumerRecord
@@ -64,10 +66,16 @@ _KEYS_IF_SET: Final[Mapping[str, Sequence[str]]] = {
     "route": ("include_tables", "exclude_tables", "include_events", "exclude_events", "columns"),
     "target": ("topics", "partition_by"),
     "schema": ("schema_dumps", "schema_dumps_database", "schema_dumps_as_of"),
+    "errors": ("dead_letter_payload",),
     "backfill": ("rows_format",),
 }
 #: The defaults of these keys.
-_UNSET: Final[tuple[object, ...]] = ([], "", "start", PartitionBy.AUTO, RowsFormat.PARQUET)
+_UNSET: Final[tuple[object, ...]] = (
+    *([], "", "start"),
+    *(PartitionBy.AUTO, RowsFormat.PARQUET, DeadLetterPayload.AUTO),
+)
+#: Digits of the fingerprint of a secret key, which shows that it has changed, and nothing else.
+_FINGERPRINT_DIGITS: Final = 16
 
 
 def described(config: Config, source_cluster: str, target_cluster: str) -> dict[str, Any]:
@@ -88,6 +96,8 @@ def described(config: Config, source_cluster: str, target_cluster: str) -> dict[
         if tables[table][key] not in _UNSET
     }
     found |= {f"backfill.{key}": _shown_paths(tables["backfill"][key]) for key in ("schema_input", "output")}
+    if key := hash_key(config.route):
+        found["route.hash_key"] = hmac.digest(key, b"relay checkpoint", "sha256").hex()[:_FINGERPRINT_DIGITS]
     found["schema.wait_for_ddl"] = config.waits_for_ddl
     found["errors.dead_letter_topic"] = config.dead_letter_topic if config.has_dead_letters else ""
     return dict(sorted(found.items()))

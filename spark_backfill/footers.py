@@ -16,13 +16,10 @@ _THREADS: Final = 32
 #: How many footers Java holds at a time.
 _FOOTERS_AT_ONCE: Final = 1_000
 _NO_PARQUET: Final = re.compile("is not a Parquet file|corrupted file")
-#: Parquet's text of a footer: the file, and its columns as lines.
-_FOOTER: Final = re.compile(
-    r"Footer\{(.*?), ParquetMetaData\{FileMetaData\{schema: message [^\n]*\{\n(.*?)^\}$",
-    re.DOTALL | re.MULTILINE,
-)
-#: A column: of one line, or with the lines of its fields.
-_COLUMN: Final = re.compile(r"^  \w+ (?:[^\n]*;|[^\n]*\{\n.*?^  \})$", re.DOTALL | re.MULTILINE)
+#: Parquet's text of a footer: `Footer{file, ParquetMetaData{FileMetaData{schema: message name {`, then the
+#: columns, one or more lines for each, and `}`.
+_FILE: Final = "Footer{"
+_SCHEMA: Final = ", ParquetMetaData{FileMetaData{schema: message "
 #: Parts of a column's text that do not affect reading: whether it may be NULL, and field ids.
 _NO_MATTER: Final = re.compile(r"\b(optional|required) | = \d+\b")
 
@@ -30,7 +27,7 @@ _NO_MATTER: Final = re.compile(r"\b(optional|required) | = \d+\b")
 def check_alike(spark: SparkSession, frame: DataFrame, names: Iterable[str], optional: str) -> str | None:
     """Refuse files that differ in one of these columns; return the first with the column `optional`.
 
-    `frame`: what `spark.read.parquet` returns for the files. Other files may lack that column. Raises
+    `frame`: The files as `spark.read.parquet` reads them. Other files may lack that column. Raises
     ConfigError, also for a file that is not Parquet.
     """
     names, firsts = list(names), dict[str, tuple[str, str]]()
@@ -80,8 +77,8 @@ def _footers(spark: SparkSession, frame: DataFrame) -> Iterator[tuple[str, str]]
                 raise ConfigError([Problem("backfill.input", f"{path} is not Parquet", hint)]) from None
             raise
         for text in texts_of(spark, footers.toArray()):
-            path, schema = _FOOTER.findall(text)[0]
-            yield path, schema
+            path, _, rest = text.removeprefix(_FILE).partition(_SCHEMA)
+            yield path, rest.partition("\n")[2].partition("\n}")[0]
 
 
 def _first_unreadable(statuses: Any, read: Callable[[Any], Any]) -> str:
@@ -100,9 +97,21 @@ def _first_unreadable(statuses: Any, read: Callable[[Any], Any]) -> str:
     return path
 
 
+def _columns(schema: str) -> list[str]:
+    """Return the text of each column: its line, and the more indented lines of its fields."""
+    columns: list[list[str]] = []
+    for line in schema.splitlines():
+        is_first = line.startswith("  ") and line[2:3] not in {" ", "}"}
+        if is_first:
+            columns.append([line])
+        elif columns:
+            columns[-1].append(line)
+    return ["\n".join(lines) for lines in columns]
+
+
 def columns_in(schema: str, names: Iterable[str]) -> dict[str, str]:
     """Return the types of the columns with these names, each in one line, in Parquet's text of a schema."""
-    columns = [_NO_MATTER.sub("", column) for column in _COLUMN.findall(schema)]
+    columns = [_NO_MATTER.sub("", column) for column in _columns(schema)]
     found = {}
     for name in names:
         named = re.compile(rf"^  (\S+) {re.escape(name)}(?=;| \(| \{{)")

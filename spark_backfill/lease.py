@@ -72,7 +72,7 @@ class Holder(NamedTuple):
         except ProcessLookupError:
             return True
         except OSError:
-            return False
+            pass
         return False
 
 

@@ -38,28 +38,30 @@ class RunMetrics(Collector):
     def __init__(self, spark: SparkSession, config: Config, run: TopicsRun) -> None:
         self._spark, self._config, self._run = spark, config, run
         self._route = translator_of(config).route
-        # Requests are answered in threads, and steps end in another one.
-        self._lock = threading.Lock()
+        # Requests are answered in threads, and steps end in another one, which must not wait for the brokers.
+        self._counts_lock, self._admin_lock = threading.Lock(), threading.Lock()
         self._counts = BackfillCounts()
         self._steps, self._last_step = 0, 0.0
         self._admin: JavaAdmin | None = None
 
     def add_step(self, counts: BackfillCounts) -> None:
         """Add a completed step."""
-        with self._lock:
+        with self._counts_lock:
             self._counts.add(counts)
             self._steps, self._last_step = self._steps + 1, time.time()
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metrics as of now."""
-        with self._lock:
-            yield from self._of_steps()
-            yield from self._of_records()
-            yield metrics.partition_lag(self._lags().items())
+        with self._counts_lock:
+            found = [*self._of_steps(), *self._of_records()]
+        yield from found
+        with self._admin_lock:
+            lags = self._lags()
+        yield metrics.partition_lag(lags.items())
 
     def close(self) -> None:
         """Disconnect from the brokers."""
-        with self._lock:
+        with self._admin_lock:
             if self._admin is not None:
                 self._admin.close()
 
@@ -98,7 +100,7 @@ class RunMetrics(Collector):
     def _lags(self) -> dict[tuple[str, int], int]:
         """Return each partition's present end less the end of the last step; nothing if either is unknown."""
         found: dict[tuple[str, int], int] = {}
-        # Spark or the brokers do not answer, or Spark has ended.
+        # No lag is reported if Spark or the brokers do not answer.
         with contextlib.suppress(RelayError, Py4JError, OSError):
             positions = self._run.positions()
             if not positions:

@@ -51,6 +51,7 @@ _ANCHORED: dict[str, list[re.Pattern[Any]]] = {
     "relay.routing.topic_names.pattern": [
         TopicTemplate.parse("{topic}-{database}.{table}").pattern(["a", "b.c"])
     ],
+    "spark_backfill.footers.columns_in": [re.compile(r"^  (\S+) key(?=;| \(| \{)")],
     "spark_backfill.locations.check_folder": [re.compile(r"a|b=[^/]+/c=[^/]+(/step=\d+)?/d", re.DOTALL)],
 }
 

@@ -90,7 +90,7 @@ Secrets that would stand in the ConfigMap or in the pods' specification, also in
 a key or a parameter with such a name and a value, and a login in an address. The messages do not repeat them.
 */}}
 {{- define "relay.checkSecrets" -}}
-{{- $names := `(password|passwd|passphrase|secret|(access|account|private|secret)[-_.]?key|(sas|session)[-_.]?token)` -}}
+{{- $names := `(password|passwd|passphrase|secret|(access|account|private|secret|hash)[-_.]?key|(sas|session)[-_.]?token)` -}}
 {{- $given := printf `(?i)%s["']?\s*=[ \t]*("""|'''|\\?"[^"\\]|'[^']|[^"'\s&#\\])` $names -}}
 {{- $login := `(:[^/"'\s][^"'\s]*|:/[^/"'\s][^"'\s]*|://[^/"'\s]*:[^"'\s]*)@` -}}
 {{- $advice := "take it from a Secret: secrets.env for a variable, secrets.files for a file, as in password_file" -}}

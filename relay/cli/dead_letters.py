@@ -177,6 +177,7 @@ def _object(found: DeadLetter) -> dict[str, Any]:
         "detail": found.detail,
         "tables": [msgspec.structs.asdict(table) for table in found.tables],
         "replayed": found.replayed_ms,
+        "has_payload": found.has_payload,
     }
 
 

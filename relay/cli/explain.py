@@ -146,11 +146,11 @@ async def _explain(config: Config, position: RecordPosition, *, unmasked: bool) 
         events = resolver.inspect(translator, record)
     except RelayError as raised:
         error, events = error or raised, []
-    shaper = translator.route.shaper
-    hides = shaper is not None and shaper.hides_values and not unmasked
-    if shaper is not None and not unmasked:
+    rules = None if unmasked else translator.route.column_rules
+    hides = rules is not None and rules.hides_values
+    if rules is not None:
         try:
-            events, _ = shaper.apply(list(events))
+            events, _ = rules.apply(list(events))
         except CodecError as raised:
             error, events = error or raised, []
     unchecked = letter_misfit = ""

@@ -20,6 +20,7 @@ from relay.cli.record_files import RecordReader, RecordWriter, with_partitions
 from relay.cli.requests.files import TranslateRequest
 from relay.cli.requests.options import AUTO
 from relay.cli.schemas import apply_schema_dumps, resolver_with
+from relay.column_rules import RULE_FORM, ColumnRule, parse_rule
 from relay.core import summaries
 from relay.core.batching import Joiner
 from relay.core.config_lint import advice
@@ -27,13 +28,12 @@ from relay.core.detection import FormatHints
 from relay.core.error_policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
 from relay.core.selection import Selection
 from relay.core.translator import Translator
-from relay.io.hash_key import SHORTEST_KEY, read_hash_key
+from relay.io.hash_key import MIN_KEY_BYTES, read_hash_key
 from relay.io.kernel import translator_class
 from relay.io.resolver import Resolver
 from relay.io.storage import storage_problems
 from relay.model.errors import ConfigError, Problem
 from relay.model.records import ConsumerRecord, ProducerRecord
-from relay.shaping import RULE_FORM, ColumnRule, parse_rule
 from relay.text.redaction import quoted
 
 
@@ -137,7 +137,7 @@ def _translator(request: TranslateRequest) -> Translator:
 
 
 def _column_rules(request: TranslateRequest, problems: list[Problem]) -> tuple[list[ColumnRule], bytes]:
-    """Return the rules for columns and their secret key; append errors to `problems`."""
+    """Return the column rules and their secret key; append errors to `problems`."""
     rules: list[ColumnRule] = []
     for text in request.columns:
         try:
@@ -149,7 +149,7 @@ def _column_rules(request: TranslateRequest, problems: list[Problem]) -> tuple[l
         return rules, b"" if file is None else read_hash_key(file, "--hash-key-file")
     except ConfigError as error:
         problems += error.problems
-        return rules, bytes(SHORTEST_KEY)
+        return rules, bytes(MIN_KEY_BYTES)
 
 
 def _advice(request: TranslateRequest) -> list[Problem]:
@@ -227,7 +227,9 @@ class _Run:
         self._reader = reader
         self._writer = writer
         self._dead_letters = dead_letters
-        self._errors = ErrorPolicies(dict.fromkeys(ERROR_CLASSES, on_error))
+        rules = translator.route.column_rules
+        hides = rules is not None and rules.hides_values
+        self._errors = ErrorPolicies(dict.fromkeys(ERROR_CLASSES, on_error), has_payload=not hides)
         self._resolver, self._hints = resolver, FormatHints(translator.known_schema)
         joining = translator.route.joining
         self._joiner: Joiner[None] | None = None if joining is None else Joiner(joining)

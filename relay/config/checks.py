@@ -69,7 +69,7 @@ def _selection_problems(config: Config) -> Iterator[Problem]:
 
 def _column_problems(config: Config) -> Iterator[Problem]:
     if config.route.columns and config.backfill.output_format is FileFormat.ROWS:
-        message = "rules for columns do not apply to tables of rows, which have all columns of the source"
+        message = "column rules do not apply to tables of rows, which have all columns of the source"
         yield Problem("route.columns", message, "leave them out, and select columns where the rows are read")
 
 

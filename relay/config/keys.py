@@ -24,12 +24,12 @@ from pydantic_settings import NoDecode
 
 from relay.catalog.definitions import as_of
 from relay.codecs.given_options import option_text
+from relay.column_rules import ColumnAction, ColumnRule, action_of, hides_values
 from relay.core.error_policies import ERROR_CLASSES, Policy
 from relay.io.kafka.settings import Compression, Mechanism, SecurityProtocol, Start, endpoint_fault
 from relay.io.log_text import LogFormat, LogLevel, LogSettings
 from relay.model import limits
 from relay.model.limits import DEFAULT_LIMITS
-from relay.shaping import ColumnAction, ColumnRule, action_of
 from relay.text.durations import milliseconds_of, parse_duration, parse_timestamp
 
 
@@ -121,7 +121,7 @@ class OverBudget(StrEnum):
 class DeadLetterPayload(StrEnum):
     """Whether dead letters have key, value and headers of their originals.
 
-    AUTO: unless a rule for columns hides values, which they would show.
+    AUTO: unless a column rule hides values, which they would show.
     """
 
     AUTO = "auto"
@@ -240,7 +240,7 @@ class _ConfigTable(BaseModel):
 
 
 class ColumnRuleConfig(_ConfigTable):
-    """A rule for columns; see `relay.shaping.rules.ColumnRule`."""
+    """A column rule; see `relay.column_rules.rules.ColumnRule`."""
 
     tables: Names
     columns: Names
@@ -258,7 +258,7 @@ class ColumnRuleConfig(_ConfigTable):
 
 
 class RouteConfig(_ConfigTable):
-    """The protocols of source and target, the options of both, the selection of events, rules for columns.
+    """The protocols of source and target, the options of both, the selection of events, column rules.
 
     `hash_key`: the secret of rules that hash values, given directly, best in the environment, or in a file.
     """
@@ -283,13 +283,13 @@ class RouteConfig(_ConfigTable):
 
     @property
     def column_rules(self) -> list[ColumnRule]:
-        """Return the rules for columns in the translator's form."""
+        """Return the column rules in the translator's form."""
         return [rule.rule for rule in self.columns]
 
     @property
     def hides_values(self) -> bool:
         """Return whether values of some columns do not reach the target."""
-        return any(rule.action is not ColumnAction.RENAME for rule in self.columns)
+        return hides_values(self.column_rules)
 
 
 #: Keys of `SecurityConfig` that have no effect without SASL.

@@ -1,4 +1,4 @@
-"""Translate one record: decode, route, encode.
+"""Translate one record: decode, select, apply column rules, route, encode.
 
 `Pipeline.translate` is the reference implementation; `Pipeline._run` has the steps. Templates
 (`relay.templates.route`) are derived from it and must produce the same bytes, faster.
@@ -118,8 +118,8 @@ class Pipeline:
         self._unchecked = min(uncounted_bytes(answers.limits), FLAT_BYTES)
         self.limits, self.counts, self.count = answers.limits, counts, counts.add
         self._selection, self.refused = route.selection, route.target_options.refused_losses
-        self._shaper = route.shaper
-        self._hides_values = route.shaper is not None and route.shaper.hides_values
+        self._column_rules = route.column_rules
+        self._hides_values = route.column_rules is not None and route.column_rules.hides_values
         self.decode, self._prepare, self.encode = decoder.decode, encoder.prepare, encoder.encode
         self._for_topic = encoder.for_topic if isinstance(encoder, TopicEncoder) else None
         self._carries = route.target.output(route.target_options)
@@ -240,7 +240,7 @@ class Pipeline:
             counts.note_unwritten(decoded, record)
 
     def _run(self, record: ConsumerRecord, losses: list[Loss]) -> _Translated:
-        """Decode, select, shape, prepare, route and encode one record, without changing any state."""
+        """Translate one record, without changing any state."""
         # These functions are attributes; Python 3.11 calls them faster through a local variable.
         prepare, moves = self._prepare, self._moves
         left_out: Sequence[Loss] = ()
@@ -249,9 +249,9 @@ class Pipeline:
         events = decoded
         if self._selection is not None:
             events, left_out = self._selection.filter(events)
-        if self._shaper is not None:
-            events, shaping_losses = self._shaper.apply(events)
-            losses += shaping_losses
+        if self._column_rules is not None:
+            events, rule_losses = self._column_rules.apply(events)
+            losses += rule_losses
         if prepare is not None:
             events = prepare(events)
         path = self._path
@@ -274,8 +274,8 @@ class Pipeline:
         """Return the events to route and encode for decoded events."""
         if self._selection is not None:
             events, _ = self._selection.filter(events)
-        if self._shaper is not None:
-            events, _ = self._shaper.apply(events)
+        if self._column_rules is not None:
+            events, _ = self._column_rules.apply(events)
         return events if self._prepare is None else self._prepare(events)
 
     def decoded(self, record: ConsumerRecord, losses: list[Loss]) -> tuple[list[Event], Catalog]:
@@ -401,12 +401,12 @@ class Pipeline:
     def inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
         """Return the headers that a record passes on.
 
-        Headers that are part of its own message, or would be mistaken for part of the target's, are removed;
-        on a route that hides values, all are, because they may have such values.
+        Headers of its own message, and those that readers would take for the target's, are removed. A route
+        that hides values passes on none, because headers may contain values.
         """
-        own = self._own_headers
         if self._hides_values:
             return ()
+        own = self._own_headers
         if not own or not headers:
             return headers
         if headers != self._headers:

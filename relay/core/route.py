@@ -10,17 +10,17 @@ from relay.codecs.codec import SIDES, Codec, Joining, Options
 from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Keys, Loss, expected_losses
 from relay.codecs.row_keys import key_rule_problem, keys_of
+from relay.column_rules import ColumnRule, ColumnRules, ParsedRule, parse_rules
 from relay.core.selection import Selection
 from relay.model.errors import ConfigError, Problem
 from relay.routing import Router, TopicRule
-from relay.shaping import ColumnRule, ParsedRule, Shaper, parse_rules
 
 
 class Route(NamedTuple):
     """The source and target protocols, with the parsed options of both sides.
 
     `selection`: selects the events to translate (None: all), including the effect of target options.
-    `shaper`: applies the rules for columns (None: there are none).
+    `column_rules`: drop, replace or rename columns (None: there are none).
     """
 
     source: Codec
@@ -28,7 +28,7 @@ class Route(NamedTuple):
     source_options: Options
     target_options: Options
     selection: Selection | None = None
-    shaper: Shaper | None = None
+    column_rules: ColumnRules | None = None
 
     @classmethod
     def parse(
@@ -39,7 +39,7 @@ class Route(NamedTuple):
         columns: Sequence[ColumnRule] = (),
         hash_key: bytes = b"",
     ) -> Route:
-        """Parse the names and option texts of both sides, and the rules for columns.
+        """Parse the names and option texts of both sides, and the column rules.
 
         Raises ConfigError with all problems.
         """
@@ -64,10 +64,10 @@ class Route(NamedTuple):
         (source_codec, reading), (target_codec, writing_options) = parsed
         selected = _selected(selection or Selection(), target_codec, writing_options)
         needs_definitions = target_codec.rows_need_definitions
-        shaper = (
-            Shaper(rules, hash_key, target_codec.name, needs_definitions=needs_definitions) if rules else None
-        )
-        return cls(source_codec, target_codec, reading, writing_options, selected, shaper)
+        applied = None
+        if rules:
+            applied = ColumnRules(rules, hash_key, target_codec.name, needs_definitions=needs_definitions)
+        return cls(source_codec, target_codec, reading, writing_options, selected, applied)
 
     @property
     def storages(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The secret key of rules that hash values."""
+"""The secret key of column rules that hash values."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 
 from relay.model.errors import ConfigError, Problem
 
-#: The fewest bytes of a key: shorter ones could be found by trying.
-SHORTEST_KEY: Final = 16
+#: The minimum length of a key in bytes: shorter ones could be found by trying.
+MIN_KEY_BYTES: Final = 16
 
 
 def read_hash_key(name: str, option: str) -> bytes:
@@ -25,7 +25,7 @@ def read_hash_key(name: str, option: str) -> bytes:
 
 def checked_key(key: bytes, option: str) -> bytes:
     """Return the key. Raises ConfigError if it is too short."""
-    if len(key) < SHORTEST_KEY:
+    if len(key) < MIN_KEY_BYTES:
         hint = "create one with `openssl rand -hex 32`"
-        raise ConfigError([Problem(option, f"the key has fewer than {SHORTEST_KEY} bytes", hint)])
+        raise ConfigError([Problem(option, f"the key has fewer than {MIN_KEY_BYTES} bytes", hint)])
     return key

@@ -371,11 +371,20 @@ class Images(Protocol):
         """
         ...
 
+    @property
+    def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
+        """`raw_key` of the old row and of the new one."""
+        ...
+
     def raw_key(self) -> WireKey | None:
         """Return the message's own form of the row's key after the change (before a DELETE).
 
         It is the same for a row regardless of the known types. None if it equals the values.
         """
+        ...
+
+    def projected(self, projection: RowProjection) -> Images:
+        """Return the images in a projection; raises like `before`."""
         ...
 
 
@@ -404,9 +413,13 @@ class Rows(msgspec.Struct, frozen=True):
         """Return the message's own form of the key."""
         return self.wire_keys[self.after is not None]
 
+    def projected(self, projection: RowProjection) -> Images:
+        """Return the projected images."""
+        return projection.rows(self)
 
-class CellShape(NamedTuple):
-    """The source of a cell of another row.
+
+class CellProjection(NamedTuple):
+    """The source of a cell of a projected row.
 
     at: The index of its column in the original row.
     convert: The conversion of a value; None if it stays the same.
@@ -424,13 +437,17 @@ class CellShape(NamedTuple):
 
     def of(self, cell: Cell) -> Cell:
         """Return the cell for an original one."""
-        if cell is ABSENT or self.constant is not ABSENT:
-            return cell if cell is ABSENT else self.constant
-        return cell if cell is None or self.convert is None else self.convert(cell)
+        if cell is ABSENT:
+            return ABSENT
+        if self.is_constant:
+            return self.constant
+        if cell is None or self.convert is None:
+            return cell
+        return self.convert(cell)
 
 
-class RowShape(msgspec.Struct, frozen=True, eq=False):
-    """How rows of one definition become rows of another.
+class RowProjection(msgspec.Struct, frozen=True, eq=False):
+    """How rows of one definition become rows of another, which may lack columns.
 
     schema: The other definition, with a column for each of `cells`.
     key_names: Returns the names there of the columns that a message declares as the row's key.
@@ -438,13 +455,13 @@ class RowShape(msgspec.Struct, frozen=True, eq=False):
     """
 
     schema: TableSchema
-    cells: tuple[CellShape, ...]
+    cells: tuple[CellProjection, ...]
     key_names: Callable[[tuple[str, ...] | None], tuple[str, ...] | None]
     keeps_keys: bool
 
     def rows(self, images: Images) -> Rows:
-        """Return images in this shape. Raises like `Images.before`."""
-        wire_keys = getattr(images, "wire_keys", (None, None)) if self.keeps_keys else (None, None)
+        """Return the projected images. Raises like `Images.before`."""
+        wire_keys = images.wire_keys if self.keeps_keys else (None, None)
         names = self.key_names(images.message_key_columns)
         return Rows(self._row(images.before), self._row(images.after), names, wire_keys)
 
@@ -623,15 +640,19 @@ class SchemaChange(msgspec.Struct, frozen=True):
         drops = [each for each in self.each_statement() if DdlKind.DROP_TABLE in each.kinds]
         return tuple([before[table] for drop in drops for table in drop.targets if table in before])
 
+    @property
+    def known_after(self) -> tuple[TableSchema, ...]:
+        """The known definitions after the statement; that of `table` is the last one."""
+        return self.definitions if self.after is None else (*self.definitions, self.after)
+
     def definitions_after(self) -> Iterator[Bootstrap]:
         """Yield the known definitions after the statement, without it.
 
         They have no commit ts: each holds from its position on.
         """
-        known = self.definitions if self.after is None else (*self.definitions, self.after)
         source = msgspec.structs.replace(self.source, commit_ts=None)
         # Without a database, a statement's tables have no complete name that a reader could look up.
-        named = {schema.id: schema for schema in known if schema.id.database and schema.id.table}
+        named = {schema.id: schema for schema in self.known_after if schema.id.database and schema.id.table}
         for schema in named.values():
             yield Bootstrap(schema, source, self.emitted_at_ns)
 

@@ -27,9 +27,11 @@ from relay.model.events import (
     ColumnType,
     DdlKind,
     Event,
+    Images,
     Op,
     Row,
     RowChange,
+    RowProjection,
     Rows,
     SchemaChange,
     Source,
@@ -97,6 +99,7 @@ class LazyImages:
     """Images that turn out to be malformed when they are read."""
 
     message_key_columns = None
+    wire_keys = (None, None)
 
     @property
     def before(self) -> Row | None:
@@ -115,6 +118,9 @@ class LazyImages:
 
     def raw_key(self) -> None:
         return None
+
+    def projected(self, projection: RowProjection) -> Images:
+        return projection.rows(self)
 
 
 _DDL = "CREATE TABLE\n`orders`\x1b"

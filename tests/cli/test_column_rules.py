@@ -1,4 +1,4 @@
-"""Rules for columns in a running relay, on a real Apache Kafka."""
+"""Column rules in a running relay, on a real Apache Kafka."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from cli.kafka_support import Route
-from shaping_support import CANARIES, KEY, bytes_of, canaries_in, rules, story
+from column_rules_support import CANARIES, KEY, bytes_of, canaries_in, rules, story
 from typer.testing import Result
 
 from relay import ConsumerRecord, Translator

@@ -118,6 +118,7 @@ async def test_list_shows_where_and_why_and_no_values(route: Route) -> None:
         "detail": "not valid JSON",
         "tables": [],
         "replayed": None,
+        "has_payload": True,
     }
 
 

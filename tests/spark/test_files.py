@@ -7,6 +7,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ import pytest
 from spark.backfills import config_for, lines_in, partitions_in
 from support import CANAL, DATA, OPEN, TICDC, captured, captured_files, record, row_message
 
-from relay import ConsumerRecord
+from relay import CodecError, ConsumerRecord, Loss
 from relay.config import Config
 from relay.config.keys import InputFormat
 from relay.config.wiring import translator_of
@@ -147,6 +148,42 @@ def test_topics_by_table_are_the_relays(variant: str, spark: Any, tmp_path: Path
     assert len(expected) > 5
     assert lines_in(tmp_path / "out") == expected
     assert counts.lost["events-filtered"] > 0
+
+
+def test_rows_with_rules_for_columns_are_the_relays(spark: Any, tmp_path: Path) -> None:
+    """Statements too; and a record that cannot be read has no payload in its dead letter."""
+    file = "ticdc/canal-json.tidb-extension/10_ddl"
+    records = [*captured(file), *captured("ticdc/canal-json.tidb-extension/09_dml")]
+    records = [msgspec.structs.replace(each, topic="t", offset=at) for at, each in enumerate(records)]
+    records.append(ConsumerRecord("t", 0, len(records), records[-1].timestamp_ms, b"k", b"a secret"))
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"".join(format_record(each, each.offset) for each in records))
+    columns = [
+        {"tables": ["*.*"], "columns": ["name", "email", "note"], "action": "hash", "length": 20},
+        {"tables": ["*.*"], "columns": ["c*"], "action": "drop"},
+        {"tables": ["*.*"], "columns": ["v*"], "action": "rename", "name": "renamed"},
+    ]
+    config = config_for(
+        str(path),
+        str(tmp_path / "out"),
+        route={"columns": columns, "hash_key": "a secret key of tests"},
+        errors={"decode": "dead-letter", "encode": "skip", "dead_letter_topic": "dead"},
+    )
+    counts = from_files(spark, config)
+    translator, expected = translator_of(config), dict[str, list[bytes]]()
+    for each in records:
+        with suppress(CodecError):
+            for out in translator.translate(each):
+                lines = expected.setdefault(f"{out.topic}/{out.partition}", [])
+                lines.append(format_record(out, len(lines)).rstrip(b"\n"))
+    found = lines_in(tmp_path / "out")
+    (letter,) = found.pop("dead/0")
+    assert found == expected
+    assert b"a secret" not in letter
+    assert counts.lost["columns-filtered"] == translator.losses[Loss.COLUMNS_FILTERED]
+    plain = relayed(config_for(str(path)), records[:-1])
+    assert plain.keys() == found.keys()
+    assert plain != found
 
 
 def test_one_partition_is_split_over_many_tasks(spark: Any, tmp_path: Path) -> None:

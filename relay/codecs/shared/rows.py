@@ -18,11 +18,11 @@ from relay.model.errors import Malformed
 from relay.model.events import (
     ABSENT,
     Cell,
-    CellShape,
+    CellProjection,
     Images,
     Row,
+    RowProjection,
     Rows,
-    RowShape,
     TableSchema,
     Value,
     WireKey,
@@ -99,7 +99,7 @@ class TypedReader:
         ]
         self._has_wire_key = key_cell is not None and len(self._handle_cells) == len(handle)
         self._cells_of: dict[tuple[int, ...], list[int | None]] = {}
-        self._shaped: dict[RowShape, tuple[TypedReader, ShapedCells]] = {}
+        self._projections: dict[RowProjection, tuple[TypedReader, ProjectedCells]] = {}
 
     def raw_key(self, cells: Sequence[Any]) -> WireKey | None:
         """Return the row's key in these cells (`Images.raw_key`)."""
@@ -139,32 +139,32 @@ class TypedReader:
         except (ValueError, ArithmeticError, TypeError) as error:
             raise self._malformed(part, self.names[at], error) from None
 
-    def reshaped(self, shape: RowShape) -> tuple[TypedReader, ShapedCells]:
-        """Return the reader of the same cells in another shape, and the function that selects its cells.
+    def projected(self, projection: RowProjection) -> tuple[TypedReader, ProjectedCells]:
+        """Return the reader of the same cells in a projection, and the function that selects its cells.
 
-        It is made once for a shape.
+        It is made once for a projection.
         """
-        found = self._shaped.get(shape)
+        found = self._projections.get(projection)
         if found is None:
-            if len(self._shaped) >= _MOST_SHAPES:
-                self._shaped.clear()
-            found = self._shaped[shape] = self._in_shape(shape)
+            if len(self._projections) >= _MOST_PROJECTIONS:
+                self._projections.clear()
+            found = self._projections[projection] = self._project(projection)
         return found
 
-    def _in_shape(self, shape: RowShape) -> tuple[TypedReader, ShapedCells]:
-        shown = self._shown_in(shape)
+    def _project(self, projection: RowProjection) -> tuple[TypedReader, ProjectedCells]:
+        shown = self._kept_in(projection)
         reader = TypedReader(
             self.protocol,
-            shape.schema,
+            projection.schema,
             [to for _, to, _ in shown],
             [None if each.is_constant else _composed(self.reads[at], each.convert) for at, _, each in shown],
             self.parts,
-            known=None if self.known is None else shape.schema,
-            wire=None if self.wire is None else self._wire_in(shape, self.wire),
-            key_cell=self._key_cell if shape.keeps_keys else None,
+            known=None if self.known is None else projection.schema,
+            wire=None if self.wire is None else self._wire_in(projection, self.wire),
+            key_cell=self._key_cell if projection.keeps_keys else None,
         )
         reader.type_info = self.type_info
-        reader.message_key_columns = shape.key_names(self.message_key_columns)
+        reader.message_key_columns = projection.key_names(self.message_key_columns)
         # Columns that do not reach the target must be readable, like all others.
         used = {at for at, _, each in shown if not each.is_constant}
         unused = [at for at in range(len(self.indexes)) if at not in used]
@@ -177,16 +177,18 @@ class TypedReader:
 
         return reader, cells
 
-    def _shown_in(self, shape: RowShape) -> list[tuple[int, int, CellShape]]:
-        """Return the cells that a shape has: the index of each here, in the shape's row, and its source."""
+    def _kept_in(self, projection: RowProjection) -> list[tuple[int, int, CellProjection]]:
+        """Return the cells that a projection has: the index of each here and there, and its source."""
         cell_of = {index: at for at, index in enumerate(self.indexes)}
-        return [(cell_of[each.at], to, each) for to, each in enumerate(shape.cells) if each.at in cell_of]
+        return [
+            (cell_of[each.at], to, each) for to, each in enumerate(projection.cells) if each.at in cell_of
+        ]
 
-    def _wire_in(self, shape: RowShape, wire: Mapping[str, int]) -> dict[str, int]:
-        """Return the messages' facts of columns whose values a shape keeps, by their names there."""
+    def _wire_in(self, projection: RowProjection, wire: Mapping[str, int]) -> dict[str, int]:
+        """Return the messages' facts of columns whose values a projection keeps, by their names there."""
         names = {
-            self.names[at]: shape.schema.columns[to].name
-            for at, to, each in self._shown_in(shape)
+            self.names[at]: projection.schema.columns[to].name
+            for at, to, each in self._kept_in(projection)
             if each.convert is None and not each.is_constant
         }
         return {names[name]: facts for name, facts in wire.items() if name in names}
@@ -220,16 +222,18 @@ class TypedReader:
         return plain_row_function(names, steps, nulls or [None] * len(steps))
 
 
-#: Selects the cells of another shape from a row's cells; also given the wire's name of the row, for errors.
-ShapedCells = Callable[[Sequence[Any], str], list[Any]]
-#: Maximum number of shapes of a reader; a route has one for a definition.
-_MOST_SHAPES: Final = 4
+#: Selects a projection's cells from a row's cells; also given the wire's name of the row, for errors.
+ProjectedCells = Callable[[Sequence[Any], str], list[Any]]
+#: Maximum number of projections of a reader; a route has one for a definition.
+_MOST_PROJECTIONS: Final = 4
 
 
 def _composed(read: Read | None, convert: Callable[[Value], Value] | None) -> Read | None:
-    """Return the function that reads a cell and converts the value."""
-    if convert is None or read is None:
-        return read or convert
+    """Return the function that reads a cell and converts the value, which `read` must return: never NULL."""
+    if convert is None:
+        return read
+    if read is None:
+        return convert
     return lambda cell: convert(read(cell))
 
 
@@ -284,13 +288,13 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """
         return None
 
-    def reshaped(self, shape: RowShape) -> Images:
-        """Return the same images in another shape: as cells if they are cells, else as canonical rows.
+    def projected(self, projection: RowProjection) -> Images:
+        """Return the same images in a projection: as cells if they are cells, else as canonical rows.
 
-        Raises like `before`: columns that the shape lacks must be readable, too.
+        Raises like `before`: columns that the projection lacks must be readable, too.
         """
         typed = self.typed(has_before=True)
-        return shape.rows(self) if typed is None else typed.reshaped(shape)
+        return projection.rows(self) if typed is None else typed.projected(projection)
 
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
@@ -386,10 +390,10 @@ class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
         """Return these rows."""
         return self
 
-    def reshaped(self, shape: RowShape) -> TypedRows:
-        """Return the same cells, less those that the shape lacks, with constants in place of others."""
+    def projected(self, projection: RowProjection) -> TypedRows:
+        """Return the same cells, less those that the projection lacks, with constants in place of others."""
         reader, parts = self.reader, self.reader.parts
-        old_part, (found, cells) = self.old_part, reader.reshaped(shape)
+        old_part, (found, cells) = self.old_part, reader.projected(projection)
         old = None if self.old is None else cells(self.old, old_part)
         return TypedRows(found, old, None if self.new is None else cells(self.new, parts.new))
 

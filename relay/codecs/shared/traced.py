@@ -17,9 +17,9 @@ from relay.catalog import EffectiveSchema
 from relay.codecs.codec import AfterDdl
 from relay.codecs.shared.compiled import Null, RowFunction, plain_row_function
 from relay.codecs.shared.conversions import Convert, Read, Write, conversion_steps
-from relay.codecs.shared.rows import ShapedCells, TypedReader, TypedRows
+from relay.codecs.shared.rows import ProjectedCells, TypedReader, TypedRows
 from relay.codecs.shared.shaped import written_in_key
-from relay.model.events import ABSENT, Position, RowShape, TableSchema
+from relay.model.events import ABSENT, Position, RowProjection, TableSchema
 from relay.model.records import ConsumerRecord
 from relay.mysql.conversion_names import READ_INTEGER, READ_SIGNED, conversion_of, kernel_name, loss_of
 from relay.templates.avro_ops import AvroOp
@@ -291,7 +291,7 @@ class TracedReader(TypedReader):
             for name, cell, form, constant in zip(names, cells, forms, constants, strict=True):
                 if isinstance(cell, TracedCell):
                     found[name] = cell.written_as(form)
-                else:  # a constant of a `RowShape`: the same in every row
+                else:  # a constant of a `RowProjection`: the same in every row
                     found |= constant([cell])
             return found
 
@@ -328,12 +328,12 @@ class TracedReader(TypedReader):
         """Refuse, like `row`."""
         raise NotTemplatable
 
-    def _in_shape(self, shape: RowShape) -> tuple[TypedReader, ShapedCells]:
+    def _project(self, projection: RowProjection) -> tuple[TypedReader, ProjectedCells]:
         """See `TypedReader`. Raises NotTemplatable for conversions of values."""
-        if any(each.convert is not None for each in shape.cells):
+        if any(each.convert is not None for each in projection.cells):
             raise NotTemplatable
-        reader, cells = super()._in_shape(shape)
-        shown = self._shown_in(shape)
+        reader, cells = super()._project(projection)
+        shown = self._kept_in(projection)
         reads_as = [None if each.is_constant else self.reads_as[at] for at, _, each in shown]
         return TracedReader.of(reader, reads_as), cells
 
@@ -363,9 +363,9 @@ class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
             keep_same((old[at], new[at]) for at in self.reader.key_cells)
         return self.keeps_keys
 
-    def reshaped(self, shape: RowShape) -> TracedRows:
+    def projected(self, projection: RowProjection) -> TracedRows:
         """See `TypedRows`."""
-        found = super().reshaped(shape)
+        found = super().projected(projection)
         return TracedRows(found.reader, found.old, found.new, self.keeps_keys)
 
 

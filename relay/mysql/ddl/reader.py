@@ -130,7 +130,9 @@ def _located(sql: str, most_statements: int, *, backslash_escapes: bool) -> list
             raise exceeded("ddl", "statement", "statements", "ddl_statements", most_statements)
         first, cursor.items = cursor.position, []
         start, statement = cursor.peek().start, _statement(cursor)
-        found.append(Located(statement, start, cursor.end, tokens[first : cursor.position], cursor.items))
+        found.append(
+            Located(statement, start, cursor.end_of_text, tokens[first : cursor.position], cursor.items)
+        )
         if not cursor.at_end():
             raise DdlNotUnderstood("unexpected text after the statement")
     if not found:

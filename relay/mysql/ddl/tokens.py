@@ -246,6 +246,11 @@ class Cursor:
         """The offset after the last consumed token."""
         return self._tokens[min(self._at, len(self._tokens)) - 1].end
 
+    @property
+    def end_of_text(self) -> int:
+        """The offset before the next token and the blanks before it: after the end of executable comments."""
+        return len(self._sql[: self.peek().start].rstrip())
+
     def note_item(self, start: int, changes: Iterable[Change]) -> None:
         """Keep the item from `start` to the cursor in `items`."""
-        self.items.append(Item(tuple(changes), start, self.end))
+        self.items.append(Item(tuple(changes), start, self.end_of_text))

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from relay.codecs.losses import Loss
+from relay.column_rules.rules import HASH_DIGITS, KEY_HASH_DIGITS, ColumnAction, ColumnRule, ParsedRule
+from relay.column_rules.target_columns import NotApplicable, TargetColumn, target_column
 from relay.model.errors import NotRepresentable
 from relay.model.events import (
-    CellShape,
+    CellProjection,
     Column,
-    Images,
     Index,
     RowChange,
-    RowShape,
+    RowProjection,
     TableId,
     TableSchema,
     UniqueKey,
 )
-from relay.shaping.rules import HASH_DIGITS, KEY_HASH_DIGITS, ColumnAction, ColumnRule, ParsedRule
-from relay.shaping.values import Hidden, NotApplicable, hidden
 
 _DROP, _RENAME, _KEEP, _HASH = (
     ColumnAction.DROP,
@@ -35,26 +34,31 @@ class Effect(NamedTuple):
     """The effect of a table's rules on the column with a name.
 
     name: Its name in the target.
-    is_dropped: Whether it is left out.
-    hiding: The rule that replaces its values, if any.
+    dropping: The action that drops it, if any.
+    value_rule: The rule that replaces its values, if any.
     """
 
     name: str
-    is_dropped: bool = False
-    hiding: ColumnRule | None = None
+    dropping: ColumnAction | None = None
+    value_rule: ColumnRule | None = None
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the target does not have the column."""
+        return self.dropping is not None
 
     @property
     def hides(self) -> bool:
         """Whether values of the column do not reach the target."""
-        return self.is_dropped or self.hiding is not None
+        return self.is_dropped or self.value_rule is not None
 
     @property
     def merges_rows(self) -> bool:
         """Whether different values may become equal, so that a key of them no longer identifies a row."""
-        if self.hiding is None:
+        if self.value_rule is None:
             return False
-        is_hash = self.hiding.action is _HASH
-        return not is_hash or (self.hiding.length or HASH_DIGITS) < KEY_HASH_DIGITS
+        is_hash = self.value_rule.action is _HASH
+        return not is_hash or (self.value_rule.length or HASH_DIGITS) < KEY_HASH_DIGITS
 
 
 class TableRules:
@@ -80,21 +84,21 @@ class TableRules:
 
     def _effect_on(self, name: str) -> Effect:
         if self._kept and not any(rule.has_column(name) for rule in self._kept):
-            return Effect(name, is_dropped=True)
+            return Effect(name, _KEEP)
         matching = [parsed.rule for parsed in self.rules if parsed.has_column(name)]
         new_name = next((rule.name for rule in matching if rule.action is _RENAME), name)
         for rule in matching:
             if rule.action is _DROP:
-                return Effect(name, is_dropped=True)
+                return Effect(name, _DROP)
             if rule.action not in {_RENAME, _KEEP}:
-                return Effect(new_name, hiding=rule)
+                return Effect(new_name, value_rule=rule)
         return Effect(new_name)
 
     def changes(self, name: str) -> bool:
         """Return whether the rules have an effect on the column with this name."""
         return self.effect(name) != Effect(name)
 
-    def column(self, table: TableId, column: Column) -> Hidden:
+    def column(self, table: TableId, column: Column) -> TargetColumn:
         """Return a column's definition in the target, with what becomes of its values.
 
         The column must not be dropped. Raises NotRepresentable for a type to which its rule does not apply.
@@ -103,10 +107,10 @@ class TableRules:
         renamed = column
         if effect.name != column.name:
             renamed = msgspec.structs.replace(column, name=effect.name)
-        if effect.hiding is None:
-            return Hidden(renamed)
+        if effect.value_rule is None:
+            return TargetColumn(renamed)
         try:
-            return hidden(effect.hiding, renamed, self._hash_key)
+            return target_column(effect.value_rule, renamed, self._hash_key)
         except NotApplicable as error:
             reason = f"the column of {table} is of type {column.type.base}, and {error}"
             raise NotRepresentable(self.target, column.name, reason) from None
@@ -120,8 +124,8 @@ class TableRules:
 _MOST_NAMES: Final = 10_000
 
 
-class TableShape:
-    """The rules of a table, compiled for one version of its definition. `schema`: the target's definition.
+class TableProjection:
+    """The rules of a table for one version of its definition. `schema`: the target's definition.
 
     Raises NotRepresentable for rules that cannot be applied.
     """
@@ -130,14 +134,14 @@ class TableShape:
         self._rules, self._source = rules, schema
         key = schema.handle_key()
         self._check_key(key)
-        cells: list[CellShape] = []
+        cells: list[CellProjection] = []
         columns: list[Column] = []
         for at, column in enumerate(schema.columns):
             if rules.effect(column.name).is_dropped:
                 continue
             found = rules.column(schema.id, column)
             columns.append(found.column)
-            cells.append(CellShape(at, found.convert, found.constant))
+            cells.append(CellProjection(at, found.convert, found.constant))
         self._check_names(columns)
         unique = tuple([self._unique(key) for key in schema.unique_keys if self._identifies(key)])
         indexes = tuple([self._index(index) for index in schema.indexes if self._has_all(index.columns)])
@@ -150,24 +154,24 @@ class TableShape:
             indexes=indexes,
             key_order=tuple([name for name in schema.key_order if name in names]),
         )
-        self._hides = any(rules.effect(column.name).hides for column in schema.columns)
+        #: Whether values of some of its columns do not reach the target.
+        self.hides_values = any(rules.effect(column.name).hides for column in schema.columns)
         keeps_keys = not any(map(rules.changes, key or [column.name for column in schema.columns]))
-        self._shape = RowShape(self.schema, tuple(cells), self._message_key, keeps_keys)
+        self._projection = RowProjection(self.schema, tuple(cells), self._message_key, keeps_keys)
         self._keys: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def change(self, change: RowChange, losses: list[Loss]) -> RowChange:
         """Return a change of a row as it is written. Raises DecodeError for a malformed value.
 
-        Members that may have values of any column are lost if values of some columns are hidden.
+        Members that may have values of any of its columns are lost if values of some are hidden.
         """
-        images, source = change.images, change.source
-        members = (source.query, source.row_key, source.unknown_fields)
-        if self._hides and members != (None, None, None):
+        source = change.source
+        members = (source.row_key, source.unknown_fields)
+        if self.hides_values and members != (None, None):
             losses += [loss for loss, member in zip(_OF_MEMBERS, members, strict=True) if member is not None]
-            source = msgspec.structs.replace(source, query=None, row_key=None, unknown_fields=None)
-        reshaped: Callable[[RowShape], Images] | None = getattr(images, "reshaped", None)
-        found = self._shape.rows(images) if reshaped is None else reshaped(self._shape)
-        return msgspec.structs.replace(change, schema=self.schema, images=found, source=source)
+            source = msgspec.structs.replace(source, row_key=None, unknown_fields=None)
+        images = change.images.projected(self._projection)
+        return msgspec.structs.replace(change, schema=self.schema, images=images, source=source)
 
     def _message_key(self, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """Return the names of the columns that a message declares as the row's key."""
@@ -186,7 +190,7 @@ class TableShape:
         for name in names:
             effect = self._rules.effect(name)
             if effect.is_dropped or effect.merges_rows:
-                action = "drop" if effect.hiding is None else effect.hiding.action
+                action = effect.dropping if effect.value_rule is None else effect.value_rule.action
                 raise NotRepresentable(self._rules.target, name, _key_reason(self._source.id, action))
 
     def _check_names(self, columns: Sequence[Column]) -> None:
@@ -214,19 +218,19 @@ class TableShape:
         return msgspec.structs.replace(index, columns=self._rules.names(index.columns))
 
 
-def _key_reason(table: TableId, action: str) -> str:
-    if action == _HASH:
+def _key_reason(table: TableId, action: ColumnAction | None) -> str:
+    if action is _HASH:
         return (
             f"the column is part of the key of {table}, and a hash of fewer than {KEY_HASH_DIGITS} digits "
             "could merge rows: use a longer one"
         )
     return (
-        f"the column is part of the key of {table}, which identifies its rows, and a rule with action "
-        f"{action} applies to it: exclude it from the rule, or use hash or rename"
+        f"the column is part of the key of {table}, and action {action} would merge its rows: exclude it "
+        "from the rule, or use hash or rename"
     )
 
 
-#: The losses of a source's query, row key and unknown members.
-_OF_MEMBERS: Final = (Loss.QUERY, Loss.ROW_KEY, Loss.UNKNOWN_FIELDS)
+#: The losses of a source's row key and unknown members.
+_OF_MEMBERS: Final = (Loss.ROW_KEY, Loss.UNKNOWN_FIELDS)
 #: Maximum number of cached keys of a definition; messages of one producer declare the same one.
 _MOST_KEYS: Final = 100

@@ -1,4 +1,4 @@
-"""DDL statements as rules for columns leave them."""
+"""DDL statements as column rules leave them."""
 
 from __future__ import annotations
 
@@ -77,6 +77,15 @@ ALTERATIONS = [
     (RENAME_CITY, "ALTER TABLE customers ADD INDEX city (city)", "ALTER TABLE customers ADD INDEX city (`town`)"),
     (RENAME_CITY, "CREATE INDEX city ON customers (city, born)", "CREATE INDEX city ON customers (`town`, born)"),
     (RENAME_CITY, "ALTER TABLE customers DROP COLUMN city", "ALTER TABLE customers DROP COLUMN `town`"),
+    # Names of keys and tables are no columns, and those of the server's choice stay.
+    (RENAME_CITY, "ALTER TABLE customers RENAME INDEX by_city TO city", "ALTER TABLE customers RENAME INDEX by_city TO city"),
+    (RENAME_CITY, "ALTER TABLE customers ADD INDEX (city)", "ALTER TABLE customers ADD INDEX `city` (`town`)"),
+    (RENAME_CITY, "ALTER TABLE customers ADD INDEX k (city(10))", "ALTER TABLE customers ADD INDEX k (`town`(10))"),
+    (RENAME_CITY, "ALTER TABLE customers ADD PARTITION (PARTITION p2 VALUES IN ('x'))", "ALTER TABLE customers ADD PARTITION (PARTITION p2 VALUES IN ('x'))"),
+    # Executable comments keep their ends.
+    (DROP_EMAIL, "ALTER TABLE customers /*T! ADD zip int */, MODIFY email text", "ALTER TABLE customers /*T! ADD zip int */"),
+    # Partitions follow without a comma.
+    (DROP_EMAIL, "ALTER TABLE customers MODIFY email text, ADD zip int PARTITION BY HASH (id)", "ALTER TABLE customers ADD zip int PARTITION BY HASH (id)"),
 ]  # fmt: skip
 
 
@@ -109,6 +118,16 @@ IMPOSSIBLE = [
     (DROP_EMAIL, "ALTER TABLE customers RENAME TO clients"),
     (DROP_EMAIL, "ALTER TABLE customers ADD FULLTEXT INDEX words (email)"),
     (DROP_EMAIL, "ALTER TABLE customers SPLENDID email"),
+    (HASH_EMAIL, "ALTER TABLE customers ADD PARTITION (PARTITION p2 VALUES IN ('a@b'))"),
+    (HASH_EMAIL, "ALTER TABLE customers ADD INDEX i ((email = 'a@b'))"),
+    (HASH_EMAIL, "ALTER TABLE customers ADD INDEX i (city) WHERE email > 'a@b'"),
+    (HASH_EMAIL, "CREATE FULLTEXT INDEX words ON customers (email)"),
+    (HASH_EMAIL, "ALTER TABLE customers ADD INDEX i (email(10))"),
+    (HASH_EMAIL, "ALTER TABLE customers ADD CONSTRAINT c CHECK (\"email\" <> 'a@b')"),
+    (HASH_EMAIL, "CREATE TABLE people LIKE customers"),
+    (HASH_EMAIL, "CREATE TABLE people AS SELECT 'a@b' AS email FROM customers"),
+    (HASH_EMAIL, "ALTER TABLE customers EXCHANGE PARTITION p WITH TABLE others"),
+    (RENAME_CITY, "ALTER TABLE customers ADD FOREIGN KEY (city) REFERENCES customers (city)"),
 ]
 
 
@@ -116,6 +135,64 @@ IMPOSSIBLE = [
 def test_impossible_statements_are_counted(rules: ColumnRule, given: str) -> None:
     found, translator = written((rules,), given)
     assert (found, translator.losses[Loss.DDL_NOT_REWRITTEN]) == ([], 1)
+
+
+CREATED = [
+    "CREATE TABLE customers (id int, email varchar(9)) PARTITION BY LIST COLUMNS (email) (PARTITION p VALUES IN ('a@b'))",
+    "CREATE TABLE customers (id int, email varchar(9), KEY k ((email = 'a@b')))",
+    "CREATE TABLE customers (id int, email varchar(9), CHECK (email <> 'a@b'))",
+    "CREATE TABLE customers (id int, email varchar(9), low varchar(9) AS (concat(email, 'a@b')))",
+]
+
+
+@pytest.mark.parametrize("sql", CREATED)
+@pytest.mark.parametrize("rules", [DROP_EMAIL, HASH_EMAIL])
+def test_tables_with_expressions_of_hidden_columns_are_not_created(rules: ColumnRule, sql: str) -> None:
+    translator = Translator("canal-json", "canal-json", columns=[rules], hash_key=b"a secret")
+    assert translator.translate(record(statement(sql))) == []
+    assert translator.losses[Loss.DDL_NOT_REWRITTEN] == 1
+
+
+def test_words_that_may_be_types_are_not_renamed_in_expressions() -> None:
+    found, translator = written(
+        (rule("rename", "year", name="made"),),
+        "ALTER TABLE customers ADD COLUMN year int",
+        "ALTER TABLE customers ADD CHECK (year > 3)",
+        "ALTER TABLE customers ADD CHECK (`year` > 3)",
+        "ALTER TABLE customers ADD INDEX k (year)",
+    )
+    assert found == [
+        "ALTER TABLE customers ADD COLUMN `made` int",
+        "ALTER TABLE customers ADD CHECK (`made` > 3)",
+        "ALTER TABLE customers ADD INDEX k (`made`)",
+    ]
+    assert translator.losses[Loss.DDL_NOT_REWRITTEN] == 1
+
+
+def test_executable_comments_and_options_stay() -> None:
+    sql = (
+        "CREATE TABLE `customers` (`id` bigint, `email` text, `comment` int, PRIMARY KEY (`id`) /*T![clustered_index] "
+        "CLUSTERED */, KEY `k` (`comment`)) COMMENT='their comment' /*T! SHARD_ROW_ID_BITS=4 */"
+    )
+    rules = (DROP_EMAIL, rule("rename", "comment", name="note"))
+    translator = Translator("canal-json", "canal-json", columns=rules)
+    (out,) = translator.translate(record(statement(sql)))
+    assert json.loads(out.value or b"")["sql"] == (
+        "CREATE TABLE `customers` (`id` bigint,\n  `note` int,\n  PRIMARY KEY (`id`) /*T![clustered_index] CLUSTERED */,\n  "
+        "KEY `k` (`note`)) COMMENT='their comment' /*T! SHARD_ROW_ID_BITS=4 */"
+    )
+
+
+def test_statements_about_unknown_tables_are_not_written_if_they_may_show_values() -> None:
+    translator = Translator("canal-json", "canal-json", columns=[rule("drop", "email", tables="shop.*")])
+    for sql in (
+        "ALTER TABLE other ADD CHECK (email <> 'a@b')",
+        "DROP INDEX by_email ON other",
+        "CREATE INDEX i ON other (city)",
+    ):
+        assert translator.translate(record(statement(sql, "other"))) == [], sql
+    (out,) = translator.translate(record(statement("ALTER TABLE other ADD email int, ADD zip int", "other")))
+    assert json.loads(out.value or b"")["sql"] == "ALTER TABLE other ADD zip int"
 
 
 def test_create_table_has_the_columns_of_the_target() -> None:

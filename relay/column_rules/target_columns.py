@@ -10,20 +10,20 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from relay.column_rules.rules import HASH_DIGITS, ColumnAction, ColumnRule
 from relay.model.events import ABSENT, Cell, Column, ColumnType, Default, Value
 from relay.mysql.members import label_text
 from relay.mysql.numbers import decimal_text, go_text
-from relay.mysql.types import BINARIES, CHARS
+from relay.mysql.types import BINARIES, CHARS, GEOMETRIES, INTEGER_BITS
 from relay.mysql.values import TextStyle, reader
-from relay.shaping.rules import HASH_DIGITS, ColumnAction, ColumnRule
 from relay.templates.tracing import refuse_traced
 
 #: Converts a value: NULL and absent columns stay what they are.
 Convert = Callable[[Value], Value]
 
 
-class Hidden(NamedTuple):
-    """The column of the target, and the conversion of its values, or the cell that replaces all of them."""
+class TargetColumn(NamedTuple):
+    """A column of the target, with the conversion of its values, or the cell that replaces all of them."""
 
     column: Column
     convert: Convert | None = None
@@ -34,10 +34,10 @@ class NotApplicable(Exception):
     """A rule cannot be applied to a column of this type. The text says why."""
 
 
-def hidden(rule: ColumnRule, column: Column, hash_key: bytes) -> Hidden:
-    """Return what a rule does with a column's values and definition.
+def target_column(rule: ColumnRule, column: Column, hash_key: bytes) -> TargetColumn:
+    """Return what a rule that replaces values makes of a column.
 
-    The default and the comment are left out, because they may show values. Raises NotApplicable.
+    The default and the comment are dropped, because they may show values. Raises NotApplicable.
     """
     bare = msgspec.structs.replace(
         column, default=ABSENT, comment=None, generated=None, auto_increment=False, on_update=None
@@ -45,32 +45,50 @@ def hidden(rule: ColumnRule, column: Column, hash_key: bytes) -> Hidden:
     return _ACTIONS[rule.action](rule, bare, hash_key)
 
 
-def _null(_: ColumnRule, column: Column, __: bytes) -> Hidden:
-    return Hidden(msgspec.structs.replace(column, nullable=True), constant=None)
+def _null(_: ColumnRule, column: Column, __: bytes) -> TargetColumn:
+    return TargetColumn(msgspec.structs.replace(column, nullable=True), constant=None)
 
 
-def _fixed(rule: ColumnRule, column: Column, _: bytes) -> Hidden:
+def _fixed(rule: ColumnRule, column: Column, _: bytes) -> TargetColumn:
     """Use the value in the column's own type, or as text if it is no value of that type."""
     text, of_type = rule.value or "", column.type
-    value: Value = text
-    if of_type.base in BINARIES:
-        value = text.encode()
-    elif of_type.base not in CHARS:
-        read = reader(of_type, _STYLE)
-        try:
-            value = text if read is None else read(text)
-        except (ValueError, ArithmeticError):
-            of_type = _text_type(of_type, len(text))
+    value = _value_of(of_type, text)
+    if value is None:
+        of_type, value = _text_type(of_type, len(text)), text
     found = msgspec.structs.replace(column, type=of_type, default=Default(text))
-    return Hidden(found, constant=value)
+    return TargetColumn(found, constant=value)
 
 
-def _mask(rule: ColumnRule, column: Column, _: bytes) -> Hidden:
+def _value_of(of_type: ColumnType, text: str) -> Value | None:
+    """Return the value of a type that a text stands for; None if it is no value of the type."""
+    base, length = of_type.base, of_type.length
+    if base in CHARS:
+        return text if base not in _SIZED or length is None or len(text) <= length else None
+    if base in BINARIES - GEOMETRIES:
+        data = text.encode()
+        return data if base not in _SIZED or length is None or len(data) <= length else None
+    read = reader(of_type, _STYLE)
+    if read is None:
+        return None
+    try:
+        value = read(text)
+        if base == "json":
+            msgspec.json.decode(text)
+    except (ValueError, ArithmeticError, msgspec.DecodeError):
+        return None
+    if base in INTEGER_BITS and isinstance(value, int):
+        bits = INTEGER_BITS[base]
+        low, high = (0, 1 << bits) if of_type.unsigned else (-1 << (bits - 1), 1 << (bits - 1))
+        return value if low <= value < high else None
+    return value
+
+
+def _mask(rule: ColumnRule, column: Column, _: bytes) -> TargetColumn:
     if column.type.base in BINARIES:
         raise NotApplicable("mask is for text, numbers and times, not for bytes: use hash, fixed or null")
     of_type = column.type if column.type.base in CHARS else _text_type(column.type, None)
     found = msgspec.structs.replace(column, type=of_type)
-    return Hidden(found, partial(_masked, column.type, rule.first, rule.last))
+    return TargetColumn(found, partial(_masked, column.type, rule.first, rule.last))
 
 
 def _masked(of_type: ColumnType, first: int, last: int, value: Value) -> Value:
@@ -81,13 +99,13 @@ def _masked(of_type: ColumnType, first: int, last: int, value: Value) -> Value:
     return text[:first] + "*" * covered + text[len(text) - last :]
 
 
-def _truncate(rule: ColumnRule, column: Column, _: bytes) -> Hidden:
+def _truncate(rule: ColumnRule, column: Column, _: bytes) -> TargetColumn:
     base = column.type.base
-    if base not in CHARS and base not in BINARIES and base != "json":
+    if base not in CHARS and base not in BINARIES - GEOMETRIES and base != "json":
         raise NotApplicable("truncate is for text and bytes: use mask, hash, fixed or null")
     of_type = _text_type(column.type, None) if base == "json" else column.type
     found = msgspec.structs.replace(column, type=of_type)
-    return Hidden(found, partial(_truncated, rule.length or 0))
+    return TargetColumn(found, partial(_truncated, rule.length or 0))
 
 
 def _truncated(length: int, value: Value) -> Value:
@@ -95,7 +113,7 @@ def _truncated(length: int, value: Value) -> Value:
     return value[:length] if isinstance(value, str | bytes) else value
 
 
-def _hash(rule: ColumnRule, column: Column, hash_key: bytes) -> Hidden:
+def _hash(rule: ColumnRule, column: Column, hash_key: bytes) -> TargetColumn:
     digits = rule.length or HASH_DIGITS
     of_type = ColumnType("varchar", length=digits)
     if column.type.base in CHARS:
@@ -103,7 +121,7 @@ def _hash(rule: ColumnRule, column: Column, hash_key: bytes) -> Hidden:
             "varchar", length=digits, charset=column.type.charset, collation=column.type.collation
         )
     found = msgspec.structs.replace(column, type=of_type)
-    return Hidden(found, partial(_hashed, column.type, hash_key, digits))
+    return TargetColumn(found, partial(_hashed, column.type, hash_key, digits))
 
 
 def _hashed(of_type: ColumnType, hash_key: bytes, digits: int, value: Value) -> Value:
@@ -112,7 +130,7 @@ def _hashed(of_type: ColumnType, hash_key: bytes, digits: int, value: Value) -> 
     return hmac.digest(hash_key, data, "sha256").hex()[:digits]
 
 
-_ACTIONS: Final[dict[ColumnAction, Callable[[ColumnRule, Column, bytes], Hidden]]] = {
+_ACTIONS: Final[dict[ColumnAction, Callable[[ColumnRule, Column, bytes], TargetColumn]]] = {
     ColumnAction.NULL: _null,
     ColumnAction.FIXED: _fixed,
     ColumnAction.MASK: _mask,
@@ -122,16 +140,18 @@ _ACTIONS: Final[dict[ColumnAction, Callable[[ColumnRule, Column, bytes], Hidden]
 
 #: The text format of a fixed value.
 _STYLE: Final = TextStyle(float_text=go_text, zero_year="0000", pads_binary=False, is_loose=True)
-#: The most characters of a VARCHAR that any charset of MySQL allows beside other columns.
-_VARCHAR: Final = 255
+#: Types whose values have at most as many characters or bytes as their length.
+_SIZED: Final = frozenset({"char", "varchar", "binary", "varbinary"})
+#: Length of the VARCHAR column that replaces a type other than text.
+_TEXT_LENGTH: Final = 255
 #: Types whose text may be longer than that.
 _LONG: Final = frozenset({"json", "set", "vector", "xmltype"})
 
 
 def _text_type(of_type: ColumnType, length: int | None) -> ColumnType:
     """Return a type for text in place of the values of a type that is none."""
-    is_long = of_type.base in _LONG or (length or 0) > _VARCHAR
-    return ColumnType("longtext") if is_long else ColumnType("varchar", length=_VARCHAR)
+    is_long = of_type.base in _LONG or (length or 0) > _TEXT_LENGTH
+    return ColumnType("longtext") if is_long else ColumnType("varchar", length=_TEXT_LENGTH)
 
 
 def _text(of_type: ColumnType, value: Value) -> str:

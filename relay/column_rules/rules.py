@@ -1,10 +1,10 @@
-"""Rules for columns: which columns of which tables are left out, hidden or renamed."""
+"""Column rules: which columns of which tables are dropped, get other values, or are renamed."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -21,7 +21,7 @@ from relay.text.redaction import quoted
 class ColumnAction(StrEnum):
     """What happens to the columns of a rule.
 
-    DROP: they are left out. KEEP: all other columns of the table are left out. NULL: their values are NULL.
+    DROP: they are dropped. KEEP: all other columns of the table are dropped. NULL: their values are NULL.
     FIXED: all their values are the same, NULL included. MASK: characters become `*`, except the first and
     last ones that the rule keeps. TRUNCATE: text and bytes are cut off. HASH: values are replaced with the
     hexadecimal digits of their HMAC-SHA-256. RENAME: they get another name.
@@ -90,6 +90,11 @@ class ParsedRule(msgspec.Struct, frozen=True):
         """Return whether the rule names a column."""
         lowered = name.lower()
         return any(pattern.match(lowered) is not None for pattern in self.columns)
+
+
+def hides_values(rules: Iterable[ColumnRule]) -> bool:
+    """Return whether values of some columns do not reach the target."""
+    return any(rule.action is not ColumnAction.RENAME for rule in rules)
 
 
 def parse_rules(rules: Sequence[ColumnRule], *, has_hash_key: bool) -> tuple[ParsedRule, ...]:

@@ -1,4 +1,4 @@
-"""What rules for columns do with the values and definitions of columns, and which rules are refused."""
+"""What column rules do with the values and definitions of columns, and which rules are refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hmac
 from typing import Any
 
 import pytest
-from shaping_support import KEY, ROW, cells, row, rule, shaped
+from column_rules_support import KEY, ROW, cells, row, rule, shaped
 from support import record, row_message
 
 from relay import ColumnRule, ConfigError, ConsumerRecord, Loss, NotRepresentable, Translator
@@ -115,6 +115,37 @@ def test_a_fixed_value_replaces_null_too() -> None:
     assert (found["data"][0]["age"], found["mysqlType"]["age"]) == ("0", "tinyint unsigned")
     # A text that is no value of the type makes the column text.
     assert (found["data"][0]["born"], found["mysqlType"]["born"]) == ("hidden", "varchar(255)")
+
+
+UNFIT = [
+    ("age", "256", "varchar(255)"),
+    ("age", "-1", "varchar(255)"),
+    ("age", "255", "tinyint unsigned"),
+    ("credit", "1.5", "decimal(10,2)"),
+    ("born", "2026-02-30x", "varchar(255)"),
+    ("data", "hidden", "longtext"),
+    ("data", "{}", "json"),
+    ("grade", "high", "enum('low','high')"),
+    ("grade", "none", "varchar(255)"),
+]
+
+
+@pytest.mark.parametrize(("column", "value", "expected"), UNFIT)
+def test_a_fixed_value_has_the_type_of_its_column_if_it_fits(column: str, value: str, expected: str) -> None:
+    assert shaped(rule("fixed", column, value=value))["mysqlType"][column] == expected
+
+
+def test_the_statement_of_a_row_is_not_written_where_any_table_has_hidden_columns() -> None:
+    message: dict[str, Any] = {
+        "database": "d", "table": "orders", "type": "insert", "ts": 1_700_000_000, "xid": 1, "commit": True,
+        "query": "INSERT INTO orders SELECT 1 FROM t WHERE email = 'ann@example.com'", "data": {"id": 7},
+    }  # fmt: skip
+    translator = Translator(
+        "maxwell-json", "maxwell-json", None, {"output_row_query": "true"}, columns=[rule("null", "email")]
+    )
+    (out,) = translator.translate(record(message))
+    assert b"ann@" not in (out.value or b"")
+    assert translator.losses[Loss.QUERY] == 1
 
 
 def test_old_rows_and_keys_follow() -> None:

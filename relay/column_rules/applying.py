@@ -1,4 +1,4 @@
-"""Applies the rules for columns to decoded events, before they are routed."""
+"""Applies column rules to decoded events, before they are routed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Final
 import msgspec
 
 from relay.codecs.losses import Loss
+from relay.column_rules.ddl_text import CannotRewrite, StatementRewriter, TableVersions, is_name
+from relay.column_rules.projections import TableProjection, TableRules
+from relay.column_rules.rules import ParsedRule, hides_values
 from relay.model.errors import DdlNotUnderstood, LimitExceeded
 from relay.model.events import (
     Bootstrap,
+    DdlKind,
     Event,
     RowChange,
     SchemaChange,
@@ -26,18 +30,18 @@ from relay.mysql.ddl.statements import (
     CreateTable,
     CreateTableAs,
     CreateTableLike,
+    OtherChange,
     OtherStatement,
+    PartitionToTable,
     RenameTables,
     RenameTo,
     TableName,
+    TableToPartition,
 )
-from relay.shaping.ddl_text import CannotRewrite, Definitions, StatementRewriter
-from relay.shaping.rules import ColumnAction, ParsedRule
-from relay.shaping.tables import TableRules, TableShape
 
 
-class Shaper:
-    """The rules for columns of a route.
+class ColumnRules:
+    """The column rules of a route.
 
     hash_key: The secret of the action HASH.
     target: The name of the target's protocol, for errors.
@@ -51,12 +55,9 @@ class Shaper:
         self._rules, self._hash_key, self._target = tuple(rules), hash_key, target
         self._needs_definitions = needs_definitions
         self._tables: dict[TableId, TableRules | None] = {}
-        self._shapes: dict[TableSchema, TableShape | None] = {}
-
-    @property
-    def hides_values(self) -> bool:
-        """Whether values of some columns do not reach the target."""
-        return any(parsed.rule.action is not ColumnAction.RENAME for parsed in self._rules)
+        self._projections: dict[TableSchema, TableProjection | None] = {}
+        #: Whether values of some columns do not reach the target.
+        self.hides_values = hides_values(parsed.rule for parsed in rules)
 
     def apply(self, events: list[Event]) -> tuple[list[Event], list[Loss]]:
         """Return the events as they are written, and the losses to count.
@@ -64,20 +65,28 @@ class Shaper:
         Raises NotRepresentable for a rule that cannot be applied, DecodeError for a malformed value.
         """
         losses: list[Loss] = []
-        shaped: list[Event] = []
+        written: list[Event] = []
         for event in events:
             if isinstance(event, RowChange):
-                shape = self._shape_of(event.schema)
-                shaped.append(event if shape is None else shape.change(event, losses))
+                written.append(self._row(event, losses))
             elif isinstance(event, SchemaChange):
-                shaped += self._statement(event, losses)
+                written += self._statement(event, losses)
             elif isinstance(event, Bootstrap):
-                shaped.append(self._bootstrap(event))
+                written.append(self._bootstrap(event))
             else:
-                shaped.append(event)
-        return shaped, losses
+                written.append(event)
+        return written, losses
 
-    def rules_of(self, table: TableId) -> TableRules | None:
+    def _row(self, change: RowChange, losses: list[Loss]) -> RowChange:
+        if self.hides_values and change.source.query is not None:
+            # The statement of a row may have values of other tables.
+            losses.append(Loss.QUERY)
+            source = msgspec.structs.replace(change.source, query=None)
+            change = msgspec.structs.replace(change, source=source)
+        projection = self._projection_of(change.schema)
+        return change if projection is None else projection.change(change, losses)
+
+    def _rules_of(self, table: TableId) -> TableRules | None:
         """Return the rules of a table; None if it has none."""
         if table not in self._tables:
             if len(self._tables) >= _MOST_TABLES:
@@ -86,36 +95,38 @@ class Shaper:
             self._tables[table] = TableRules(matching, self._target, self._hash_key) if matching else None
         return self._tables[table]
 
-    def _shape_of(self, schema: TableSchema) -> TableShape | None:
+    def _projection_of(self, schema: TableSchema) -> TableProjection | None:
         """Return the rules for a definition; None if they change nothing. Raises NotRepresentable."""
-        if schema not in self._shapes:
-            if len(self._shapes) >= _MOST_TABLES:
-                self._shapes.clear()
-            rules = self.rules_of(schema.id)
+        if schema not in self._projections:
+            if len(self._projections) >= _MOST_TABLES:
+                self._projections.clear()
+            rules = self._rules_of(schema.id)
             is_changed = rules is not None and any(rules.changes(column.name) for column in schema.columns)
-            self._shapes[schema] = TableShape(rules, schema) if rules is not None and is_changed else None
-        return self._shapes[schema]
+            found = TableProjection(rules, schema) if rules is not None and is_changed else None
+            self._projections[schema] = found
+        return self._projections[schema]
 
     def _definition(self, schema: TableSchema) -> TableSchema:
-        shape = self._shape_of(schema)
-        return schema if shape is None else shape.schema
+        projection = self._projection_of(schema)
+        return schema if projection is None else projection.schema
 
     def _bootstrap(self, event: Bootstrap) -> Bootstrap:
         """Return a definition as the target has it; a changed one has no other description."""
-        shape = self._shape_of(event.schema)
-        if shape is None:
+        projection = self._projection_of(event.schema)
+        if projection is None:
             return event
-        return msgspec.structs.replace(event, schema=shape.schema, ddl=None, table_change=None)
+        return msgspec.structs.replace(event, schema=projection.schema, ddl=None, table_change=None)
 
     # ------------------------------------------------------------ statements
 
     def _statement(self, change: SchemaChange, losses: list[Loss]) -> Iterator[Event]:
         """Yield a statement as it is written, or what replaces it."""
-        tables = {*tables_of(change), *(schema.id for schema in _definitions(change))}
-        if not any(self.rules_of(table) for table in tables):
+        described = (each.table for each in change.table_changes)
+        tables = {*tables_of(change), *(schema.id for schema in change.known_after), *described}
+        if not any(map(self._rules_of, tables)) and not _may_copy(change):
             yield change
             return
-        shaped = msgspec.structs.replace(
+        written = msgspec.structs.replace(
             change,
             after=None if change.after is None else self._definition(change.after),
             definitions=tuple(map(self._definition, change.definitions)),
@@ -123,54 +134,52 @@ class Shaper:
             table_changes=tuple(self._unchanged(change.table_changes)),
         )
         try:
-            statements, text = self._rewritten(change, shaped)
+            statements, text = self._rewritten(change, written)
         except (CannotRewrite, DdlNotUnderstood, LimitExceeded):
             losses.append(Loss.DDL_NOT_REWRITTEN)
         else:
             if text == change.ddl:
-                yield shaped
+                yield written
                 return
             if text:
                 kinds = tuple(kind for statement in statements for kind in statement.kinds)
                 of_text = tuple(statements) if len(statements) > 1 else ()
-                yield msgspec.structs.replace(shaped, ddl=text, kinds=kinds, statements=of_text)
+                yield msgspec.structs.replace(written, ddl=text, kinds=kinds, statements=of_text)
                 return
             losses.append(Loss.COLUMNS_FILTERED)
         if self._needs_definitions:
-            yield from shaped.definitions_after()
+            yield from written.definitions_after()
 
     def _unchanged(self, changes: Iterable[TableChange]) -> Iterator[TableChange]:
         """Yield the descriptions of tables without rules: for others, the target writes its own."""
         for change in changes:
-            if self.rules_of(change.table) is None:
+            if self._rules_of(change.table) is None:
                 yield change
 
-    def _rewritten(self, change: SchemaChange, shaped: SchemaChange) -> tuple[list[StatementInText], str]:
+    def _rewritten(self, change: SchemaChange, written: SchemaChange) -> tuple[list[StatementInText], str]:
         """Return the statements that remain of a text, and their text; "" if none remains.
 
         Raises CannotRewrite, DdlNotUnderstood, LimitExceeded.
         """
         if not change.kinds:
             raise CannotRewrite
-        located = locate_statements(change.ddl)
+        located, effects = _located(change.ddl), change.each_statement()
+        if len(effects) != len(located):
+            raise CannotRewrite
         if len(located) > 1:
             self._check_apart(located, change)
+        originals = [change.ddl[each.start : each.end] for each in located]
+        texts = [self._one(each, change, written) for each in located]
+        if texts == originals:
+            return list(effects), change.ddl
         kept: list[StatementInText] = []
-        texts: list[str] = []
-        for each, effect in zip(located, change.each_statement(), strict=False):
-            text = self._one(each, change, shaped)
-            if text == change.ddl[each.start : each.end]:
+        for text, original, effect in zip(texts, originals, effects, strict=True):
+            if text == original:
                 kept.append(effect)
-                texts.append(text)
             elif text:
                 kinds = tuple(kind for found in locate_statements(text) for kind in kinds_of(found.statement))
                 kept.append(StatementInText(kinds, effect.targets))
-                texts.append(text)
-        if len(texts) == len(located) and all(
-            text == change.ddl[each.start : each.end] for text, each in zip(texts, located, strict=True)
-        ):
-            return kept, change.ddl
-        return kept, "; ".join(texts)
+        return kept, "; ".join([text for text in texts if text])
 
     def _check_apart(self, located: Sequence[Located], change: SchemaChange) -> None:
         """Raise CannotRewrite if several statements are about one table with rules.
@@ -181,23 +190,26 @@ class Shaper:
         for each in located:
             if isinstance(each.statement, AlterTable | CreateTable):
                 table = _table_id(each.statement.table, change)
-                if table in seen and self.rules_of(table) is not None:
+                if table in seen and self._rules_of(table) is not None:
                     raise CannotRewrite
                 seen.add(table)
 
-    def _one(self, located: Located, change: SchemaChange, shaped: SchemaChange) -> str:
+    def _one(self, located: Located, change: SchemaChange, written: SchemaChange) -> str:
         """Return the text of one statement; "" if nothing of it remains. Raises CannotRewrite."""
         statement, verbatim = located.statement, change.ddl[located.start : located.end]
         match statement:
             case AlterTable(name) | CreateTable(name):
                 table = _table_id(name, change)
-                rules = self.rules_of(table)
-                self._check_renames(located, table, change)
-                return verbatim if rules is None else self._of_table(located, table, rules, change, shaped)
+                rules = self._rules_of(table)
+                self._check_other_tables(located, table, change)
+                return verbatim if rules is None else self._of_table(located, table, rules, change, written)
             case CreateTableLike(name, like):
                 self._check_same(_table_id(name, change), _table_id(like, change))
-            case CreateTableAs(name) if self.rules_of(_table_id(name, change)) is not None:
-                raise CannotRewrite
+            case CreateTableAs(name):
+                names = {token.text for token in located.tokens if is_name(token, change.ddl)}
+                database = name.database or change.table.database
+                if any(self._rules_of(TableId(database, each)) for each in names):
+                    raise CannotRewrite
             case RenameTables():
                 for pair in change.renamed:
                     self._check_same(pair.old, pair.new)
@@ -211,50 +223,78 @@ class Shaper:
         table: TableId,
         rules: TableRules,
         change: SchemaChange,
-        shaped: SchemaChange,
+        written: SchemaChange,
     ) -> str:
         """Return the text of ALTER TABLE, CREATE TABLE, CREATE INDEX or DROP INDEX of a table with rules."""
         new_name = next((pair.new for pair in change.renamed if pair.old == table), table)
-        before, after = _named(change.known_before, table), _named(_definitions(change), new_name)
-        known = Definitions(before, after, _named(_definitions(shaped), new_name))
-        rewriter = StatementRewriter(change.ddl, located, rules, known)
-        if isinstance(located.statement, CreateTable):
-            return rewriter.create(table)
-        if not isinstance(located.statement, AlterTable):
-            raise CannotRewrite
-        if not located.items:
+        before, after = _named(change.known_before, table), _named(change.known_after, new_name)
+        versions = TableVersions(before, after, _named(written.known_after, new_name))
+
+        def has_rules(name: str, database: str | None) -> bool:
+            return self._rules_of(TableId(database or table.database, name)) is not None
+
+        rewriter = StatementRewriter(change.ddl, located, rules, versions, has_rules)
+        if isinstance(located.statement, AlterTable) and not located.items:
             return rewriter.index(*located.statement.changes)
-        text = rewriter.alter(table)
-        if text and before is not None and known.shaped is not None:
-            _check_result(text, self._definition(before), known.shaped)
+        text = rewriter.rewrite(table)
+        if text and before is not None and versions.written is not None:
+            _check_result(text, self._definition(before), versions.written)
         return text
 
-    def _check_renames(self, located: Located, table: TableId, change: SchemaChange) -> None:
+    def _check_other_tables(self, located: Located, table: TableId, change: SchemaChange) -> None:
+        """Raise CannotRewrite if a statement gives columns to a table with other rules."""
         statement = located.statement
-        if isinstance(statement, AlterTable):
-            for renamed in statement.changes:
-                if isinstance(renamed, RenameTo):
-                    self._check_same(table, _table_id(renamed.new, change))
+        for each in statement.changes if isinstance(statement, AlterTable) else ():
+            other: TableName | None = None
+            match each:
+                case RenameTo(new) | PartitionToTable(new):
+                    other = new
+                case TableToPartition(old):
+                    other = old
+                case OtherChange(_, second):
+                    other = second
+            if other is not None:
+                self._check_same(table, _table_id(other, change))
 
     def _check_same(self, one: TableId, other: TableId) -> None:
         """Raise CannotRewrite if the rules of two tables differ: the target's tables then do, too."""
-        found = [self.rules_of(table) for table in (one, other)]
+        found = [self._rules_of(table) for table in (one, other)]
         if len({() if rules is None else rules.rules for rules in found}) > 1:
             raise CannotRewrite
 
     def _check_mentions(self, located: Located, change: SchemaChange) -> None:
         """Raise CannotRewrite if a statement without columns of its own names a column of a rule."""
-        for schema in (*change.known_before, *_definitions(change)):
-            rules = self.rules_of(schema.id)
+        for schema in (*change.known_before, *change.known_after):
+            rules = self._rules_of(schema.id)
             names = {column.name.lower() for column in schema.columns}
             for token in located.tokens if rules is not None else ():
-                is_name = token.kind in {"word", "name"} and token.text.lower() in names
-                if rules is not None and is_name and rules.changes(token.text):
+                is_column = is_name(token, change.ddl) and token.text.lower() in names
+                if rules is not None and is_column and rules.changes(token.text):
                     raise CannotRewrite
 
 
 #: Maximum number of cached tables and definitions; active ones are soon cached again.
-_MOST_TABLES: Final = 10_000
+_MOST_TABLES: Final = 2_000
+
+
+def _may_copy(change: SchemaChange) -> bool:
+    """Return whether a statement may create a table from another one (LIKE, AS SELECT)."""
+    if DdlKind.CREATE_TABLE not in change.kinds:
+        return False
+    return change.after is None or "like" in change.ddl.lower()
+
+
+def _located(ddl: str) -> list[Located]:
+    """Locate the statements of a text. Raises CannotRewrite if it can be read in two ways."""
+    found = locate_statements(ddl)
+    if "\\" in ddl:
+        try:
+            other = locate_statements(ddl, backslash_escapes=False)
+        except DdlNotUnderstood:
+            return found
+        if [each.statement for each in other] != [each.statement for each in found]:
+            raise CannotRewrite
+    return found
 
 
 def _check_result(text: str, before: TableSchema, after: TableSchema) -> None:
@@ -265,11 +305,6 @@ def _check_result(text: str, before: TableSchema, after: TableSchema) -> None:
         column.name for column in after.columns
     ]:
         raise CannotRewrite
-
-
-def _definitions(change: SchemaChange) -> tuple[TableSchema, ...]:
-    """Return the known definitions after a statement."""
-    return change.definitions if change.after is None else (change.after, *change.definitions)
 
 
 def _named(schemas: Iterable[TableSchema], table: TableId) -> TableSchema | None:

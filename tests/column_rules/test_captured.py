@@ -1,4 +1,4 @@
-"""Rules for columns on captured records: with and without templates, and what a reader of the target finds."""
+"""Column rules on captured records: with and without templates, and what a reader of the target finds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from column_rules_support import KEY
 from engine_support import ENGINE
-from shaping_support import KEY
 from support import ALL_ROUTES, CAPTURED, WRITABLE, captured, protocol_of, reading_options
 
 from relay import (

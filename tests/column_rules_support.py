@@ -1,4 +1,4 @@
-"""Tables and their rows, for tests of rules for columns; and how to find values that must not appear."""
+"""Tables and their rows, for tests of column rules; and how to find values that must not appear."""
 
 from __future__ import annotations
 

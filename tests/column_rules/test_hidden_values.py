@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from shaping_support import ACTIONS, KEY, bytes_of, canaries_in, forms_of, rules, source_records
+from column_rules_support import ACTIONS, KEY, bytes_of, canaries_in, forms_of, rules, source_records
 from support import WRITABLE
 
 from relay import ColumnRule, ProducerRecord, Resolver, Translator

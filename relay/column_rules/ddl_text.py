@@ -1,0 +1,425 @@
+"""Rewrites the text of DDL statements by column rules.
+
+Items of ALTER TABLE and CREATE TABLE that name no column of a rule keep their text. Items about dropped
+columns are removed. Columns with replaced values get their target definition. Renamed columns get their new
+name. A statement that uses such a column in another way, such as in an expression, raises CannotRewrite: it
+would be wrong in the target, or show values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from relay.column_rules.projections import TableRules
+from relay.model.events import Column, DdlKind, TableId, TableSchema
+from relay.mysql.ddl import Located
+from relay.mysql.ddl.printed import column_text
+from relay.mysql.ddl.statements import (
+    AddColumn,
+    AddForeignKey,
+    AddIndex,
+    AddPrimaryKey,
+    Change,
+    ColumnDefinition,
+    CreateTable,
+    DropColumn,
+    DropIndex,
+    Item,
+    ModifyColumn,
+    OtherChange,
+    RenameColumn,
+    RenameIndex,
+    RenameTo,
+    SetDefault,
+)
+from relay.mysql.ddl.tokens import Token
+from relay.mysql.types import quoted_name
+
+
+class CannotRewrite(Exception):
+    """A statement uses a column of a rule in a way that has no counterpart in the target."""
+
+
+class TableVersions(NamedTuple):
+    """The definitions of a table before and after a statement, and the target's after it; None if unknown."""
+
+    before: TableSchema | None
+    after: TableSchema | None
+    written: TableSchema | None
+
+    @property
+    def known(self) -> list[TableSchema]:
+        """The known definitions of the source."""
+        return [schema for schema in (self.before, self.after) if schema is not None]
+
+    def names(self) -> set[str]:
+        """Return the names of all known columns in lower case."""
+        return {column.name.lower() for schema in self.known for column in schema.columns}
+
+    def lost_keys(self, rules: TableRules) -> set[str]:
+        """Return the lower-case names of unique keys and indexes that the target does not have."""
+        lost: set[str] = set()
+        for key, is_unique in () if self.before is None else self.before.ordered_keys():
+            if _loses_key(rules, key.columns, is_unique=is_unique):
+                lost.add(key.name.lower())
+        return lost
+
+    def place_of(self, name: str) -> str:
+        """Return ` FIRST` or ` AFTER …` of a column in the target's definition. Raises CannotRewrite."""
+        columns = self.written.columns if self.written is not None else ()
+        at = next((at for at, column in enumerate(columns) if column.name.lower() == name.lower()), None)
+        if at is None:
+            raise CannotRewrite
+        return f" AFTER {quoted_name(columns[at - 1].name)}" if at else " FIRST"
+
+    def column(self, name: str) -> Column:
+        """Return a column of the target's definition. Raises CannotRewrite if its text is unknown."""
+        columns = self.written.columns if self.written is not None else ()
+        found = next((column for column in columns if column.name.lower() == name.lower()), None)
+        if found is None or found.generated is not None:
+            raise CannotRewrite
+        return found
+
+
+def _loses_key(rules: TableRules, columns: Iterable[str], *, is_unique: bool) -> bool:
+    """Return whether the target does not have a key of these columns."""
+    effects = [rules.effect(name) for name in columns]
+    return any(each.is_dropped or (is_unique and each.merges_rows) for each in effects)
+
+
+class StatementRewriter:
+    """Rewrites one statement about one table. `rules` are those of the table.
+
+    `has_rules`: returns whether a table with this name, and database if it is given, has rules.
+    """
+
+    def __init__(
+        self,
+        sql: str,
+        located: Located,
+        rules: TableRules,
+        versions: TableVersions,
+        has_rules: Callable[[str, str | None], bool],
+    ) -> None:
+        self._sql, self._located, self._rules, self._versions = sql, located, rules, versions
+        self._has_rules = has_rules
+        self._columns = versions.names() | {
+            name.lower() for item in located.items for change in item.changes for name in _names_in(change)
+        }
+        self._lost_keys = versions.lost_keys(rules)
+        self._hides = not versions.known or any(
+            rules.effect(column.name).hides for schema in versions.known for column in schema.columns
+        )
+
+    def rewrite(self, table: TableId) -> str:
+        """Rewrite ALTER TABLE or CREATE TABLE; "" if nothing of it remains.
+
+        Raises CannotRewrite, NotRepresentable.
+        """
+        items, located, sql = self._located.items, self._located, self._sql
+        texts = [self._item(table, item) for item in items]
+        kept = [(text, item) for text, item in zip(texts, items, strict=True) if text]
+        if not any(item.changes for _, item in kept):
+            return ""
+        first, last = items[0], items[-1]
+        head, tail = sql[located.start : first.start], self._renamed(last.end, located.end)
+        if all(text == sql[item.start : item.end] for text, item in zip(texts, items, strict=True)):
+            return head + sql[first.start : last.end] + tail
+        return head + "".join(self._joined(kept)) + tail
+
+    def index(self, change: Change) -> str:
+        """Rewrite CREATE INDEX and DROP INDEX; "" for an index that the target does not have."""
+        start, end = self._located.start, self._located.end
+        self._check_known([change])
+        if self._is_lost(change):
+            return ""
+        return self._sql[start:end] if isinstance(change, DropIndex) else self._key(change, start, end)
+
+    def _joined(self, kept: Sequence[tuple[str, Item]]) -> Iterator[str]:
+        separator = ",\n  " if isinstance(self._located.statement, CreateTable) else ", "
+        for number, (text, item) in enumerate(kept):
+            first = next(iter(self._tokens(item.start, item.end)))
+            # `ADD COLUMN … PARTITION BY …` has no comma.
+            is_partitioning = first.text.upper() in {"PARTITION", "REMOVE"}
+            if number:
+                yield " " if is_partitioning else separator
+            yield text
+
+    def _item(self, table: TableId, item: Item) -> str:
+        """Return the text of an item; "" if it disappears."""
+        tokens = self._tokens(item.start, item.end)
+        self._check_known(item.changes)
+        self._check_partitions(item, tokens)
+        if all(isinstance(change, RenameTo | RenameIndex | DropIndex) for change in item.changes):
+            is_lost = any(map(self._is_lost, item.changes))
+            return "" if is_lost else self._sql[item.start : item.end]
+        changed = {token.text for token in tokens if self._is_changed(token)}
+        is_lost = any(map(self._is_lost, item.changes))
+        if not changed and not is_lost:
+            return self._sql[item.start : item.end]
+        alone = item if len(item.changes) == 1 else None
+        if alone is not None and isinstance(alone.changes[0], AddPrimaryKey | AddIndex):
+            return "" if is_lost else self._key(alone.changes[0], item.start, item.end)
+        if not is_lost and not any(self._rules.effect(name).hides for name in changed):
+            return self._renamed(item.start, item.end)
+        if not all(isinstance(change, _STRUCTURED) for change in item.changes):
+            raise CannotRewrite
+        parts = [self._change(table, change, alone) for change in item.changes]
+        return ", ".join([part for part in parts if part])
+
+    def _check_known(self, changes: Iterable[Change]) -> None:
+        """Raise CannotRewrite for changes whose columns only a definition shows, if none is known."""
+        if not self._versions.known and not all(isinstance(change, _NAMING_COLUMNS) for change in changes):
+            raise CannotRewrite
+
+    def _check_partitions(self, item: Item, tokens: Sequence[Token]) -> None:
+        """Raise CannotRewrite for values of partitions: the statement does not name their columns."""
+        is_of_partitions = any(
+            isinstance(change, OtherChange) and change.kind in _PARTITION_KINDS for change in item.changes
+        )
+        has_values = any(token.kind == "word" and token.text.upper() == "VALUES" for token in tokens)
+        names_columns = any(token.text.upper() == "BY" for token in tokens)
+        if self._hides and is_of_partitions and has_values and not names_columns:
+            raise CannotRewrite
+
+    def _change(self, table: TableId, change: Change, item: Item | None) -> str:
+        """Return the text of a change; `item`: its item, if it is the only change there."""
+        effect = self._rules.effect
+        match change:
+            case AddColumn(definition) if effect(definition.column.name).is_dropped:
+                return ""
+            case AddColumn():
+                return self._added(table, change, item)
+            case ModifyColumn():
+                return self._modified(table, change, item)
+            case DropColumn(name, tolerant):
+                guard = "IF EXISTS " if tolerant else ""
+                found = effect(name)
+                return "" if found.is_dropped else f"DROP COLUMN {guard}{quoted_name(found.name)}"
+            case RenameColumn(old, new):
+                return self._column_renamed(old, new)
+            case SetDefault(name) if effect(name).hides:
+                return ""
+        if self._is_lost(change):
+            return ""
+        if item is None:
+            raise CannotRewrite
+        return self._renamed(item.start, item.end)
+
+    def _added(self, table: TableId, change: AddColumn, item: Item | None) -> str:
+        """Return the text of ADD COLUMN, or of an element of CREATE TABLE."""
+        name = change.definition.column.name
+        place = self._versions.place_of(self._rules.effect(name).name) if change.after else ""
+        if change.after == "":
+            place = " FIRST"
+        if item is not None and self._rules.effect(name).value_rule is None:
+            return self._without_place(item) + place
+        prefix = "" if isinstance(self._located.statement, CreateTable) else "ADD COLUMN "
+        guard = "IF NOT EXISTS " if change.tolerant else ""
+        return f"{prefix}{guard}{self._defined(table, change.definition)}{place}"
+
+    def _without_place(self, item: Item) -> str:
+        """Return the text of an item that defines a column, without FIRST or AFTER at its end."""
+        tokens = self._tokens(item.start, item.end)
+        end = item.end
+        if tokens[-1].kind == "word" and tokens[-1].text.upper() == "FIRST":
+            end = tokens[-2].end
+        elif len(tokens) > 2 and tokens[-2].kind == "word" and tokens[-2].text.upper() == "AFTER":
+            end = tokens[-3].end
+        return self._renamed(item.start, end)
+
+    def _defined(self, table: TableId, definition: ColumnDefinition) -> str:
+        """Return a column's definition in the target, without its place."""
+        found = self._rules.column(table, definition.column).column
+        if found.generated is not None:
+            raise CannotRewrite  # definitions do not have its expression
+        is_unique = definition.is_unique and not self._rules.effect(definition.column.name).merges_rows
+        flags = " PRIMARY KEY" if definition.is_primary else " UNIQUE" if is_unique else ""
+        return column_text(found) + flags
+
+    def _modified(self, table: TableId, change: ModifyColumn, item: Item | None) -> str:
+        """Return the text of MODIFY or CHANGE COLUMN."""
+        old, new = self._rules.effect(change.name), self._rules.effect(change.definition.column.name)
+        if old.is_dropped and new.is_dropped:
+            return ""
+        if new.is_dropped:
+            return f"DROP COLUMN {quoted_name(old.name)}"
+        is_placed = old.is_dropped or change.after is not None
+        place = self._versions.place_of(new.name) if is_placed else ""
+        if item is not None and not old.hides and not new.hides:
+            return self._without_place(item) + place
+        text = self._defined(table, change.definition) + place
+        if old.is_dropped:
+            return f"ADD COLUMN {text}"
+        guard = "IF EXISTS " if change.tolerant else ""
+        if old.name == new.name:
+            return f"MODIFY COLUMN {guard}{text}"
+        return f"CHANGE COLUMN {guard}{quoted_name(old.name)} {text}"
+
+    def _column_renamed(self, old_name: str, new_name: str) -> str:
+        """Return the text of RENAME COLUMN."""
+        versions = self._versions
+        old, new = self._rules.effect(old_name), self._rules.effect(new_name)
+        if old.is_dropped and new.is_dropped:
+            return ""
+        if new.is_dropped:
+            return f"DROP COLUMN {quoted_name(old.name)}"
+        if old.is_dropped:
+            return f"ADD COLUMN {column_text(versions.column(new.name))}{versions.place_of(new.name)}"
+        if old.value_rule != new.value_rule:
+            return f"CHANGE COLUMN {quoted_name(old.name)} {column_text(versions.column(new.name))}"
+        if old.name == new.name:
+            return ""
+        return f"RENAME COLUMN {quoted_name(old.name)} TO {quoted_name(new.name)}"
+
+    def _is_lost(self, change: Change) -> bool:
+        """Return whether a change is about a key that the target does not have."""
+        match change:
+            case AddIndex(_, columns, is_unique) if columns is not None:
+                return _loses_key(self._rules, columns, is_unique=is_unique)
+            case AddForeignKey(_, columns):
+                return any(self._rules.effect(name).hides for name in columns)
+            case DropIndex(name) | RenameIndex(name):
+                return name.lower() in self._lost_keys
+            case _:
+                return False
+
+    # ------------------------------------------------------------ tokens
+
+    def _tokens(self, start: int, end: int) -> list[Token]:
+        return [token for token in self._located.tokens if start <= token.start and token.end <= end]
+
+    def _is_changed(self, token: Token) -> bool:
+        """Return whether a token may be the name of a column that a rule changes."""
+        is_known = is_name(token, self._sql) and token.text.lower() in self._columns
+        return is_known and self._rules.changes(token.text)
+
+    def _key(self, change: Change, start: int, end: int) -> str:
+        """Return the text of an item that adds a key or an index, or of CREATE INDEX."""
+        columns = change.columns if isinstance(change, AddPrimaryKey | AddIndex) else None
+        tokens = self._tokens(start, end)
+        has_condition = any(token.kind == "word" and token.text.upper() == "WHERE" for token in tokens)
+        if has_condition:
+            raise CannotRewrite
+        if columns is None:
+            return self._renamed(start, end)
+        hides = any(self._rules.effect(name).hides for name in columns)
+        if hides and any(token.kind == "number" for token in tokens):
+            raise CannotRewrite  # the prefix may be longer than the column of the target
+        opening = next(token.start for token in tokens if token.text == "(")
+        head = self._sql[start:opening]
+        if isinstance(change, AddIndex) and not change.name and self._rules.changes(columns[0]):
+            head = f"{head.rstrip()} {quoted_name(columns[0])} "  # the name that the source's server chooses
+        return head + self._renamed(opening, end, is_key=True)
+
+    def _renamed(self, start: int, end: int, *, is_key: bool = False) -> str:
+        """Return a part of the text with the new names of columns.
+
+        Raises CannotRewrite if it refers to a column that is dropped, or whose values are replaced. A key
+        (`is_key`) of replaced values is possible; an expression or a list of partitions may show values.
+        """
+        parts: list[str] = []
+        at = start
+        tokens = self._tokens(start, end)
+        self._check_references(tokens)
+        for token, is_enclosed in _column_tokens(tokens, self._sql, is_key=is_key):
+            if not self._is_changed(token):
+                continue
+            effect = self._rules.effect(token.text)
+            if effect.is_dropped or (effect.value_rule is not None and not is_key):
+                raise CannotRewrite
+            is_type_or_unit = token.kind == "word" and token.text.upper() in _TYPES_AND_UNITS
+            if is_enclosed and is_type_or_unit and not is_key:
+                raise CannotRewrite  # it may be no column, but a part of the expression
+            if effect.name == token.text:
+                continue
+            parts += (self._sql[at : token.start], quoted_name(effect.name))
+            at = token.end
+        return "".join([*parts, self._sql[at:end]])
+
+    def _check_references(self, tokens: Sequence[Token]) -> None:
+        """Raise CannotRewrite for a foreign key to a table with rules: its columns may have other names."""
+        for at, token in enumerate(tokens):
+            if token.kind == "word" and token.text.upper() == "REFERENCES":
+                names = [each.text for each in tokens[at + 1 : at + 4] if is_name(each, self._sql)]
+                is_qualified = len(tokens) > at + 2 and tokens[at + 2].text == "."
+                found = (names[1], names[0]) if is_qualified and len(names) > 1 else (names[0], None)
+                if self._has_rules(*found):
+                    raise CannotRewrite
+
+
+#: Changes that name all their columns.
+_NAMING_COLUMNS: Final = (AddColumn, ModifyColumn, DropColumn, RenameColumn, SetDefault, RenameTo)
+#: Changes that can be written anew, without the text of their item.
+_STRUCTURED: Final = (
+    *(AddColumn, ModifyColumn, DropColumn, RenameColumn, SetDefault),
+    *(AddPrimaryKey, AddIndex, AddForeignKey, DropIndex, RenameIndex),
+)
+_PARTITION_KINDS: Final = frozenset(
+    {DdlKind.ADD_PARTITION, DdlKind.REORGANIZE_PARTITION, DdlKind.ALTER_PARTITIONING, DdlKind.OTHER}
+)
+#: Words that are a type or a unit in an expression, and may be the name of a column without quotes.
+_TYPES_AND_UNITS: Final = frozenset(
+    {
+        *("DATE", "TIME", "TIMESTAMP", "DATETIME", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR"),
+        *("MINUTE", "SECOND", "MICROSECOND", "TEXT", "JSON", "CHAR", "BINARY", "SIGNED", "UNSIGNED"),
+        *("ENUM", "SET", "BIT", "POINT", "GEOMETRY", "COMMENT"),
+    }
+)
+
+
+def is_name(token: Token, sql: str) -> bool:
+    """Return whether a token may be a name: quoted or not, also in double quotes (ANSI_QUOTES)."""
+    return token.kind in {"word", "name"} or (token.kind == "string" and sql[token.start] == '"')
+
+
+def _names_in(change: Change) -> Iterable[str]:
+    """Return the names of columns in a change."""
+    match change:
+        case AddColumn(definition):
+            return (definition.column.name,)
+        case ModifyColumn(name, definition):
+            return (name, definition.column.name)
+        case DropColumn(name) | SetDefault(name):
+            return (name,)
+        case RenameColumn(old, new):
+            return (old, new)
+        case AddPrimaryKey(columns) | AddIndex(_, columns) | AddForeignKey(_, columns):
+            return columns or ()
+        case _:
+            return ()
+
+
+#: Words before the name of a column, outside of parentheses.
+_BEFORE_NAMES: Final = frozenset(
+    {"ADD", "COLUMN", "EXISTS", "MODIFY", "CHANGE", "AFTER", "ALTER", "DROP", "RENAME", "TO", "="}
+)
+
+
+def _column_tokens(tokens: Sequence[Token], sql: str, *, is_key: bool) -> Iterator[tuple[Token, bool]]:
+    """Yield the tokens that may be names of the table's columns, each with whether it is in parentheses.
+
+    Names of keys, functions and options are none.
+
+    `is_key`: a word before a parenthesis is a column with a prefix length, not a function.
+    """
+    depth, in_other_table, is_after_change, is_second = 0, False, False, False
+    for at, token in enumerate(tokens):
+        word = token.text.upper() if token.kind in {"word", "mark"} else ""
+        before = tokens[at - 1].text.upper() if at else ""
+        if word == "(":
+            depth += 1
+        elif word == ")":
+            depth = max(depth - 1, 0)
+            in_other_table = in_other_table and depth > 0
+        elif word == "REFERENCES":
+            in_other_table = True
+        elif word in {"CHANGE", "COLUMN"} and not depth:
+            is_after_change = is_after_change or word == "CHANGE"
+        elif is_name(token, sql) and not in_other_table:
+            is_function = token.kind == "word" and at + 1 < len(tokens) and tokens[at + 1].text == "("
+            is_first = is_second or not at or before in _BEFORE_NAMES
+            if (depth and (is_key or not is_function)) or (not depth and is_first):
+                yield token, depth > 0
+                is_second, is_after_change = is_after_change, False
