@@ -8,9 +8,16 @@ from typing import Final
 import msgspec
 
 from relay.codecs.losses import Loss
-from relay.column_rules.ddl_text import CannotRewrite, StatementRewriter, TableVersions, is_name
+from relay.column_rules.ddl_text import (
+    CannotRewrite,
+    StatementRewriter,
+    TableVersions,
+    has_literals,
+    is_name,
+    referenced_tables,
+)
 from relay.column_rules.projections import TableProjection, TableRules
-from relay.column_rules.rules import ParsedRule, hides_values
+from relay.column_rules.rules import ParsedRule, folded, hides_values
 from relay.model.errors import DdlNotUnderstood, LimitExceeded
 from relay.model.events import (
     Bootstrap,
@@ -123,7 +130,7 @@ class ColumnRules:
         """Yield a statement as it is written, or what replaces it."""
         described = (each.table for each in change.table_changes)
         tables = {*tables_of(change), *(schema.id for schema in change.known_after), *described}
-        if not any(map(self._rules_of, tables)) and not _may_copy(change):
+        if not any(map(self._rules_of, tables)) and not self._may_name_others(change):
             yield change
             return
         written = msgspec.structs.replace(
@@ -149,6 +156,19 @@ class ColumnRules:
             losses.append(Loss.COLUMNS_FILTERED)
         if self._needs_definitions:
             yield from written.definitions_after()
+
+    def _may_name_others(self, change: SchemaChange) -> bool:
+        """Return whether a statement may be about other tables than those that it affects, or show values.
+
+        It may create a table from another one, refer to one with a foreign key, or contain any SQL (triggers,
+        procedures, text that is not understood).
+        """
+        is_about_tables = bool(change.kinds) and _OF_TABLES.issuperset(change.kinds)
+        if not is_about_tables:
+            return self.hides_values
+        if DdlKind.CREATE_TABLE in change.kinds:
+            return True
+        return "references" in change.ddl.lower()
 
     def _unchanged(self, changes: Iterable[TableChange]) -> Iterator[TableChange]:
         """Yield the descriptions of tables without rules: for others, the target writes its own."""
@@ -202,20 +222,28 @@ class ColumnRules:
                 table = _table_id(name, change)
                 rules = self._rules_of(table)
                 self._check_other_tables(located, table, change)
+                for database, other in referenced_tables(located.tokens, change.ddl):
+                    self._check_no_rules(database, other)
                 return verbatim if rules is None else self._of_table(located, table, rules, change, written)
             case CreateTableLike(name, like):
+                if self._rules_of(_table_id(name, change)) is None:
+                    self._check_no_rules(like.database, like.table)
                 self._check_same(_table_id(name, change), _table_id(like, change))
-            case CreateTableAs(name):
-                names = {token.text for token in located.tokens if is_name(token, change.ddl)}
-                database = name.database or change.table.database
-                if any(self._rules_of(TableId(database, each)) for each in names):
-                    raise CannotRewrite
+            case CreateTableAs():
+                raise CannotRewrite  # the query may use views of any table
             case RenameTables():
                 for pair in change.renamed:
                     self._check_same(pair.old, pair.new)
             case OtherStatement():
+                if self.hides_values and has_literals(located.tokens, change.ddl):
+                    raise CannotRewrite
                 self._check_mentions(located, change)
         return verbatim
+
+    def _check_no_rules(self, database: str | None, name: str) -> None:
+        """Raise CannotRewrite if a table with this name may have rules; None is an unknown database."""
+        if any(parsed.may_have_table(database, name) for parsed in self._rules):
+            raise CannotRewrite
 
     def _of_table(
         self,
@@ -229,11 +257,7 @@ class ColumnRules:
         new_name = next((pair.new for pair in change.renamed if pair.old == table), table)
         before, after = _named(change.known_before, table), _named(change.known_after, new_name)
         versions = TableVersions(before, after, _named(written.known_after, new_name))
-
-        def has_rules(name: str, database: str | None) -> bool:
-            return self._rules_of(TableId(database or table.database, name)) is not None
-
-        rewriter = StatementRewriter(change.ddl, located, rules, versions, has_rules)
+        rewriter = StatementRewriter(change.ddl, located, rules, versions)
         if isinstance(located.statement, AlterTable) and not located.items:
             return rewriter.index(*located.statement.changes)
         text = rewriter.rewrite(table)
@@ -264,12 +288,16 @@ class ColumnRules:
 
     def _check_mentions(self, located: Located, change: SchemaChange) -> None:
         """Raise CannotRewrite if a statement without columns of its own names a column of a rule."""
-        for schema in (*change.known_before, *change.known_after):
-            rules = self._rules_of(schema.id)
-            names = {column.name.lower() for column in schema.columns}
-            for token in located.tokens if rules is not None else ():
-                is_column = is_name(token, change.ddl) and token.text.lower() in names
-                if rules is not None and is_column and rules.changes(token.text):
+        known = {schema.id: schema for schema in (*change.known_before, *change.known_after)}
+        for table in {*tables_of(change), *known}:
+            rules = self._rules_of(table)
+            if rules is None:
+                continue
+            columns = known[table].columns if table in known else None
+            names = None if columns is None else {folded(column.name) for column in columns}
+            for token in located.tokens:
+                is_column = is_name(token, change.ddl) and (names is None or folded(token.text) in names)
+                if is_column and rules.changes(token.text):
                     raise CannotRewrite
 
 
@@ -277,11 +305,10 @@ class ColumnRules:
 _MOST_TABLES: Final = 2_000
 
 
-def _may_copy(change: SchemaChange) -> bool:
-    """Return whether a statement may create a table from another one (LIKE, AS SELECT)."""
-    if DdlKind.CREATE_TABLE not in change.kinds:
-        return False
-    return change.after is None or "like" in change.ddl.lower()
+#: Kinds of statements that contain no SQL about other tables, except for foreign keys and copies.
+_OF_TABLES: Final = frozenset(DdlKind) - {
+    *(DdlKind.CREATE_VIEW, DdlKind.SEQUENCE, DdlKind.ADMINISTRATION, DdlKind.OTHER),
+}
 
 
 def _located(ddl: str) -> list[Located]:
@@ -301,10 +328,15 @@ def _check_result(text: str, before: TableSchema, after: TableSchema) -> None:
     """Raise CannotRewrite if a statement does not give the target's table the columns that it must have."""
     statement = locate_statements(text)[0].statement
     found = alter_table(before, statement.changes) if isinstance(statement, AlterTable) else None
-    if found is None or [column.name for column in found.columns] != [
-        column.name for column in after.columns
-    ]:
+    if found is None or _outline(found) != _outline(after):
         raise CannotRewrite
+
+
+def _outline(schema: TableSchema) -> tuple[object, ...]:
+    """Return the columns and keys of a definition, without letter case."""
+    keys = [(is_unique, tuple(map(folded, key.columns))) for key, is_unique in schema.ordered_keys()]
+    primary = tuple(map(folded, schema.primary_key or ()))
+    return [folded(column.name) for column in schema.columns], primary, sorted(keys)
 
 
 def _named(schemas: Iterable[TableSchema], table: TableId) -> TableSchema | None:

@@ -8,10 +8,12 @@ would be wrong in the target, or show values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from relay.column_rules.projections import TableRules
+from relay.column_rules.rules import folded
 from relay.model.events import Column, DdlKind, TableId, TableSchema
 from relay.mysql.ddl import Located
 from relay.mysql.ddl.printed import column_text
@@ -32,6 +34,7 @@ from relay.mysql.ddl.statements import (
     RenameIndex,
     RenameTo,
     SetDefault,
+    TableToPartition,
 )
 from relay.mysql.ddl.tokens import Token
 from relay.mysql.types import quoted_name
@@ -54,32 +57,25 @@ class TableVersions(NamedTuple):
         return [schema for schema in (self.before, self.after) if schema is not None]
 
     def names(self) -> set[str]:
-        """Return the names of all known columns in lower case."""
-        return {column.name.lower() for schema in self.known for column in schema.columns}
+        """Return the folded names of all known columns."""
+        return {folded(column.name) for schema in self.known for column in schema.columns}
 
     def lost_keys(self, rules: TableRules) -> set[str]:
-        """Return the lower-case names of unique keys and indexes that the target does not have."""
+        """Return the folded names of unique keys and indexes that the target does not have."""
         lost: set[str] = set()
         for key, is_unique in () if self.before is None else self.before.ordered_keys():
             if _loses_key(rules, key.columns, is_unique=is_unique):
-                lost.add(key.name.lower())
+                lost.add(folded(key.name))
         return lost
 
-    def place_of(self, name: str) -> str:
-        """Return ` FIRST` or ` AFTER …` of a column in the target's definition. Raises CannotRewrite."""
-        columns = self.written.columns if self.written is not None else ()
-        at = next((at for at, column in enumerate(columns) if column.name.lower() == name.lower()), None)
-        if at is None:
+    def name_of_key(self, columns: Sequence[str]) -> str:
+        """Return the name that the source's server chose for a key of these columns. Raises CannotRewrite."""
+        wanted = [*map(folded, columns)]
+        keys = [] if self.after is None else self.after.ordered_keys()
+        names = [key.name for key, _ in keys if [*map(folded, key.columns)] == wanted]
+        if len(names) != 1:
             raise CannotRewrite
-        return f" AFTER {quoted_name(columns[at - 1].name)}" if at else " FIRST"
-
-    def column(self, name: str) -> Column:
-        """Return a column of the target's definition. Raises CannotRewrite if its text is unknown."""
-        columns = self.written.columns if self.written is not None else ()
-        found = next((column for column in columns if column.name.lower() == name.lower()), None)
-        if found is None or found.generated is not None:
-            raise CannotRewrite
-        return found
+        return names[0]
 
 
 def _loses_key(rules: TableRules, columns: Iterable[str], *, is_unique: bool) -> bool:
@@ -89,28 +85,35 @@ def _loses_key(rules: TableRules, columns: Iterable[str], *, is_unique: bool) ->
 
 
 class StatementRewriter:
-    """Rewrites one statement about one table. `rules` are those of the table.
+    """Rewrites one statement about one table. `rules` are those of the table."""
 
-    `has_rules`: returns whether a table with this name, and database if it is given, has rules.
-    """
-
-    def __init__(
-        self,
-        sql: str,
-        located: Located,
-        rules: TableRules,
-        versions: TableVersions,
-        has_rules: Callable[[str, str | None], bool],
-    ) -> None:
+    def __init__(self, sql: str, located: Located, rules: TableRules, versions: TableVersions) -> None:
         self._sql, self._located, self._rules, self._versions = sql, located, rules, versions
-        self._has_rules = has_rules
         self._columns = versions.names() | {
-            name.lower() for item in located.items for change in item.changes for name in _names_in(change)
+            folded(name) for item in located.items for change in item.changes for name in _names_in(change)
         }
+        written = () if versions.written is None else versions.written.columns
+        self._written = {folded(column.name): (at, column) for at, column in enumerate(written)}
+        self._written_names = [column.name for column in written]
+        self._starts = [token.start for token in located.tokens]
         self._lost_keys = versions.lost_keys(rules)
         self._hides = not versions.known or any(
             rules.effect(column.name).hides for schema in versions.known for column in schema.columns
         )
+
+    def _place_of(self, name: str) -> str:
+        """Return ` FIRST` or ` AFTER …` of a column in the target's definition. Raises CannotRewrite."""
+        at, _ = self._written.get(folded(name), (None, None))
+        if at is None:
+            raise CannotRewrite
+        return f" AFTER {quoted_name(self._written_names[at - 1])}" if at else " FIRST"
+
+    def _column(self, name: str) -> Column:
+        """Return a column of the target's definition. Raises CannotRewrite if its text is unknown."""
+        _, found = self._written.get(folded(name), (None, None))
+        if found is None or found.generated is not None:
+            raise CannotRewrite
+        return found
 
     def rewrite(self, table: TableId) -> str:
         """Rewrite ALTER TABLE or CREATE TABLE; "" if nothing of it remains.
@@ -176,11 +179,12 @@ class StatementRewriter:
     def _check_partitions(self, item: Item, tokens: Sequence[Token]) -> None:
         """Raise CannotRewrite for values of partitions: the statement does not name their columns."""
         is_of_partitions = any(
-            isinstance(change, OtherChange) and change.kind in _PARTITION_KINDS for change in item.changes
+            isinstance(change, TableToPartition)
+            or (isinstance(change, OtherChange) and change.kind in _PARTITION_KINDS)
+            for change in item.changes
         )
-        has_values = any(token.kind == "word" and token.text.upper() == "VALUES" for token in tokens)
         names_columns = any(token.text.upper() == "BY" for token in tokens)
-        if self._hides and is_of_partitions and has_values and not names_columns:
+        if self._hides and is_of_partitions and not names_columns and has_literals(tokens, self._sql):
             raise CannotRewrite
 
     def _change(self, table: TableId, change: Change, item: Item | None) -> str:
@@ -210,7 +214,7 @@ class StatementRewriter:
     def _added(self, table: TableId, change: AddColumn, item: Item | None) -> str:
         """Return the text of ADD COLUMN, or of an element of CREATE TABLE."""
         name = change.definition.column.name
-        place = self._versions.place_of(self._rules.effect(name).name) if change.after else ""
+        place = self._place_of(self._rules.effect(name).name) if change.after else ""
         if change.after == "":
             place = " FIRST"
         if item is not None and self._rules.effect(name).value_rule is None:
@@ -246,7 +250,7 @@ class StatementRewriter:
         if new.is_dropped:
             return f"DROP COLUMN {quoted_name(old.name)}"
         is_placed = old.is_dropped or change.after is not None
-        place = self._versions.place_of(new.name) if is_placed else ""
+        place = self._place_of(new.name) if is_placed else ""
         if item is not None and not old.hides and not new.hides:
             return self._without_place(item) + place
         text = self._defined(table, change.definition) + place
@@ -259,16 +263,15 @@ class StatementRewriter:
 
     def _column_renamed(self, old_name: str, new_name: str) -> str:
         """Return the text of RENAME COLUMN."""
-        versions = self._versions
         old, new = self._rules.effect(old_name), self._rules.effect(new_name)
         if old.is_dropped and new.is_dropped:
             return ""
         if new.is_dropped:
             return f"DROP COLUMN {quoted_name(old.name)}"
         if old.is_dropped:
-            return f"ADD COLUMN {column_text(versions.column(new.name))}{versions.place_of(new.name)}"
+            return f"ADD COLUMN {column_text(self._column(new.name))}{self._place_of(new.name)}"
         if old.value_rule != new.value_rule:
-            return f"CHANGE COLUMN {quoted_name(old.name)} {column_text(versions.column(new.name))}"
+            return f"CHANGE COLUMN {quoted_name(old.name)} {column_text(self._column(new.name))}"
         if old.name == new.name:
             return ""
         return f"RENAME COLUMN {quoted_name(old.name)} TO {quoted_name(new.name)}"
@@ -281,19 +284,20 @@ class StatementRewriter:
             case AddForeignKey(_, columns):
                 return any(self._rules.effect(name).hides for name in columns)
             case DropIndex(name) | RenameIndex(name):
-                return name.lower() in self._lost_keys
+                return folded(name) in self._lost_keys
             case _:
                 return False
 
     # ------------------------------------------------------------ tokens
 
     def _tokens(self, start: int, end: int) -> list[Token]:
-        return [token for token in self._located.tokens if start <= token.start and token.end <= end]
+        tokens = self._located.tokens
+        return tokens[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
 
     def _is_changed(self, token: Token) -> bool:
         """Return whether a token may be the name of a column that a rule changes."""
-        is_known = is_name(token, self._sql) and token.text.lower() in self._columns
-        return is_known and self._rules.changes(token.text)
+        is_possible = not self._versions.known or folded(token.text) in self._columns
+        return is_name(token, self._sql) and is_possible and self._rules.changes(token.text)
 
     def _key(self, change: Change, start: int, end: int) -> str:
         """Return the text of an item that adds a key or an index, or of CREATE INDEX."""
@@ -304,13 +308,17 @@ class StatementRewriter:
             raise CannotRewrite
         if columns is None:
             return self._renamed(start, end)
-        hides = any(self._rules.effect(name).hides for name in columns)
-        if hides and any(token.kind == "number" for token in tokens):
-            raise CannotRewrite  # the prefix may be longer than the column of the target
+        for name in columns:
+            effect = self._rules.effect(name)
+            _, column = self._written.get(folded(effect.name), (None, None))
+            is_long = column is not None and column.type.base.endswith("text")
+            if effect.value_rule is not None and (is_long or any(token.kind == "number" for token in tokens)):
+                raise CannotRewrite  # the column of the target needs another prefix
         opening = next(token.start for token in tokens if token.text == "(")
         head = self._sql[start:opening]
-        if isinstance(change, AddIndex) and not change.name and self._rules.changes(columns[0]):
-            head = f"{head.rstrip()} {quoted_name(columns[0])} "  # the name that the source's server chooses
+        is_renamed = self._rules.effect(columns[0]).name != columns[0]
+        if isinstance(change, AddIndex) and not change.name and is_renamed:
+            head = f"{head.rstrip()} {quoted_name(self._versions.name_of_key(columns))} "
         return head + self._renamed(opening, end, is_key=True)
 
     def _renamed(self, start: int, end: int, *, is_key: bool = False) -> str:
@@ -322,7 +330,6 @@ class StatementRewriter:
         parts: list[str] = []
         at = start
         tokens = self._tokens(start, end)
-        self._check_references(tokens)
         for token, is_enclosed in _column_tokens(tokens, self._sql, is_key=is_key):
             if not self._is_changed(token):
                 continue
@@ -338,16 +345,6 @@ class StatementRewriter:
             at = token.end
         return "".join([*parts, self._sql[at:end]])
 
-    def _check_references(self, tokens: Sequence[Token]) -> None:
-        """Raise CannotRewrite for a foreign key to a table with rules: its columns may have other names."""
-        for at, token in enumerate(tokens):
-            if token.kind == "word" and token.text.upper() == "REFERENCES":
-                names = [each.text for each in tokens[at + 1 : at + 4] if is_name(each, self._sql)]
-                is_qualified = len(tokens) > at + 2 and tokens[at + 2].text == "."
-                found = (names[1], names[0]) if is_qualified and len(names) > 1 else (names[0], None)
-                if self._has_rules(*found):
-                    raise CannotRewrite
-
 
 #: Changes that name all their columns.
 _NAMING_COLUMNS: Final = (AddColumn, ModifyColumn, DropColumn, RenameColumn, SetDefault, RenameTo)
@@ -357,7 +354,10 @@ _STRUCTURED: Final = (
     *(AddPrimaryKey, AddIndex, AddForeignKey, DropIndex, RenameIndex),
 )
 _PARTITION_KINDS: Final = frozenset(
-    {DdlKind.ADD_PARTITION, DdlKind.REORGANIZE_PARTITION, DdlKind.ALTER_PARTITIONING, DdlKind.OTHER}
+    {
+        *(DdlKind.ADD_PARTITION, DdlKind.DROP_PARTITION, DdlKind.REORGANIZE_PARTITION),
+        *(DdlKind.ALTER_PARTITIONING, DdlKind.EXCHANGE_PARTITION, DdlKind.OTHER),
+    }
 )
 #: Words that are a type or a unit in an expression, and may be the name of a column without quotes.
 _TYPES_AND_UNITS: Final = frozenset(
@@ -372,6 +372,14 @@ _TYPES_AND_UNITS: Final = frozenset(
 def is_name(token: Token, sql: str) -> bool:
     """Return whether a token may be a name: quoted or not, also in double quotes (ANSI_QUOTES)."""
     return token.kind in {"word", "name"} or (token.kind == "string" and sql[token.start] == '"')
+
+
+def has_literals(tokens: Iterable[Token], sql: str) -> bool:
+    """Return whether tokens have literals, which may be values: strings and numbers."""
+    return any(
+        token.kind in {"number", "bits"} or (token.kind == "string" and not is_name(token, sql))
+        for token in tokens
+    )
 
 
 def _names_in(change: Change) -> Iterable[str]:
@@ -389,6 +397,16 @@ def _names_in(change: Change) -> Iterable[str]:
             return columns or ()
         case _:
             return ()
+
+
+def referenced_tables(tokens: Sequence[Token], sql: str) -> Iterator[tuple[str | None, str]]:
+    """Yield the tables that foreign keys refer to: the database, None if it is not given, and the name."""
+    for at, token in enumerate(tokens):
+        if token.kind == "word" and token.text.upper() == "REFERENCES":
+            names = [each.text for each in tokens[at + 1 : at + 4] if is_name(each, sql)]
+            is_qualified = len(tokens) > at + 2 and tokens[at + 2].text == "." and len(names) > 1
+            if names:
+                yield (names[0], names[1]) if is_qualified else (None, names[0])
 
 
 #: Words before the name of a column, outside of parentheses.

@@ -8,7 +8,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.codecs.losses import Loss
-from relay.column_rules.rules import HASH_DIGITS, KEY_HASH_DIGITS, ColumnAction, ColumnRule, ParsedRule
+from relay.column_rules.rules import (
+    HASH_DIGITS,
+    KEY_HASH_DIGITS,
+    ColumnAction,
+    ColumnRule,
+    ParsedRule,
+    folded,
+)
 from relay.column_rules.target_columns import NotApplicable, TargetColumn, target_column
 from relay.model.errors import NotRepresentable
 from relay.model.events import (
@@ -142,6 +149,9 @@ class TableProjection:
             found = rules.column(schema.id, column)
             columns.append(found.column)
             cells.append(CellProjection(at, found.convert, found.constant))
+        if not columns:
+            reason = f"the rules drop all columns of {schema.id}: exclude the table instead"
+            raise NotRepresentable(rules.target, "", reason)
         self._check_names(columns)
         unique = tuple([self._unique(key) for key in schema.unique_keys if self._identifies(key)])
         indexes = tuple([self._index(index) for index in schema.indexes if self._has_all(index.columns)])
@@ -197,10 +207,10 @@ class TableProjection:
         """Refuse a definition with two columns of one name. Raises NotRepresentable."""
         seen: set[str] = set()
         for column in columns:
-            if column.name.lower() in seen:
+            if folded(column.name) in seen:
                 reason = f"a rule renames a column of {self._source.id} to the name of another one"
                 raise NotRepresentable(self._rules.target, column.name, reason)
-            seen.add(column.name.lower())
+            seen.add(folded(column.name))
 
     def _has_all(self, names: Sequence[str]) -> bool:
         return not any(self._rules.effect(name).is_dropped for name in names)

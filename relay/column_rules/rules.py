@@ -75,11 +75,19 @@ _PARAMETERS: Final = {
 _UNSET: Final = {"value": None, "first": 0, "last": 0, "length": None, "name": ""}
 
 
+def folded(name: str) -> str:
+    """Return a column's name without letter case, one character for each, as MySQL compares names."""
+    return (
+        name.lower() if name.isascii() else "".join(["i" if each == "İ" else each.lower() for each in name])
+    )
+
+
 class ParsedRule(msgspec.Struct, frozen=True):
-    """A rule with its globs as patterns."""
+    """A rule with its globs as patterns. `tables_folded`: those of tables, in lower case."""
 
     rule: ColumnRule
     tables: tuple[TableGlob, ...]
+    tables_folded: tuple[TableGlob, ...]
     columns: tuple[re.Pattern[str], ...]
 
     def has_table(self, table: TableId) -> bool:
@@ -88,8 +96,13 @@ class ParsedRule(msgspec.Struct, frozen=True):
 
     def has_column(self, name: str) -> bool:
         """Return whether the rule names a column."""
-        lowered = name.lower()
-        return any(pattern.match(lowered) is not None for pattern in self.columns)
+        name = folded(name)
+        return any(pattern.match(name) is not None for pattern in self.columns)
+
+    def may_have_table(self, database: str | None, name: str) -> bool:
+        """Return whether the rule may be about a table, in any letter case; None is an unknown database."""
+        lowered = None if database is None else database.lower()
+        return any(glob.may_match(lowered, name.lower()) for glob in self.tables_folded)
 
 
 def hides_values(rules: Iterable[ColumnRule]) -> bool:
@@ -115,8 +128,9 @@ def parse_rules(rules: Sequence[ColumnRule], *, has_hash_key: bool) -> tuple[Par
             problem._replace(path=f"columns.{at}.{problem.path}")
             for problem in _problems(rule, has_hash_key=has_hash_key)
         ]
-        patterns = tuple([name_pattern(text.lower()) for text in rule.columns])
-        found.append(ParsedRule(rule, tuple(globs), patterns))
+        patterns = tuple([name_pattern(folded(text)) for text in rule.columns])
+        lowered = tuple([TableGlob.parse(glob.text.lower()) for glob in globs])
+        found.append(ParsedRule(rule, tuple(globs), lowered, patterns))
     if problems:
         raise ConfigError(problems)
     return tuple(found)

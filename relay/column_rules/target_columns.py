@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import hmac
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
@@ -11,11 +13,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.column_rules.rules import HASH_DIGITS, ColumnAction, ColumnRule
-from relay.model.events import ABSENT, Cell, Column, ColumnType, Default, Value
+from relay.model.events import ABSENT, Cell, Column, ColumnType, Value
 from relay.mysql.members import label_text
-from relay.mysql.numbers import decimal_text, go_text
-from relay.mysql.types import BINARIES, CHARS, GEOMETRIES, INTEGER_BITS
-from relay.mysql.values import TextStyle, reader
+from relay.mysql.numbers import decimal_text
+from relay.mysql.types import BINARIES, BLOBS, CHARS, GEOMETRIES, INTEGER_BITS
 from relay.templates.tracing import refuse_traced
 
 #: Converts a value: NULL and absent columns stay what they are.
@@ -46,7 +47,13 @@ def target_column(rule: ColumnRule, column: Column, hash_key: bytes) -> TargetCo
 
 
 def _null(_: ColumnRule, column: Column, __: bytes) -> TargetColumn:
-    return TargetColumn(msgspec.structs.replace(column, nullable=True), constant=None)
+    of_type = _without_members(column.type)
+    return TargetColumn(msgspec.structs.replace(column, type=of_type, nullable=True), constant=None)
+
+
+def _without_members(of_type: ColumnType) -> ColumnType:
+    """Return text in place of ENUM and SET, whose members may be hidden values."""
+    return _text_type(of_type, None) if of_type.base in _WITH_MEMBERS else of_type
 
 
 def _fixed(rule: ColumnRule, column: Column, _: bytes) -> TargetColumn:
@@ -55,35 +62,63 @@ def _fixed(rule: ColumnRule, column: Column, _: bytes) -> TargetColumn:
     value = _value_of(of_type, text)
     if value is None:
         of_type, value = _text_type(of_type, len(text)), text
-    found = msgspec.structs.replace(column, type=of_type, default=Default(text))
-    return TargetColumn(found, constant=value)
+    return TargetColumn(msgspec.structs.replace(column, type=of_type), constant=value)
 
 
 def _value_of(of_type: ColumnType, text: str) -> Value | None:
-    """Return the value of a type that a text stands for; None if it is no value of the type."""
+    """Return the value of a type that a text certainly is; None for any other text, and for other types."""
     base, length = of_type.base, of_type.length
-    if base in CHARS:
-        return text if base not in _SIZED or length is None or len(text) <= length else None
-    if base in BINARIES - GEOMETRIES:
-        data = text.encode()
-        return data if base not in _SIZED or length is None or len(data) <= length else None
-    read = reader(of_type, _STYLE)
-    if read is None:
+    data = text.encode()
+    if base in _SIZED:
+        fits = length is None or (len(text) if base in CHARS else len(data)) <= length
+        return (text if base in CHARS else data) if fits else None
+    if base in CHARS or base in BLOBS:
+        fits = len(data) <= _LONG_TEXTS.get(base, _SMALL_TEXT)
+        return (text if base in CHARS else data) if fits else None
+    if base in INTEGER_BITS and _INTEGER(text):
+        bits = INTEGER_BITS[base]
+        low, end = (0, 1 << bits) if of_type.unsigned else (-1 << (bits - 1), 1 << (bits - 1))
+        return int(text) if low <= int(text) < end else None
+    if base == "decimal" and _DECIMAL(text):
+        whole, _, fraction = text.lstrip("-").partition(".")
+        scale = of_type.scale or 0
+        fits = len(fraction) <= scale and (length is None or len(whole) <= length - scale)
+        return Decimal(text).quantize(Decimal(1).scaleb(-scale)) if fits else None
+    if base == "double" and _DECIMAL(text):
+        return float(text)
+    if base == "json":
+        return text if _is_json(text) else None
+    return _time_of(of_type, text) if base in {"date", "datetime", "timestamp"} else None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _time_of(of_type: ColumnType, text: str) -> Value | None:
+    """Return the value of a date or a time of day that exists."""
+    pattern = _DATE if of_type.base == "date" else _DATETIME
+    if not pattern(text) or len(text.partition(".")[2]) > (of_type.length or 0):
         return None
     try:
-        value = read(text)
-        if base == "json":
-            msgspec.json.decode(text)
-    except (ValueError, ArithmeticError, msgspec.DecodeError):
+        datetime.datetime.fromisoformat(text)
+    except ValueError:
         return None
-    if base in INTEGER_BITS and isinstance(value, int):
-        bits = INTEGER_BITS[base]
-        low, high = (0, 1 << bits) if of_type.unsigned else (-1 << (bits - 1), 1 << (bits - 1))
-        return value if low <= value < high else None
-    return value
+    return text
+
+
+def _check_labels(of_type: ColumnType) -> None:
+    """Refuse a rule that needs labels, if the members of ENUM or SET are unknown."""
+    if of_type.base in _WITH_MEMBERS and of_type.members is None:
+        raise NotApplicable("its members are unknown: relay needs the definition of the table")
 
 
 def _mask(rule: ColumnRule, column: Column, _: bytes) -> TargetColumn:
+    _check_labels(column.type)
     if column.type.base in BINARIES:
         raise NotApplicable("mask is for text, numbers and times, not for bytes: use hash, fixed or null")
     of_type = column.type if column.type.base in CHARS else _text_type(column.type, None)
@@ -114,6 +149,7 @@ def _truncated(length: int, value: Value) -> Value:
 
 
 def _hash(rule: ColumnRule, column: Column, hash_key: bytes) -> TargetColumn:
+    _check_labels(column.type)
     digits = rule.length or HASH_DIGITS
     of_type = ColumnType("varchar", length=digits)
     if column.type.base in CHARS:
@@ -138,8 +174,21 @@ _ACTIONS: Final[dict[ColumnAction, Callable[[ColumnRule, Column, bytes], TargetC
     ColumnAction.HASH: _hash,
 }
 
-#: The text format of a fixed value.
-_STYLE: Final = TextStyle(float_text=go_text, zero_year="0000", pads_binary=False, is_loose=True)
+_INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,19})", re.ASCII).fullmatch
+_DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,64})(?:\.[0-9]{1,30})?", re.ASCII).fullmatch
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII).fullmatch
+_DATETIME: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?", re.ASCII
+).fullmatch
+#: Types with labels.
+_WITH_MEMBERS: Final = frozenset({"enum", "set"})
+#: Bytes of the longest values of large types, and of the smallest ones of their kind.
+_LONG_TEXTS: Final = {
+    **dict.fromkeys(("text", "blob"), 0xFFFF),
+    **dict.fromkeys(("mediumtext", "mediumblob"), 0xFFFFFF),
+    **dict.fromkeys(("longtext", "longblob"), 0xFFFFFFFF),
+}
+_SMALL_TEXT: Final = 0xFF
 #: Types whose values have at most as many characters or bytes as their length.
 _SIZED: Final = frozenset({"char", "varchar", "binary", "varbinary"})
 #: Length of the VARCHAR column that replaces a type other than text.

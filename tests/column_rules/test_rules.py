@@ -125,8 +125,12 @@ UNFIT = [
     ("born", "2026-02-30x", "varchar(255)"),
     ("data", "hidden", "longtext"),
     ("data", "{}", "json"),
-    ("grade", "high", "enum('low','high')"),
-    ("grade", "none", "varchar(255)"),
+    ("grade", "high", "varchar(255)"),
+    ("credit", "1.239", "varchar(255)"),
+    ("credit", "123456789", "varchar(255)"),
+    ("age", " 5", "varchar(255)"),
+    ("born", "2024-02-31", "varchar(255)"),
+    ("born", "2024-02-29", "date"),
 ]
 
 
@@ -220,6 +224,31 @@ def test_rules_that_do_not_fit_a_type_are_refused() -> None:
         NotRepresentable, match=r"age: the column of d\.t is of type tinyint, and truncate is for"
     ):
         shaped(rule("truncate", "age", length=1))
+
+
+def test_rules_that_leave_no_column_are_refused() -> None:
+    message = row()
+    message["pkNames"] = None
+    with pytest.raises(NotRepresentable, match=r"the rules drop all columns of d\.t"):
+        shaped(rule("drop", "*"), message=message)
+
+
+def test_labels_need_the_members() -> None:
+    message = row_message({"id": "int", "grade": "enum"}, {"id": "7", "grade": "2"}, pkNames=["id"])
+    for action in ("hash", "mask"):
+        with pytest.raises(NotRepresentable, match="its members are unknown"):
+            shaped(rule(action, "grade"), message=message)
+
+
+def test_members_of_hidden_columns_are_not_shown() -> None:
+    for given in (rule("null", "grade"), rule("fixed", "grade", value="high")):
+        assert shaped(given)["mysqlType"]["grade"] == "varchar(255)"
+
+
+def test_names_are_compared_as_mysql_does() -> None:
+    message = row_message({"id": "int", "EMAİL": "text"}, {"id": "7", "EMAİL": "x"}, pkNames=["id"])
+    for pattern in ("email", "EMA?L", "emaİl"):
+        assert shaped(rule("null", pattern), message=message)["data"][0]["EMAİL"] is None
 
 
 def test_two_columns_of_one_name_are_refused() -> None:

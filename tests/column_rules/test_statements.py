@@ -60,8 +60,8 @@ ALTERATIONS = [
     (DROP_EMAIL, "ALTER TABLE customers ADD zip int AFTER email", "ALTER TABLE customers ADD zip int AFTER `id`"),
     (DROP_EMAIL, "ALTER TABLE customers MODIFY city varchar(41) AFTER email", "ALTER TABLE customers MODIFY city varchar(41) AFTER `id`"),
     (DROP_EMAIL, "ALTER TABLE customers CHANGE city email2 varchar(40)", "ALTER TABLE customers CHANGE city email2 varchar(40)"),
-    (DROP_EMAIL, "ALTER TABLE customers CHANGE email mail varchar(100)", "ALTER TABLE customers ADD COLUMN `mail` varchar(100) AFTER `id`"),
-    (DROP_EMAIL, "ALTER TABLE customers RENAME COLUMN email TO mail", "ALTER TABLE customers ADD COLUMN `mail` varchar(100) DEFAULT 'none' COMMENT 'private' AFTER `id`"),
+    (rule("drop", "born"), "ALTER TABLE customers CHANGE born birth date", "ALTER TABLE customers ADD COLUMN `birth` date AFTER `city`"),
+    (rule("drop", "born"), "ALTER TABLE customers RENAME COLUMN born TO birth", "ALTER TABLE customers ADD COLUMN `birth` date AFTER `city`"),
     (rule("drop", "mail"), "ALTER TABLE customers RENAME COLUMN email TO mail", "ALTER TABLE customers DROP COLUMN `email`"),
     (KEEP_TWO, "ALTER TABLE customers ADD zip int, MODIFY city text", "ALTER TABLE customers MODIFY city text"),
     # Columns with other values have other definitions.
@@ -128,6 +128,20 @@ IMPOSSIBLE = [
     (HASH_EMAIL, "CREATE TABLE people AS SELECT 'a@b' AS email FROM customers"),
     (HASH_EMAIL, "ALTER TABLE customers EXCHANGE PARTITION p WITH TABLE others"),
     (RENAME_CITY, "ALTER TABLE customers ADD FOREIGN KEY (city) REFERENCES customers (city)"),
+    (DROP_EMAIL, "ALTER TABLE customers CHANGE email mail varchar(100)"),  # with its unique key
+    (DROP_EMAIL, "ALTER TABLE customers FIRST PARTITION LESS THAN ('a@b')"),
+    (DROP_EMAIL, "CREATE TRIGGER t AFTER INSERT ON orders FOR EACH ROW UPDATE customers SET email='a@b'"),
+    (DROP_EMAIL, "CREATE PROCEDURE p() UPDATE customers SET email='a@b'"),
+    (DROP_EMAIL, "INSERT INTO customers (email) VALUES ('a@b')"),
+    (DROP_EMAIL, "FOO BAR customers email 'a@b'"),
+    (DROP_EMAIL, "ANALYZE TABLE customers UPDATE HISTOGRAM ON email USING DATA '{}'"),
+    (DROP_EMAIL, "CREATE VIEW v AS SELECT * FROM customers WHERE email = 'a@b'"),
+    (DROP_EMAIL, "ALTER TABLE orders ADD CONSTRAINT f FOREIGN KEY (x) REFERENCES CUSTOMERS (email)"),
+    (DROP_EMAIL, "CREATE TABLE orders (id int, x varchar(9) REFERENCES shop.customers (email))"),
+    (DROP_EMAIL, "CREATE TABLE other.copy AS SELECT * FROM shop.customers WHERE email='a@b'"),
+    (DROP_EMAIL, "CREATE TABLE copy LIKE CUSTOMERS"),
+    (DROP_EMAIL, "CREATE TEMPORARY TABLE customers (id int, email varchar(9) DEFAULT 'a@b')"),
+    (rule("mask", "kinds"), "ALTER TABLE customers ADD kinds set('a','b'), ADD KEY (kinds)"),
 ]
 
 
@@ -193,6 +207,16 @@ def test_statements_about_unknown_tables_are_not_written_if_they_may_show_values
         assert translator.translate(record(statement(sql, "other"))) == [], sql
     (out,) = translator.translate(record(statement("ALTER TABLE other ADD email int, ADD zip int", "other")))
     assert json.loads(out.value or b"")["sql"] == "ALTER TABLE other ADD zip int"
+
+
+def test_names_that_the_server_chose_are_kept() -> None:
+    sql = "CREATE TABLE customers (id int PRIMARY KEY, city int, KEY (city), KEY (city, id))"
+    translator = Translator("canal-json", "canal-json", columns=[RENAME_CITY])
+    (out,) = translator.translate(record(statement(sql)))
+    assert json.loads(out.value or b"")["sql"] == (
+        "CREATE TABLE customers (id int PRIMARY KEY,\n  `town` int,\n  KEY `city` (`town`),\n  "
+        "KEY `city_2` (`town`, id))"
+    )
 
 
 def test_create_table_has_the_columns_of_the_target() -> None:
