@@ -51,7 +51,7 @@ def row(op: str = "INSERT", old: Any = None, **more: Any) -> dict[str, Any]:
 def shaped(
     *rules: ColumnRule, target: str = "canal-json", message: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What is written for a row: the parsed message."""
+    """The parsed message that is written for a row."""
     translator = Translator("canal-json", target, columns=rules, hash_key=KEY)
     (out, *_) = translator.translate(record(message or row()))
     found: dict[str, Any] = json.loads(out.value or b"null")

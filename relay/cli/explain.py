@@ -147,7 +147,7 @@ async def _explain(config: Config, position: RecordPosition, *, unmasked: bool) 
     except RelayError as raised:
         error, events = error or raised, []
     rules = None if unmasked else translator.route.column_rules
-    hides = rules is not None and rules.hides_values
+    hides = translator.route.hides_values and not unmasked
     if rules is not None:
         try:
             events, _ = rules.apply(list(events))

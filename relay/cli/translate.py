@@ -227,9 +227,8 @@ class _Run:
         self._reader = reader
         self._writer = writer
         self._dead_letters = dead_letters
-        rules = translator.route.column_rules
-        hides = rules is not None and rules.hides_values
-        self._errors = ErrorPolicies(dict.fromkeys(ERROR_CLASSES, on_error), has_payload=not hides)
+        has_payload = not translator.route.hides_values
+        self._errors = ErrorPolicies(dict.fromkeys(ERROR_CLASSES, on_error), has_payload=has_payload)
         self._resolver, self._hints = resolver, FormatHints(translator.known_schema)
         joining = translator.route.joining
         self._joiner: Joiner[None] | None = None if joining is None else Joiner(joining)

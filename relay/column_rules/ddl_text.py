@@ -94,7 +94,7 @@ class StatementRewriter:
         }
         written = () if versions.written is None else versions.written.columns
         self._written = {folded(column.name): (at, column) for at, column in enumerate(written)}
-        self._written_names = [column.name for column in written]
+        self._written_columns = written
         self._starts = [token.start for token in located.tokens]
         self._lost_keys = versions.lost_keys(rules)
         self._hides = not versions.known or any(
@@ -106,7 +106,7 @@ class StatementRewriter:
         at, _ = self._written.get(folded(name), (None, None))
         if at is None:
             raise CannotRewrite
-        return f" AFTER {quoted_name(self._written_names[at - 1])}" if at else " FIRST"
+        return f" AFTER {quoted_name(self._written_columns[at - 1].name)}" if at else " FIRST"
 
     def _column(self, name: str) -> Column:
         """Return a column of the target's definition. Raises CannotRewrite if its text is unknown."""
@@ -154,11 +154,10 @@ class StatementRewriter:
         tokens = self._tokens(item.start, item.end)
         self._check_known(item.changes)
         self._check_partitions(item, tokens)
+        is_lost = any(map(self._is_lost, item.changes))
         if all(isinstance(change, RenameTo | RenameIndex | DropIndex) for change in item.changes):
-            is_lost = any(map(self._is_lost, item.changes))
             return "" if is_lost else self._sql[item.start : item.end]
         changed = {token.text for token in tokens if self._is_changed(token)}
-        is_lost = any(map(self._is_lost, item.changes))
         if not changed and not is_lost:
             return self._sql[item.start : item.end]
         alone = item if len(item.changes) == 1 else None
@@ -303,8 +302,7 @@ class StatementRewriter:
         """Return the text of an item that adds a key or an index, or of CREATE INDEX."""
         columns = change.columns if isinstance(change, AddPrimaryKey | AddIndex) else None
         tokens = self._tokens(start, end)
-        has_condition = any(token.kind == "word" and token.text.upper() == "WHERE" for token in tokens)
-        if has_condition:
+        if any(token.kind == "word" and token.text.upper() == "WHERE" for token in tokens):
             raise CannotRewrite
         if columns is None:
             return self._renamed(start, end)
@@ -437,7 +435,9 @@ def _column_tokens(tokens: Sequence[Token], sql: str, *, is_key: bool) -> Iterat
             is_after_change = is_after_change or word == "CHANGE"
         elif is_name(token, sql) and not in_other_table:
             is_function = token.kind == "word" and at + 1 < len(tokens) and tokens[at + 1].text == "("
-            is_first = is_second or not at or before in _BEFORE_NAMES
-            if (depth and (is_key or not is_function)) or (not depth and is_first):
+            is_column = is_second or not at or before in _BEFORE_NAMES
+            if depth:
+                is_column = is_key or not is_function
+            if is_column:
                 yield token, depth > 0
                 is_second, is_after_change = is_after_change, False

@@ -16,7 +16,7 @@ from relay.column_rules.rules import HASH_DIGITS, ColumnAction, ColumnRule
 from relay.model.events import ABSENT, Cell, Column, ColumnType, Value
 from relay.mysql.members import label_text
 from relay.mysql.numbers import decimal_text
-from relay.mysql.types import BINARIES, BLOBS, CHARS, GEOMETRIES, INTEGER_BITS
+from relay.mysql.types import BINARIES, CHARS, GEOMETRIES, INTEGER_BITS
 from relay.templates.tracing import refuse_traced
 
 #: Converts a value: NULL and absent columns stay what they are.
@@ -67,28 +67,53 @@ def _fixed(rule: ColumnRule, column: Column, _: bytes) -> TargetColumn:
 
 def _value_of(of_type: ColumnType, text: str) -> Value | None:
     """Return the value of a type that a text certainly is; None for any other text, and for other types."""
-    base, length = of_type.base, of_type.length
-    data = text.encode()
-    if base in _SIZED:
-        fits = length is None or (len(text) if base in CHARS else len(data)) <= length
-        return (text if base in CHARS else data) if fits else None
-    if base in CHARS or base in BLOBS:
-        fits = len(data) <= _LONG_TEXTS.get(base, _SMALL_TEXT)
-        return (text if base in CHARS else data) if fits else None
-    if base in INTEGER_BITS and _INTEGER(text):
-        bits = INTEGER_BITS[base]
-        low, end = (0, 1 << bits) if of_type.unsigned else (-1 << (bits - 1), 1 << (bits - 1))
-        return int(text) if low <= int(text) < end else None
-    if base == "decimal" and _DECIMAL(text):
-        whole, _, fraction = text.lstrip("-").partition(".")
-        scale = of_type.scale or 0
-        fits = len(fraction) <= scale and (length is None or len(whole) <= length - scale)
-        return Decimal(text).quantize(Decimal(1).scaleb(-scale)) if fits else None
-    if base == "double" and _DECIMAL(text):
-        return float(text)
+    base = of_type.base
+    if base in CHARS:
+        return text if _fits(of_type, text) else None
+    if base in BINARIES - GEOMETRIES:
+        data = text.encode()
+        return data if _fits(of_type, data) else None
+    if base in INTEGER_BITS:
+        return _integer_of(of_type, text)
+    if base == "decimal":
+        return _decimal_of(of_type, text)
+    if base == "double":
+        return float(text) if _DECIMAL(text) else None
     if base == "json":
         return text if _is_json(text) else None
-    return _time_of(of_type, text) if base in {"date", "datetime", "timestamp"} else None
+    if base in {"date", "datetime", "timestamp"}:
+        return _time_of(of_type, text)
+    return None
+
+
+def _fits(of_type: ColumnType, value: str | bytes) -> bool:
+    """Return whether text or bytes are not too long for a type."""
+    if of_type.base in _SIZED:
+        return of_type.length is None or len(value) <= of_type.length
+    data = value.encode() if isinstance(value, str) else value
+    return len(data) <= _LONG_TEXTS.get(of_type.base, _SMALL_TEXT)
+
+
+def _integer_of(of_type: ColumnType, text: str) -> Value | None:
+    """Return the integer in a text, if it is in the range of the type."""
+    if not _INTEGER(text):
+        return None
+    number, bits = int(text), INTEGER_BITS[of_type.base]
+    low, end = -1 << (bits - 1), 1 << (bits - 1)
+    if of_type.unsigned:
+        low, end = 0, 1 << bits
+    return number if low <= number < end else None
+
+
+def _decimal_of(of_type: ColumnType, text: str) -> Value | None:
+    """Return the number in a text with the digits of the type, if it has no more of them."""
+    if not _DECIMAL(text):
+        return None
+    whole, _, fraction = text.lstrip("-").partition(".")
+    length, scale = of_type.length, of_type.scale or 0
+    if len(fraction) > scale or (length is not None and len(whole) > length - scale):
+        return None
+    return Decimal(text).quantize(Decimal(1).scaleb(-scale))
 
 
 def _is_json(text: str) -> bool:

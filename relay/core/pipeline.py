@@ -119,7 +119,7 @@ class Pipeline:
         self.limits, self.counts, self.count = answers.limits, counts, counts.add
         self._selection, self.refused = route.selection, route.target_options.refused_losses
         self._column_rules = route.column_rules
-        self._hides_values = route.column_rules is not None and route.column_rules.hides_values
+        self._hides_values = route.hides_values
         self.decode, self._prepare, self.encode = decoder.decode, encoder.prepare, encoder.encode
         self._for_topic = encoder.for_topic if isinstance(encoder, TopicEncoder) else None
         self._carries = route.target.output(route.target_options)

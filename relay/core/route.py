@@ -97,6 +97,11 @@ class Route(NamedTuple):
         return frozenset(map(str, losses))
 
     @property
+    def hides_values(self) -> bool:
+        """Whether values of some columns do not reach the target."""
+        return self.column_rules is not None and self.column_rules.hides_values
+
+    @property
     def passes_watermarks(self) -> bool:
         """Whether watermarks of the source become watermarks of the target."""
         is_carried = self.source.decodes.watermark and self.target.output(self.target_options).watermark

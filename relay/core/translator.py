@@ -51,7 +51,7 @@ class Translator:
     rules: Separate topics for tables.
     reserved: Topics that no table may use.
     selection: Selects events. Omitted events still update the catalog.
-    columns: Rules that leave out, hide or rename columns.
+    columns: Column rules, which drop or rename columns of the target, or replace their values.
     hash_key: The secret of the rules that hash values.
     limits: Limits on the cost of one record.
     engine: Applies templates (`relay.templates`); None disables them. The output is the same.

@@ -31,7 +31,7 @@ class Fault(StrEnum):
 
     @property
     def injected(self) -> str:
-        """What is counted as its injections."""
+        """The name under which its injections are counted."""
         return {
             Fault.RUN_KILLED: "runs killed",
             Fault.EXECUTORS_KILLED: "executors killed",

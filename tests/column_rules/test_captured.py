@@ -76,7 +76,7 @@ def rules_for(file: str, turn: int) -> Iterator[ColumnRule]:
 
 
 def outcome(translator: Translator, records: list[ConsumerRecord]) -> list[list[ProducerRecord] | str]:
-    """What becomes of each record: its messages, or the error."""
+    """The messages of each record, or its error."""
     found: list[list[ProducerRecord] | str] = []
     for record in records:
         try:
