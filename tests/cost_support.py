@@ -88,10 +88,10 @@ def assert_linear(work: Callable[[int], object]) -> None:
     pytest.fail(f"{large:.3f} s, where a part of 1/{FACTOR} took {small:.3f} s")
 
 
-def assert_cheap(work: Callable[[], object], *, seconds: float = 4, most_bytes: int = 300_000_000) -> None:
+def assert_cheap(work: Callable[[], object], *, seconds: float = 10, most_bytes: int = 300_000_000) -> None:
     """Assert that some work takes less, in the best of some runs.
 
-    The bounds are about twice what is usual, and below what quadratic work takes.
+    The bound is several times what is usual, since machines differ, and below what quadratic work takes.
     """
     cost = cost_of(work)
     for _ in range(2):

@@ -133,7 +133,8 @@ def test_a_megabyte_of_differing_rows(source: str, target: str) -> None:
     translator = knowing(Translator(source, target), 4001)
     given = differing(source, "UPDATE", 9000 if source != OPEN else 5000, 4001)
     assert 400_000 < len(given.value or b"") < 1_500_000
-    assert_cheap(lambda: translator.translate(given), seconds=7)
+    # Usually two seconds; 145 KB took ten where each of these rows was as wide as its table.
+    assert_cheap(lambda: translator.translate(given), seconds=20)
 
 
 @pytest.mark.parametrize("partitions", [None, 4])
@@ -430,7 +431,8 @@ def test_shapes_of_one_message_do_not_read_all_its_types(rows: int, changed: int
         for each in given:
             translator.translate(each)
 
-    assert_cheap(translated)
+    # Usually two seconds; all types of each row would be up to 40 million.
+    assert_cheap(translated, seconds=20)
 
 
 def unsigned(table: str, at: int, kind: str = "int unsigned") -> ConsumerRecord:
