@@ -6,13 +6,16 @@ A row that needs more than an engine's output is left to the translator, in its 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from relay.core.pipeline import PartitionPath, Pipeline, overhead_bytes
 from relay.templates.columns import RecordColumns, TextColumn, WrittenColumns
 from relay.templates.route.known import TemplateInfo
 from relay.templates.route.route_templates import RouteTemplates
 from relay.templates.route.topic_templates import TopicTemplates
+
+#: After so many templates that were allowed one by one, all others are allowed together: each costs a call.
+_ALLOWED_ALONE: Final = 16
 
 
 class TranslatedRows(NamedTuple):
@@ -56,6 +59,8 @@ class ColumnPath:
         #: offset there. Rows at later offsets follow all DDL that a row at this one follows.
         self._allowed_for: tuple[PartitionPath, int] | None = None
         self._last_offset = 0
+        #: How many templates were allowed one by one since engines have allowed none.
+        self._allowed_alone = 0
 
     def start_over(self) -> None:
         """Forget what engines have allowed."""
@@ -77,7 +82,7 @@ class ColumnPath:
             return None
         of_topic, path = templates.of_topic(topic), line.path_of(topic, partition)
         if self._allowed_for != (path, line.seen_version) or columns.offset_of(first) < self._last_offset:
-            self._allowed_for = path, line.seen_version
+            self._allowed_for, self._allowed_alone = (path, line.seen_version), 0
             of_topic.engine.disallow()
         most_row_bytes = min(most_row_bytes, self._most_row_bytes)
         try:
@@ -117,14 +122,23 @@ class ColumnPath:
         `offset`: that of a row with this number.
         """
         known = self._templates.known_of(of_topic, number)
+        if not self._is_complete(known, partition, offset):
+            return False
+        of_topic.engine.allow(number, known.has_tombstone)
+        self._allowed_alone += 1
+        if self._allowed_alone == _ALLOWED_ALONE:
+            for other, facts in of_topic.known.items():
+                if self._is_complete(facts, partition, offset):
+                    of_topic.engine.allow(other, facts.has_tombstone)
+        return True
+
+    def _is_complete(self, known: TemplateInfo, partition: int, offset: int) -> bool:
+        """Return whether an engine gives the whole output of a template's rows from an offset on."""
         if known.headers or known.is_of_marks:
             return False
         if known.allows is not None and not known.allows(partition, offset):
             return False
-        if self._moves_rows and not self._has_topic(known):
-            return False
-        of_topic.engine.allow(number, known.has_tombstone)
-        return True
+        return not self._moves_rows or self._has_topic(known)
 
     def _has_topic(self, known: TemplateInfo) -> bool:
         """Return whether an earlier record has shown the topic of a template's rows."""

@@ -191,12 +191,13 @@ class RouteTemplates:
             self.idle = 0
 
     def start_over(self) -> None:
-        """Forget all counts of messages without a template; templates of known tables stay.
+        """Forget what came of derivations. Templates of known tables stay, and so do the counts of shapes
+        without one: rows of many short tasks get templates, too.
 
         The first row of any other table takes the slow path, which notes why it is not known.
         """
         for topic in self._topics.values():
-            topic.forget_counts()
+            topic.forget_derivations()
             inferred = {
                 number % LOSS for number, known in topic.known.items() if Loss.SCHEMA_INFERRED in known.losses
             }
@@ -205,8 +206,6 @@ class RouteTemplates:
                 self._forget(topic, number)
             for known in topic.known.values():
                 known.is_unused_since_start = True
-        self._shapes_of.clear()
-        self._shape_bytes = 0
         self._derivations = self._waste = self._late_misses = self.idle = 0
         self._uses_before = self._uses_at_reset = self.uses
         self._threshold = self._policy.first_derivation

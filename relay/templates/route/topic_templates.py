@@ -37,7 +37,10 @@ class TopicTemplates:
 
     def __init__(self, engine: Engine, shape_bytes: int = DEFAULT_POLICY.shape_bytes) -> None:
         self.engine, self._max_seen_bytes = engine, shape_bytes
-        self.forget_counts()
+        #: The number of messages before the first derivation, by their text at the marker.
+        self._warmup_counts: dict[bytes, int] = {}
+        self._warmup_bytes = 0
+        self.forget_derivations()
         self.translate, self.translate_rows = engine.translate, engine.translate_rows
         self.translate_groups = engine.translate_groups
         #: Facts by the number that an engine returns.
@@ -46,11 +49,11 @@ class TopicTemplates:
         self._loss_variants: defaultdict[int, list[int]] = defaultdict(list)
         self.loss_variant_count = 0
 
-    def forget_counts(self) -> None:
-        """Forget how many messages fitted no template, and what came of deriving some."""
-        #: The number of messages before the first derivation, by their text at the marker.
-        self._warmup_counts: dict[bytes, int] = {}
-        self._warmup_bytes = 0
+    def forget_derivations(self) -> None:
+        """Forget which shapes have a template or failed, and which templates replaced others.
+
+        The counts of the warm-up stay, so that a shape may derive one from its next message.
+        """
         #: By shape: messages that fitted no template, the number of the next message to derive one from, and
         #: the number of templates that replaced others.
         self._seen: dict[Shape, tuple[int, int, int]] = {}
