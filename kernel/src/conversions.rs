@@ -10,6 +10,7 @@ mod documents;
 mod floats;
 mod integers;
 mod members;
+mod replaced;
 mod temporal;
 mod text;
 mod unchanged;
@@ -19,6 +20,7 @@ use crate::token::{Escapes, Kind, Token};
 use binary::padded;
 pub use binary::{of_base64, print_base64};
 use members::{LabelReader, LabelWriter};
+use replaced::{HashReader, Replacement, ReplacingReader};
 pub use temporal::{clock_seconds, local_datetime_micros};
 use text::Text;
 
@@ -115,6 +117,7 @@ pub enum Read {
         divisor: i128,
         offset_seconds: i128,
     },
+    Replaced(Box<ReplacingReader>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -324,8 +327,36 @@ impl Read {
                 let [micros, per, behind] = parameters else { return None };
                 Self::TimeCount(unit(micros)?, unit(per)?, known(behind, MOST_DIGITS)?)
             }
+            "hash" => {
+                let [Parameter::Bytes(key), digits, inner @ ..] = parameters else { return None };
+                let hash = HashReader::new(key, small(digits, replaced::MOST_HASH_DIGITS)?)?;
+                Self::replacing(Replacement::Hash(hash), inner)?
+            }
+            "mask" => {
+                let [first, last, inner @ ..] = parameters else { return None };
+                let (first, last) = (small(first, usize::MAX)?, small(last, usize::MAX)?);
+                Self::replacing(Replacement::Mask { first, last }, inner)?
+            }
+            "truncate" => {
+                let [length, inner @ ..] = parameters else { return None };
+                Self::replacing(Replacement::Truncate(small(length, usize::MAX)?), inner)?
+            }
             _ => return None,
         })
+    }
+
+    /// A replacement of what another read gives, which is not a replacement itself; without a read, of what a
+    /// token means.
+    fn replacing(by: Replacement, inner: &[Parameter]) -> Option<Self> {
+        let read = match inner {
+            [] => None,
+            [Parameter::Text(name), parameters @ ..] => {
+                let read = Self::new(name, parameters)?;
+                (!matches!(read, Self::Replaced(_))).then_some(Some(read))?
+            }
+            _ => return None,
+        };
+        Some(Self::Replaced(Box::new(ReplacingReader { read, by })))
     }
 
     /// Those without parameters.
@@ -573,6 +604,9 @@ fn text_that_stays(
 impl Read {
     /// The canonical value of a token that is not null.
     fn read<'a>(&'a self, token: &Token<'a>) -> Option<Value<'a>> {
+        if let Self::Replaced(replacing) = self {
+            return replacing.read(token);
+        }
         match token.kind {
             Kind::Text => self.text(json::meaning(token)?.into()),
             Kind::Integer | Kind::Number => self.number(token),

@@ -31,7 +31,7 @@ use crate::rows::{Fitted, Frames, Framing, Messages, Piece};
 use crate::templates::{MarkedPart, Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
-const INTERFACE: u32 = 11;
+const INTERFACE: u32 = 12;
 
 /// Bytes of a buffer that are kept for the next value: there are many schemas and topics, and few large values.
 const MOST_KEPT: usize = 1 << 16;

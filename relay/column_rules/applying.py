@@ -17,6 +17,7 @@ from relay.column_rules.ddl_text import (
     referenced_tables,
 )
 from relay.column_rules.projections import TableProjection, TableRules
+from relay.column_rules.replacements import HashKey
 from relay.column_rules.rules import ParsedRule, folded, hides_values
 from relay.model.errors import DdlNotUnderstood, LimitExceeded
 from relay.model.events import (
@@ -59,7 +60,7 @@ class ColumnRules:
     def __init__(
         self, rules: Sequence[ParsedRule], hash_key: bytes, target: str, *, needs_definitions: bool = False
     ) -> None:
-        self._rules, self._hash_key, self._target = tuple(rules), hash_key, target
+        self._rules, self._hash_key, self._target = tuple(rules), HashKey(hash_key), target
         self._needs_definitions = needs_definitions
         self._tables: dict[TableId, TableRules | None] = {}
         self._projections: dict[TableSchema, TableProjection | None] = {}

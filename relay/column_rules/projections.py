@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.codecs.losses import Loss
+from relay.column_rules.replacements import HashKey
 from relay.column_rules.rules import (
     HASH_DIGITS,
     KEY_HASH_DIGITS,
@@ -75,7 +76,7 @@ class TableRules:
     renames it.
     """
 
-    def __init__(self, rules: Sequence[ParsedRule], target: str, hash_key: bytes) -> None:
+    def __init__(self, rules: Sequence[ParsedRule], target: str, hash_key: HashKey) -> None:
         self.rules, self.target, self._hash_key = tuple(rules), target, hash_key
         self._kept = [rule for rule in rules if rule.rule.action is _KEEP]
         self._effects: dict[str, Effect] = {}

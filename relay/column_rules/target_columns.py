@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import datetime
-import hmac
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 
+from relay.column_rules.replacements import Convert, HashKey, hashing, masking, truncating
 from relay.column_rules.rules import HASH_DIGITS, ColumnAction, ColumnRule
 from relay.model.events import ABSENT, Cell, Column, ColumnType, Value
-from relay.mysql.members import label_text
-from relay.mysql.numbers import decimal_text
 from relay.mysql.types import BINARIES, CHARS, GEOMETRIES, INTEGER_BITS
-from relay.templates.tracing import refuse_traced
-
-#: Converts a value: NULL and absent columns stay what they are.
-Convert = Callable[[Value], Value]
 
 
 class TargetColumn(NamedTuple):
@@ -35,7 +28,7 @@ class NotApplicable(Exception):
     """A rule cannot be applied to a column of this type. The text says why."""
 
 
-def target_column(rule: ColumnRule, column: Column, hash_key: bytes) -> TargetColumn:
+def target_column(rule: ColumnRule, column: Column, hash_key: HashKey) -> TargetColumn:
     """Return what a rule that replaces values makes of a column.
 
     The default and the comment are dropped, because they may show values. Raises NotApplicable.
@@ -46,7 +39,7 @@ def target_column(rule: ColumnRule, column: Column, hash_key: bytes) -> TargetCo
     return _ACTIONS[rule.action](rule, bare, hash_key)
 
 
-def _null(_: ColumnRule, column: Column, __: bytes) -> TargetColumn:
+def _null(_: ColumnRule, column: Column, __: HashKey) -> TargetColumn:
     of_type = _without_members(column.type)
     return TargetColumn(msgspec.structs.replace(column, type=of_type, nullable=True), constant=None)
 
@@ -56,7 +49,7 @@ def _without_members(of_type: ColumnType) -> ColumnType:
     return _text_type(of_type, None) if of_type.base in _WITH_MEMBERS else of_type
 
 
-def _fixed(rule: ColumnRule, column: Column, _: bytes) -> TargetColumn:
+def _fixed(rule: ColumnRule, column: Column, _: HashKey) -> TargetColumn:
     """Use the value in the column's own type, or as text if it is no value of that type."""
     text, of_type = rule.value or "", column.type
     value = _value_of(of_type, text)
@@ -142,38 +135,25 @@ def _check_labels(of_type: ColumnType) -> None:
         raise NotApplicable("its members are unknown: relay needs the definition of the table")
 
 
-def _mask(rule: ColumnRule, column: Column, _: bytes) -> TargetColumn:
+def _mask(rule: ColumnRule, column: Column, _: HashKey) -> TargetColumn:
     _check_labels(column.type)
     if column.type.base in BINARIES:
         raise NotApplicable("mask is for text, numbers and times, not for bytes: use hash, fixed or null")
     of_type = column.type if column.type.base in CHARS else _text_type(column.type, None)
     found = msgspec.structs.replace(column, type=of_type)
-    return TargetColumn(found, partial(_masked, column.type, rule.first, rule.last))
+    return TargetColumn(found, masking(column.type, rule.first, rule.last))
 
 
-def _masked(of_type: ColumnType, first: int, last: int, value: Value) -> Value:
-    text = _text(of_type, value)
-    covered = len(text) - first - last
-    if covered <= 0:  # the kept characters would be the whole value
-        return "*" * len(text)
-    return text[:first] + "*" * covered + text[len(text) - last :]
-
-
-def _truncate(rule: ColumnRule, column: Column, _: bytes) -> TargetColumn:
+def _truncate(rule: ColumnRule, column: Column, _: HashKey) -> TargetColumn:
     base = column.type.base
     if base not in CHARS and base not in BINARIES - GEOMETRIES and base != "json":
         raise NotApplicable("truncate is for text and bytes: use mask, hash, fixed or null")
     of_type = _text_type(column.type, None) if base == "json" else column.type
     found = msgspec.structs.replace(column, type=of_type)
-    return TargetColumn(found, partial(_truncated, rule.length or 0))
+    return TargetColumn(found, truncating(column.type, rule.length or 0))
 
 
-def _truncated(length: int, value: Value) -> Value:
-    refuse_traced(value)
-    return value[:length] if isinstance(value, str | bytes) else value
-
-
-def _hash(rule: ColumnRule, column: Column, hash_key: bytes) -> TargetColumn:
+def _hash(rule: ColumnRule, column: Column, hash_key: HashKey) -> TargetColumn:
     _check_labels(column.type)
     digits = rule.length or HASH_DIGITS
     of_type = ColumnType("varchar", length=digits)
@@ -182,16 +162,10 @@ def _hash(rule: ColumnRule, column: Column, hash_key: bytes) -> TargetColumn:
             "varchar", length=digits, charset=column.type.charset, collation=column.type.collation
         )
     found = msgspec.structs.replace(column, type=of_type)
-    return TargetColumn(found, partial(_hashed, column.type, hash_key, digits))
+    return TargetColumn(found, hashing(column.type, hash_key, digits))
 
 
-def _hashed(of_type: ColumnType, hash_key: bytes, digits: int, value: Value) -> Value:
-    refuse_traced(value)
-    data = value if isinstance(value, bytes) else _text(of_type, value).encode("utf-8", "surrogatepass")
-    return hmac.digest(hash_key, data, "sha256").hex()[:digits]
-
-
-_ACTIONS: Final[dict[ColumnAction, Callable[[ColumnRule, Column, bytes], TargetColumn]]] = {
+_ACTIONS: Final[dict[ColumnAction, Callable[[ColumnRule, Column, HashKey], TargetColumn]]] = {
     ColumnAction.NULL: _null,
     ColumnAction.FIXED: _fixed,
     ColumnAction.MASK: _mask,
@@ -226,16 +200,3 @@ def _text_type(of_type: ColumnType, length: int | None) -> ColumnType:
     """Return a type for text in place of the values of a type that is none."""
     is_long = of_type.base in _LONG or (length or 0) > _TEXT_LENGTH
     return ColumnType("longtext") if is_long else ColumnType("varchar", length=_TEXT_LENGTH)
-
-
-def _text(of_type: ColumnType, value: Value) -> str:
-    """Return a value's text: the same for every source protocol."""
-    refuse_traced(value)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Decimal):
-        return decimal_text(value)
-    if isinstance(value, int) and of_type.base in {"enum", "set"}:
-        label = label_text(of_type, value)
-        return str(value) if label is None else label
-    return repr(value) if isinstance(value, float) else str(value)

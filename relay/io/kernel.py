@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 VARIABLE: Final = "RELAY_KERNEL"
 #: Version of the interface between the kernel and `relay.templates`; `INTERFACE` in `kernel/src/lib.rs` is
 #: the same.
-INTERFACE: Final = 11
+INTERFACE: Final = 12
 _MODULE: Final = "relay_cdc_kernel"
 
 

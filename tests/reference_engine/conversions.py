@@ -53,6 +53,7 @@ from relay.codecs.shared.shaped import written_in_key
 from relay.codecs.simple import json_wire as simple
 from relay.codecs.simple.values import timestamp_writer
 from relay.codecs.ticdc_avro import values as ticdc_avro
+from relay.column_rules.replacements import Convert, HashKey, hashing, masking, truncating
 from relay.model.errors import NotRepresentable
 from relay.model.events import Column, ColumnType, Value
 from relay.mysql import numbers, temporal, values
@@ -233,6 +234,25 @@ def _padded_datetime(digits: int, form: str) -> Read:
     return _some(cell_reader(ColumnType("timestamp", length=digits), style, "auto"))
 
 
+#: A column whose values stand for themselves.
+_COLUMN: Final = ColumnType("text")
+
+
+def _replaced(convert: Convert, conversion: Sequence[Any]) -> Read:
+    """What replaces the values that another read gives, or those of the tokens."""
+    if conversion and conversion[0] in _REPLACING:
+        raise ValueError("a value that is replaced twice")
+    read = read_function(conversion or None)
+
+    def replace(token: Any) -> Value:
+        value = token if read is None else read(token)
+        if isinstance(value, bool | float):
+            raise TypeError("a value that has another text in other languages")
+        return convert(value)
+
+    return replace
+
+
 #: By name, how a read is made of its parameters.
 READS: Final[Mapping[str, Callable[..., Read]]] = {
     # Numbers of text.
@@ -303,9 +323,16 @@ READS: Final[Mapping[str, Callable[..., Read]]] = {
     ),
     "clock": temporal_reading.time_reader,
     "event-time": event_time_reader,
+    # What rules replace.
+    "hash": lambda key, digits, *read: _replaced(hashing(_COLUMN, HashKey(key), digits), read),
+    "mask": lambda first, last, *read: _replaced(masking(_COLUMN, first, last), read),
+    "truncate": lambda length, *read: _replaced(truncating(_COLUMN, length), read),
 }
+#: How many parameters precede the read of a value that is replaced.
+_REPLACING: Final = {"hash": 2, "mask": 2, "truncate": 1}
 
 _STRING: Final[Kinds] = ("string",)
+_ANY: Final[Kinds] = ("integer", "number", "string", "boolean")
 _INTEGER: Final[Kinds] = ("integer",)
 _NUMBER: Final[Kinds] = ("integer", "number")
 #: What reads take that do not read a string.
@@ -317,6 +344,7 @@ _OTHER_KINDS: Final[Mapping[str, Kinds]] = {
     **dict.fromkeys(("double-number", "float-number", "float"), _NUMBER),
     **dict.fromkeys(("decimal-number", "decimal-double", "plain-decimal", "seconds"), _NUMBER),
     "spelled-decimal": ("string", "integer", "number"),
+    **dict.fromkeys(_REPLACING, _ANY),
 }
 #: The kinds of tokens that each read takes; any other token does not fit.
 READ_KINDS: Final[Mapping[str, Kinds]] = {name: _OTHER_KINDS.get(name, _STRING) for name in READS}
@@ -618,6 +646,13 @@ def _kind(token: bytes) -> Kind:
     return "integer" if _are_digits(token) and token != b"-0" else "number"
 
 
+def _replaced_read(read: Sequence[Any] | None) -> Sequence[Any] | None:
+    """The read of the value that a rule replaces; any other read itself."""
+    if read is None or read[0] not in _REPLACING:
+        return read
+    return read[1 + _REPLACING[str(read[0])] :] or None
+
+
 _are_digits: Final = re.compile(rb"-?[0-9]+").fullmatch
 
 
@@ -625,6 +660,7 @@ def token_value(token: bytes, read: Sequence[Any] | None) -> Any:
     """Return what a read takes of a token that is not null (None: the canonical value). Raises one of `UNFIT`
     for a token of another kind, and for what is no JSON.
     """
+    read = _replaced_read(read)
     if read is not None and _kind(token) not in READ_KINDS[str(read[0])]:
         raise ValueError("a token of a kind that is not read")
     number = b"-0.0" if token == b"-0" else token

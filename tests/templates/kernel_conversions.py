@@ -348,11 +348,44 @@ def _early(chosen: Random) -> str:
     return f'"{chosen.choice(("1970-01-01", "1969-12-31"))}T00:00:0{seconds}{fraction}Z"'
 
 
-#: All pairs that are compared.
-PAIRS: Final = (
+def _characters(chosen: Random) -> str:
+    """A text with characters of one to four bytes, or none."""
+    return "".join(chosen.choices("ab*é€😀", k=chosen.choice((0, 1, 2, 3, 8, 70))))
+
+
+_PLAIN: Final = (
     *_number_pairs(), *_number_pairs_of_maxwell(), *_integer_pairs(), *_binary_pairs(), *_text_pairs(), *_temporal_reads(), *_temporal_writes(),
     *_pairs_without_change(),
 )  # fmt: skip
+_HASH: Final = ("hash", b"a secret key of tests", 64)
+_MASK: Final = ("mask", 1, 2)
+#: Reads of floats, whose texts differ between languages, and of bytes, which no rule masks.
+_OF_FLOATS: Final = frozenset({"double-text", "float-text", "double-number", "float-number", "float"})
+_OF_BYTES: Final = frozenset(
+    {"latin1", "utf8", "hex", "plain-hex", "base64", "base64-url", "guessed-binary", "go-quoted"}
+)
+
+
+def _replacing_pairs() -> Iterator[Pair]:
+    """Values that rules replace: one pair for every read whose values have a text."""
+    reads = {"" if pair.read is None else str(pair.read[0]): pair for pair in _PLAIN}
+    for at, name in enumerate(sorted(reads.keys() - _OF_FLOATS)):
+        pair = reads[name]
+        replacing = _MASK if at % 2 and name not in _OF_BYTES else _HASH
+        yield Pair((*replacing, *(pair.read or ())), ("row-key",), pair.token)
+    text = _either(_string(_characters), _string(made.text))
+    for digits in (1, 32, 63):
+        yield Pair(("hash", b"", digits), None, text)
+    for first, last in ((0, 0), (0, 4), (2, 0), (3, 3), (0, (1 << 63) - 1)):
+        yield Pair(("mask", first, last), None, _either(text, _whole))
+    for length in (1, 4, (1 << 63) - 1):
+        yield Pair(("truncate", length), ("text",), text)
+        yield Pair(("truncate", length, "base64"), ("hex",), _BYTES)
+        yield Pair(("truncate", length, "latin1"), ("hex",), _string(_latin1))
+
+
+#: All pairs that are compared.
+PAIRS: Final = (*_PLAIN, *_replacing_pairs())
 
 
 def _mutated(token: bytes, chosen: Random) -> bytes:

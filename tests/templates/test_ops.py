@@ -73,7 +73,50 @@ HALF = struct.pack("<d", 0.5)
 ENTRIES = Map(((b"a", Nullable(b"\2", Plain("long"))), (b"b", Nullable(b"\4u", Plain("string")))))
 ZONED = Nullable(b"\6", Record(((b'"location":', Plain("string")), (b'"value":', Plain("string")))))
 
+#: The second HMAC of RFC 4231, section 4.3: the key is "Jefe".
+WANTED, HMAC = (
+    b'"what do ya want for nothing?"',
+    b"5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+)
 CASES = {
+    "a hash": Case(
+        (TOKEN,),
+        (Put((0,), ("hash", b"Jefe", 64)), COMMA, Put((0,), ("hash", b"Jefe", 5))),
+        {
+            WANTED: b'"' + HMAC + b'","5bdcc"',
+            WANTED.replace(b"w", b"\\u0077"): b'"' + HMAC + b'","5bdcc"',
+            b"null": b"null,null",
+            b"1.5": None,
+            b"true": None,
+        },
+    ),
+    "a hash of a value that is read": Case(
+        (TOKEN,),
+        (Put((0,), ("hash", b"Jefe", 64, "base64")),),
+        {b'"d2hhdCBkbyB5YSB3YW50IGZvciBub3RoaW5nPw=="': b'"' + HMAC + b'"', b'"d2hhd"': None, b"1": None},
+    ),
+    "a masked value": Case(
+        (TOKEN,),
+        (Put((0,), ("mask", 1, 2)), COMMA, Put((0,), ("mask", 0, 0))),
+        {
+            b'"abcde"': b'"a**de","*****"',
+            '"é€😀b"'.encode(): '"é*😀b","****"'.encode(),
+            b'"abc"': b'"***","***"',
+            b'""': b'"",""',
+            b"-1234": b'"-**34","*****"',
+            b"1.5": None,
+        },
+    ),
+    "a value that is cut off": Case(
+        (TOKEN,),
+        (Put((0,), ("truncate", 2)), COMMA, Put((0,), ("truncate", 2, "utf8"), ("hex",))),
+        {
+            b'"abc"': b'"ab","6162"',
+            '"é€"'.encode(): '"é€","c3a9"'.encode(),
+            b'"a"': b'"a","61"',
+            b"123": None,
+        },
+    ),
     "scalar values of Avro": Case(
         (Constant(b"\0\0"), AvroValue(AVRO)),
         (Put((0,)), COMMA, Put((1,)), COMMA, Put((2,)), COMMA, Put((3,))),

@@ -19,7 +19,7 @@ from relay.codecs.shared.compiled import Null, RowFunction, plain_row_function
 from relay.codecs.shared.conversions import Convert, Read, Write, conversion_steps
 from relay.codecs.shared.rows import ProjectedCells, TypedReader, TypedRows
 from relay.codecs.shared.shaped import written_in_key
-from relay.model.events import ABSENT, Position, RowProjection, TableSchema
+from relay.model.events import ABSENT, Position, RowProjection, TableSchema, Value
 from relay.model.records import ConsumerRecord
 from relay.mysql.conversion_names import READ_INTEGER, READ_SIGNED, conversion_of, kernel_name, loss_of
 from relay.templates.avro_ops import AvroOp
@@ -329,12 +329,12 @@ class TracedReader(TypedReader):
         raise NotTemplatable
 
     def _project(self, projection: RowProjection) -> tuple[TypedReader, ProjectedCells]:
-        """See `TypedReader`. Raises NotTemplatable for conversions of values."""
-        if any(each.convert is not None for each in projection.cells):
-            raise NotTemplatable
+        """See `TypedReader`. Raises NotTemplatable for conversions of values without a name."""
         reader, cells = super()._project(projection)
-        shown = self._kept_in(projection)
-        reads_as = [None if each.is_constant else self.reads_as[at] for at, _, each in shown]
+        reads_as = [
+            None if each.is_constant else _composed(self.reads_as[at], each.convert)
+            for at, _, each in self._kept_in(projection)
+        ]
         return TracedReader.of(reader, reads_as), cells
 
     def _check_readable(self, at: int, value: Any, _part: str) -> None:  # noqa: ANN401 - a traced cell
@@ -367,6 +367,12 @@ class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
         """See `TypedRows`."""
         found = super().projected(projection)
         return TracedRows(found.reader, found.old, found.new, self.keeps_keys)
+
+
+def _composed(read: Conversion | None, convert: Callable[[Value], Value] | None) -> Conversion | None:
+    """Return the conversion that reads a cell and replaces its value. Raises like `conversion`."""
+    replacing = conversion(convert)
+    return read if replacing is None else (*replacing, *(read or ()))
 
 
 def keep_same(pairs: Any) -> None:  # noqa: ANN401 - pairs of traced cells

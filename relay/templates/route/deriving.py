@@ -303,7 +303,8 @@ def _digest(record: ConsumerRecord) -> str:
     return hashlib.blake2b((record.key or b"") + (record.value or b""), digest_size=8).hexdigest()
 
 
-_packed: Final = msgspec.msgpack.Encoder().encode
+#: Secret keys, the only values that MessagePack does not know, do not show their bytes.
+_packed: Final = msgspec.msgpack.Encoder(enc_hook=repr).encode
 #: Bytes that a template takes in an engine per byte of its MessagePack form, measured with the kernel.
 _FOR_A_PACKED_BYTE: Final = 2
 
