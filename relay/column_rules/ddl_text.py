@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from relay.column_rules.projections import TableRules
@@ -100,6 +101,12 @@ class StatementRewriter:
         self._hides = not versions.known or any(
             rules.effect(column.name).hides for schema in versions.known for column in schema.columns
         )
+        self._hides_keys = not versions.known or any(
+            rules.effect(name).hides for schema in versions.known for name in _counted_columns(schema)
+        )
+        changes = [change for item in located.items for change in item.changes]
+        #: The folded names of columns that this statement renames to hidden ones.
+        self._renamed_to_hidden = {folded(old) for old, new in _renamings(changes) if rules.effect(new).hides}
 
     def _place_of(self, name: str) -> str:
         """Return ` FIRST` or ` AFTER …` of a column in the target's definition. Raises CannotRewrite."""
@@ -123,10 +130,10 @@ class StatementRewriter:
         items, located, sql = self._located.items, self._located, self._sql
         texts = [self._item(table, item) for item in items]
         kept = [(text, item) for text, item in zip(texts, items, strict=True) if text]
-        if not any(item.changes for _, item in kept):
+        if len(kept) < len(items) and not any(item.changes for _, item in kept):
             return ""
         first, last = items[0], items[-1]
-        head, tail = sql[located.start : first.start], self._renamed(last.end, located.end)
+        head, tail = sql[located.start : first.start], self._options(last.end, located.end)
         if all(text == sql[item.start : item.end] for text, item in zip(texts, items, strict=True)):
             return head + sql[first.start : last.end] + tail
         return head + "".join(self._joined(kept)) + tail
@@ -158,12 +165,13 @@ class StatementRewriter:
         if all(isinstance(change, RenameTo | RenameIndex | DropIndex) for change in item.changes):
             return "" if is_lost else self._sql[item.start : item.end]
         changed = {token.text for token in tokens if self._is_changed(token)}
-        if not changed and not is_lost:
-            return self._sql[item.start : item.end]
+        becomes_hidden = any(self._becomes_hidden(token) for token in tokens)
+        if not changed and not is_lost and not becomes_hidden:
+            return self._options(item.start, item.end)
         alone = item if len(item.changes) == 1 else None
         if alone is not None and isinstance(alone.changes[0], AddPrimaryKey | AddIndex):
             return "" if is_lost else self._key(alone.changes[0], item.start, item.end)
-        if not is_lost and not any(self._rules.effect(name).hides for name in changed):
+        if not (is_lost or becomes_hidden or any(self._rules.effect(name).hides for name in changed)):
             return self._renamed(item.start, item.end)
         if not all(isinstance(change, _STRUCTURED) for change in item.changes):
             raise CannotRewrite
@@ -202,7 +210,7 @@ class StatementRewriter:
                 return "" if found.is_dropped else f"DROP COLUMN {guard}{quoted_name(found.name)}"
             case RenameColumn(old, new):
                 return self._column_renamed(old, new)
-            case SetDefault(name) if effect(name).hides:
+            case SetDefault(name) if effect(name).hides or folded(name) in self._renamed_to_hidden:
                 return ""
         if self._is_lost(change):
             return ""
@@ -298,6 +306,43 @@ class StatementRewriter:
         is_possible = not self._versions.known or folded(token.text) in self._columns
         return is_name(token, self._sql) and is_possible and self._rules.changes(token.text)
 
+    def _becomes_hidden(self, token: Token) -> bool:
+        """Return whether a token may be the name of a column that this statement renames to a hidden one."""
+        return is_name(token, self._sql) and folded(token.text) in self._renamed_to_hidden
+
+    def _options(self, start: int, end: int) -> str:
+        """Return a part with options of the table, or an item without columns of a rule.
+
+        The next number of AUTO_INCREMENT shows keys: it is left out if they are hidden. Raises CannotRewrite.
+        """
+        counters = _counters(self._tokens(start, end)) if self._hides_keys else []
+        if not counters:
+            return self._renamed(start, end)
+        ends = [(start, start), *(self._with_comment(*each, start, end) for each in counters), (end, end)]
+        parts = [self._renamed(before, after).strip() for (_, before), (after, _) in pairwise(ends)]
+        first, *others = parts
+        text = " ".join([part for part in (first, *(each.lstrip(", ") for each in others)) if part])
+        text = text.rstrip(",")
+        return f" {text}" if text and self._sql[start].isspace() else text
+
+    def _with_comment(self, first: int, last: int, start: int, end: int) -> tuple[int, int]:
+        """Return the place of an option with the executable comment that contains nothing else, if any.
+
+        Raises CannotRewrite for one that is not within the part from `start` to `end`.
+        """
+        at, tokens, sql = bisect_left(self._starts, first), self._located.tokens, self._sql
+        opening = sql.rfind("/*", tokens[at - 1].end if at else 0, first)
+        if opening < 0 or sql.find("*/", opening, first) >= 0:
+            return first, last
+        following = bisect_left(self._starts, last)
+        next_start = self._starts[following] if following < len(tokens) else len(sql)
+        closing = sql.find("*/", last, next_start)
+        if closing < 0:
+            return first, last
+        if opening < start or closing + 2 > end:
+            raise CannotRewrite
+        return opening, closing + 2
+
     def _key(self, change: Change, start: int, end: int) -> str:
         """Return the text of an item that adds a key or an index, or of CREATE INDEX."""
         columns = change.columns if isinstance(change, AddPrimaryKey | AddIndex) else None
@@ -378,6 +423,40 @@ def has_literals(tokens: Iterable[Token], sql: str) -> bool:
         token.kind in {"number", "bits"} or (token.kind == "string" and not is_name(token, sql))
         for token in tokens
     )
+
+
+def _counted_columns(schema: TableSchema) -> Iterator[str]:
+    """Yield the columns that the next number of a table may be about: AUTO_INCREMENT, the primary key."""
+    yield from schema.primary_key or ()
+    yield from (column.name for column in schema.columns if column.auto_increment)
+
+
+def _counters(tokens: Sequence[Token]) -> list[tuple[int, int]]:
+    """Return the places of options with the next number of a table: `[FORCE] AUTO_INCREMENT [=] 7`."""
+    found: list[tuple[int, int]] = []
+    for at, token in enumerate(tokens):
+        if token.kind != "word" or token.text.upper() not in _COUNTERS:
+            continue
+        is_assigned = at + 1 < len(tokens) and tokens[at + 1].text == "="
+        value = tokens[at + 1 + is_assigned : at + 2 + is_assigned]
+        if value and value[0].kind == "number":
+            is_forced = at > 0 and tokens[at - 1].text.upper() == "FORCE"
+            found.append((tokens[at - is_forced].start, value[0].end))
+    return found
+
+
+#: Options whose number is the next one of a column.
+_COUNTERS: Final = frozenset({"AUTO_INCREMENT", "AUTO_RANDOM_BASE"})
+
+
+def _renamings(changes: Iterable[Change]) -> Iterator[tuple[str, str]]:
+    """Yield the old and the new name of each column that is renamed."""
+    for change in changes:
+        match change:
+            case RenameColumn(old, new):
+                yield old, new
+            case ModifyColumn(old, definition) if folded(old) != folded(definition.column.name):
+                yield old, definition.column.name
 
 
 def _names_in(change: Change) -> Iterable[str]:

@@ -24,6 +24,8 @@ def rule(action: str, *columns: str, tables: str = "shop.customers", **more: Any
 DROP_EMAIL = rule("drop", "email")
 HASH_EMAIL = rule("hash", "EMAIL", length=40)
 RENAME_CITY = rule("rename", "city", name="town")
+HASH_ID = rule("hash", "id", length=40)
+HASH_MAIL = rule("hash", "mail", length=40)
 NULL_PHONE = rule("null", "phone")
 KEEP_TWO = rule("keep", "id", "city")
 
@@ -84,6 +86,15 @@ ALTERATIONS = [
     (RENAME_CITY, "ALTER TABLE customers ADD PARTITION (PARTITION p2 VALUES IN ('x'))", "ALTER TABLE customers ADD PARTITION (PARTITION p2 VALUES IN ('x'))"),
     # Executable comments keep their ends.
     (DROP_EMAIL, "ALTER TABLE customers /*T! ADD zip int */, MODIFY email text", "ALTER TABLE customers /*T! ADD zip int */"),
+    # The next number of a hidden key is a value, and so is the default of a column that becomes hidden.
+    (HASH_ID, "ALTER TABLE customers FORCE AUTO_INCREMENT 98765, ADD zip int", "ALTER TABLE customers ADD zip int"),
+    (HASH_ID, "ALTER TABLE customers ADD zip int, AUTO_INCREMENT = 98765", "ALTER TABLE customers ADD zip int"),
+    (HASH_ID, "ALTER TABLE customers /*T! AUTO_INCREMENT=98765 COMMENT='x' */, ADD zip int", "ALTER TABLE customers /*T! COMMENT='x' */, ADD zip int"),
+    (HASH_ID, "ALTER TABLE customers AUTO_INCREMENT=98765 COMMENT='x', ADD zip int", "ALTER TABLE customers COMMENT='x', ADD zip int"),
+    (HASH_EMAIL, "ALTER TABLE customers AUTO_INCREMENT=98765", "ALTER TABLE customers AUTO_INCREMENT=98765"),
+    (HASH_MAIL, "ALTER TABLE customers ALTER city SET DEFAULT 'a@b', RENAME COLUMN city TO mail", "ALTER TABLE customers CHANGE COLUMN `city` `mail` varchar(40)"),
+    (HASH_MAIL, "ALTER TABLE customers RENAME COLUMN city TO mail, ALTER COLUMN `CITY` SET DEFAULT 'a@b'", "ALTER TABLE customers CHANGE COLUMN `city` `mail` varchar(40)"),
+    (rule("drop", "mail"), "ALTER TABLE customers ALTER born SET DEFAULT '1987-06-05', CHANGE born mail date", "ALTER TABLE customers DROP COLUMN `born`"),
     # Partitions follow without a comma.
     (DROP_EMAIL, "ALTER TABLE customers MODIFY email text, ADD zip int PARTITION BY HASH (id)", "ALTER TABLE customers ADD zip int PARTITION BY HASH (id)"),
 ]  # fmt: skip
@@ -95,12 +106,34 @@ def test_statements_are_rewritten(rules: ColumnRule, given: str, expected: str) 
     assert (found, translator.losses[Loss.DDL_NOT_REWRITTEN]) == ([expected], 0)
 
 
+OPTIONS = [
+    (" ENGINE=InnoDB AUTO_INCREMENT=98765 CHARSET=utf8mb4", " ENGINE=InnoDB CHARSET=utf8mb4"),
+    (" AUTO_INCREMENT = 98765, ENGINE = InnoDB", " ENGINE = InnoDB"),
+    (" auto_increment 98765", ""),
+    (" COMMENT='x',AUTO_INCREMENT=98765", " COMMENT='x'"),
+    (" COMMENT='x', AUTO_INCREMENT=98765 , ENGINE=InnoDB", " COMMENT='x', ENGINE=InnoDB"),
+    (" /* , */ AUTO_INCREMENT=98765 /* end */", " /* , */ /* end */"),
+    (" /*T![auto_rand_base] AUTO_RANDOM_BASE=98765 */ COMMENT='x'", " COMMENT='x'"),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), OPTIONS)
+def test_the_next_number_of_a_hidden_key_is_not_written(given: str, expected: str) -> None:
+    create = "CREATE TABLE orders (`id` bigint AUTO_INCREMENT, `city` text, PRIMARY KEY (`id`))"
+    found, _ = written((rule("hash", "id", tables="shop.orders"),), create + given)
+    assert len(found) == 1
+    assert found[0].endswith(f"){expected}")
+    assert "98765" not in found[0]
+    assert written((rule("drop", "city", tables="shop.orders"),), create + given)[0][0].endswith(given)
+
+
 GONE = [
     (DROP_EMAIL, "ALTER TABLE customers MODIFY email varchar(200)"),
     (DROP_EMAIL, "ALTER TABLE customers MODIFY email varchar(200), ALGORITHM=INPLACE, LOCK=NONE"),
     (DROP_EMAIL, "CREATE INDEX again ON customers (email)"),
     (DROP_EMAIL, "DROP INDEX by_email ON customers"),
     (HASH_EMAIL, "ALTER TABLE customers ALTER COLUMN email SET DEFAULT 'a@b'"),
+    (HASH_ID, "ALTER TABLE customers AUTO_INCREMENT=98765"),
 ]
 
 
@@ -141,6 +174,8 @@ IMPOSSIBLE = [
     (DROP_EMAIL, "CREATE TABLE other.copy AS SELECT * FROM shop.customers WHERE email='a@b'"),
     (DROP_EMAIL, "CREATE TABLE copy LIKE CUSTOMERS"),
     (DROP_EMAIL, "CREATE TEMPORARY TABLE customers (id int, email varchar(9) DEFAULT 'a@b')"),
+    (HASH_ID, "ALTER TABLE customers /*T![auto_rand_base] AUTO_RANDOM_BASE=98765 */, ADD zip int"),
+    (HASH_MAIL, "ALTER TABLE customers ADD CHECK (city <> 'a@b'), RENAME COLUMN city TO mail"),
     (rule("mask", "kinds"), "ALTER TABLE customers ADD kinds set('a','b'), ADD KEY (kinds)"),
 ]
 
