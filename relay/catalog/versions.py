@@ -72,7 +72,15 @@ class Recover(msgspec.Struct, frozen=True, gc=False):
     source: TableId
 
 
-Effect = Define | Alter | Copy | CopiedTo | Drop | DropView | Recover
+class Kept(msgspec.Struct, frozen=True, gc=False):
+    """A state that the schema history keeps without its statement. `why`: the reason if it is unknown."""
+
+    schema: TableSchema | None
+    is_gone: bool
+    why: Unknown = Unknown.DOES_NOT_FIT
+
+
+Effect = Define | Alter | Copy | CopiedTo | Drop | DropView | Recover | Kept
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -100,7 +108,7 @@ def why_unknown(history: History) -> Unknown:
         if version.is_gone:
             return why if at else Unknown.DROPPED
         match version.effect:
-            case Define(None, _, reason):
+            case Define(None, _, reason) | Kept(None, _, reason):
                 return reason
             case Copy() | Recover():
                 return Unknown.COPIED
@@ -116,6 +124,6 @@ def is_cut(history: History) -> bool:
 def recovered(history: History) -> TableSchema | None:
     """Return the definition before the newest DROP; the present one if there is none (after TRUNCATE)."""
     for index, version in enumerate(history):
-        if isinstance(version.effect, Drop):
+        if isinstance(version.effect, Drop) or (isinstance(version.effect, Kept) and version.is_gone):
             return history[index + 1].schema if index + 1 < len(history) else None
     return history[0].schema if history else None

@@ -292,6 +292,9 @@ class PlainTranslator:
     def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
         raise NotImplementedError
 
+    def kept(self, record: ConsumerRecord, /) -> ConsumerRecord:
+        return record
+
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
         return []
 

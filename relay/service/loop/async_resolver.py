@@ -41,6 +41,10 @@ class Translates(HasCounts, Protocol):
         """Apply a record's DDL and schemas to the catalog, and return the tables concerned."""
         ...
 
+    def kept(self, record: ConsumerRecord, /) -> ConsumerRecord:
+        """Return what the schema history keeps of a record that has changed the catalog."""
+        ...
+
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
         """Decode one record."""
         ...

@@ -364,7 +364,8 @@ class InFlightBatchBuilder:
                 return None
             produced = instead
         if changes_catalog and self._stage.history_topic:
-            entry = history_record(record, self._stage.history_topic, self._stage.errors.route)
+            kept = self._translator.kept(record)
+            entry = history_record(kept, self._stage.history_topic, self._stage.errors.route)
             if misfit := self._sink.misfit([entry]):
                 self._refuse(record, self._misfit_error(record, misfit))
                 return None
