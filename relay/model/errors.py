@@ -35,6 +35,7 @@
         ├─ MemoryExhausted          the process is out of memory
         ├─ AddressUnavailable       the address of [http] is in use or not permitted
         ├─ ReplayUnderWay           another replay of the same dead letters is running
+        ├─ RelayRunning             positions cannot be changed while instances of the route run
         └─ DeliveryFailed           a record was not acknowledged, or an offset not committed
 
 Configuration and codec errors, and TooManyFailures, are caused by the user's input (exit status 2); service
@@ -308,6 +309,12 @@ class ReplayUnderWay(ServiceError):
     """Another replay of the same dead-letter topic is running; two would write every record twice."""
 
     code = "service.replay-under-way"
+
+
+class RelayRunning(ServiceError):
+    """The stored positions of a route cannot be changed while its instances run."""
+
+    code = "service.relay-running"
 
 
 class DeliveryFailed(ServiceError):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import GroupIdNotFound, KafkaError, NoError, NotCoordinatorForGroupError
@@ -81,6 +81,13 @@ def _offsets_in(answer: Any) -> dict[Partition, int]:
     return found
 
 
+class StartOffsets(NamedTuple):
+    """Where partitions begin, and texts about records after `start` that may have been deleted."""
+
+    offsets: Offsets
+    gaps: Sequence[str] = ()
+
+
 async def start_offsets(
     consumer: AIOKafkaConsumer,
     settings: StartSettings,
@@ -89,31 +96,47 @@ async def start_offsets(
     *,
     margin_ms: int = COMMIT_TS_MARGIN_MS,
 ) -> Offsets:
-    """Return the first offset to read of each partition according to `start`.
+    """Return the first offset to read of each partition according to `start`, and log gaps.
+
+    Arguments and errors are those of `find_start`.
+    """
+    found = await find_start(consumer, settings, partitions, margin_ms=margin_ms)
+    if log is not None:
+        for message in found.gaps:
+            log.warning("start.truncated", message=message)
+    return found.offsets
+
+
+async def find_start(
+    consumer: AIOKafkaConsumer,
+    settings: StartSettings,
+    partitions: Sequence[TopicPartition],
+    *,
+    margin_ms: int = COMMIT_TS_MARGIN_MS,
+) -> StartOffsets:
+    """Find the first offset to read of each partition according to `start`.
 
     `margin_ms`: how much earlier than a commit ts reading begins, because the clocks of a CDC producer and of
     its database may differ.
 
     The end is the one that `consumer` sees: with read_committed, the first record of an open transaction.
     Raises ConfigError for an offset that a partition has not reached, RecordsGone for one whose records were
-    deleted, and the errors of `consumer`. Logs where records after `start` may have been deleted.
+    deleted, and the errors of `consumer`.
     """
     asked = list(partitions)
     # The end comes first: a record that arrives meanwhile must not be before it.
     end: Offsets = await consumer.end_offsets(asked)
     first: Offsets = await consumer.beginning_offsets(asked)
     if settings.start is Start.LATEST:
-        return end
+        return StartOffsets(end)
     if settings.start is Start.OFFSETS:
-        return _named(settings, first, end)
+        return StartOffsets(_named(settings, first, end))
     wanted_ms, earlier_ms, otherwise = _wanted(settings, first, end, margin_ms)
     if wanted_ms is None:
-        return first
+        return StartOffsets(first)
     found: Timed = await consumer.offsets_for_times(dict.fromkeys(asked, max(0, wanted_ms - earlier_ms)))
-    if log is not None:
-        for message in _gaps(found, first, wanted_ms):
-            log.warning("start.truncated", message=message)
-    return {pair: otherwise[pair] if at is None else at.offset for pair, at in found.items()}
+    offsets = {pair: otherwise[pair] if at is None else at.offset for pair, at in found.items()}
+    return StartOffsets(offsets, tuple(_gaps(found, first, wanted_ms)))
 
 
 def _wanted(

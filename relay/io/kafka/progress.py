@@ -14,6 +14,7 @@ from typing import Annotated, Final
 import msgspec
 import orjson
 
+from relay.io.kafka.admin import TopicAdmin
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.ports import Partition, PollFailed
 from relay.io.kafka.whole_topic import WholeTopic
@@ -57,6 +58,20 @@ def progress_in(records: Iterable[ConsumerRecord], group: str) -> dict[Partition
                 f"set progress_topic in [delivery] to a dedicated topic"
             ) from error
     return found
+
+
+async def read_progress(brokers: Brokers, topic: str, group: str) -> Mapping[Partition, int]:
+    """Return how far a group has read each partition; nothing if the topic does not exist.
+
+    Raises PollFailed, BrokerUnavailable, TopicUnusable.
+    """
+    if topic not in (await TopicAdmin(brokers).look([topic])).found:
+        return {}
+    progress = ProgressTopic(brokers, topic, group)
+    try:
+        return await progress.read()
+    finally:
+        await progress.stop()
 
 
 class ProgressTopic:

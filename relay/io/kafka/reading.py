@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -126,6 +126,28 @@ async def read_records(
     return found
 
 
+async def count_records(
+    brokers: Brokers, spans: Mapping[TopicPartition, tuple[int, int]], progress: Progress | None = None
+) -> dict[TopicPartition, int]:
+    """Count the records from one offset to before another, by reading them.
+
+    Raises TopicUnusable, BrokerUnavailable.
+    """
+    found = dict.fromkeys(spans, 0)
+
+    def count(record: ConsumerRecord) -> None:
+        found[TopicPartition(record.topic, record.partition)] += 1
+
+    pairs = list(spans)
+    async with consuming(brokers, pairs) as consumer:
+        await _Reader(consumer, brokers, progress).between(
+            {pair: first for pair, (first, _) in spans.items()},
+            {pair: end for pair, (_, end) in spans.items()},
+            count,
+        )
+    return found
+
+
 async def _next(
     consumer: Any, pair: TopicPartition, offset: int, end: int, brokers: Brokers
 ) -> ConsumerRecord | None:
@@ -164,12 +186,18 @@ async def bounds(consumer: Any, pairs: list[TopicPartition]) -> tuple[dict[Any, 
 
 
 @contextlib.asynccontextmanager
-async def consuming(brokers: Brokers, pairs: list[TopicPartition]) -> AsyncIterator[Any]:
-    """Yield a consumer of these partitions, and raise errors of the client as relay's."""
+async def consuming(
+    brokers: Brokers, pairs: list[TopicPartition], group_id: str | None = None
+) -> AsyncIterator[Any]:
+    """Yield a consumer of these partitions, and raise errors of the client as relay's.
+
+    `group_id`: the group whose offsets it reads and commits; it never joins the group.
+    """
     take_any_name()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=brokers.servers,
         client_id="relay",
+        group_id=group_id,
         enable_auto_commit=False,
         # Records that retention deletes meanwhile are gone; the remaining ones are still wanted.
         auto_offset_reset="earliest",

@@ -489,5 +489,5 @@ def _check_kept(partition: Partition, group: str, committed: int, first: int, en
 
 
 def _reset_hint(group: str) -> str:
-    how = "(kafka-consumer-groups.sh --reset-offsets)"
-    return f"to continue anyway, reset the offsets of group {group!r} {how}, or use a new group"
+    how = "with `relay offsets seek`"
+    return f"to continue anyway, change the positions of group {group!r} {how}, or use a new group"

@@ -17,7 +17,7 @@ from relay.config.addresses import Address, parse_server, split_servers
 from relay.io.kafka.admin import SETTINGS, TopicInfo
 from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.clients import Brokers
-from relay.io.kafka.requests import UNKNOWN_OPERATIONS, GroupsRequest, TopicsRequest
+from relay.io.kafka.requests import UNKNOWN_OPERATIONS, GroupsRequest, TopicsRequest, TransactionsRequest
 from relay.io.kafka.settings import Mechanism
 from relay.service.check.connectivity import Unreachable, close, connect
 
@@ -31,6 +31,7 @@ _GROUP_UNKNOWN = 69
 #: A bit field without any operation.
 _NOTHING = 0
 _GROUP_NOT_ALLOWED, _CLUSTER_NOT_ALLOWED, _TRANSACTION_NOT_ALLOWED = 30, 31, 53
+_TRANSACTION_UNKNOWN = 105
 # Answers for a producer id that does not exist, if the client may use the transactional id: none, an invalid
 # epoch, state or producer id, a newer producer, an unknown transactional id.
 _NO_SUCH_PRODUCER = {0, 47, 48, 49, 90, 105}
@@ -83,6 +84,24 @@ class Group(NamedTuple):
     assignor: str = ""
     members: tuple[tuple[str, str], ...] = ()
     operations: int = UNKNOWN_OPERATIONS
+
+
+class Transaction(NamedTuple):
+    """The newest transaction of a transactional id, as its coordinator reports it.
+
+    `state`: Kafka's `TransactionState`, such as Ongoing or CompleteCommit. `started_ms`: when it began, -1 if
+    it has ended with some brokers.
+    """
+
+    state: str
+    producer_id: int
+    epoch: int
+    started_ms: int
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it has not ended."""
+        return self.state in {"Ongoing", "PrepareCommit", "PrepareAbort"}
 
 
 class ClusterInspection:
@@ -252,6 +271,21 @@ class ClusterInspection:
             return False
         return True if code in _NO_SUCH_PRODUCER else _unexpected(code)
 
+    async def transaction(self, name: str) -> Transaction | str | None:
+        """Return the newest transaction of a transactional id, None if the brokers know none.
+
+        Or, as text, why it is unknown: the request needs Kafka 3.0 and DESCRIBE on the transactional id.
+        """
+        answer = await self._ask_coordinator(_TRANSACTION, name, TransactionsRequest(name))
+        if isinstance(answer, str):
+            return answer
+        if isinstance(answer, int):
+            return _unexpected(answer)
+        ((code, _, state, _, started_ms, producer_id, epoch, *_),) = answer.transactions
+        if code == _TRANSACTION_UNKNOWN:
+            return None
+        return _unexpected(code) if code else Transaction(state, producer_id, epoch, started_ms)
+
     async def may_write_idempotently(self) -> bool | str:
         """Return whether an idempotent producer is allowed.
 
@@ -312,8 +346,8 @@ class ClusterInspection:
 def _code_of(answer: Any) -> int:
     if isinstance(answer, int):
         return answer
-    groups = getattr(answer, "groups", None)
-    return int(groups[0][0] if groups else getattr(answer, "error_code", 0))
+    parts = getattr(answer, "groups", None) or getattr(answer, "transactions", None)
+    return int(parts[0][0] if parts else getattr(answer, "error_code", 0))
 
 
 def _unexpected(code: int) -> str:

@@ -13,7 +13,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from relay.config import Config, DeliveryMode
 from relay.io.kafka.admin import TopicInfo
 from relay.io.kafka.ports import Partition, PollFailed
-from relay.io.kafka.progress import ProgressTopic
+from relay.io.kafka.progress import read_progress
 from relay.io.kafka.reading import bounds, consuming
 from relay.io.kafka.requests import Operation, allows
 from relay.model.errors import ServiceError
@@ -106,10 +106,15 @@ def _judged(config: Config, subject: str, found: _Offsets) -> Finding:
 async def _offsets(
     config: Config, source: ClusterInspection, target: ClusterInspection, topics: Mapping[str, TopicInfo]
 ) -> _Offsets:
+    committed: Mapping[Partition, int]
     numbers = {name: range(found.partitions) for name, found in topics.items()}
     pairs = [TopicPartition(name, number) for name, each in numbers.items() for number in each]
     if config.delivery.mode is DeliveryMode.EXACTLY_ONCE and not config.is_one_cluster:
-        committed = await _in_progress_topic(config, target)
+        progress = config.delivery.progress_topic
+        is_reached = target.is_reached
+        committed = (
+            await read_progress(target.brokers, progress, config.source.group_id) if is_reached else {}
+        )
     else:
         answer = await source.committed(config.source.group_id, numbers)
         if isinstance(answer, str):
@@ -123,14 +128,3 @@ async def _offsets(
         {Partition(*pair): offset for pair, offset in first.items()},
         {Partition(*pair): offset for pair, offset in end.items()},
     )
-
-
-async def _in_progress_topic(config: Config, target: ClusterInspection) -> Mapping[Partition, int]:
-    name = config.delivery.progress_topic
-    if not target.is_reached or (await target.topics([name]))[name].found is None:
-        return {}
-    progress = ProgressTopic(target.brokers, name, config.source.group_id)
-    try:
-        return await progress.read()
-    finally:
-        await progress.stop()
