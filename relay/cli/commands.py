@@ -37,6 +37,14 @@ COMMANDS: Final[Mapping[str, str | tuple[str, Mapping[str, str]]]] = {
             "replay": "dead_letters:ReplayRequest",
         },
     ),
+    "offsets": (
+        "Show and change the positions from which a stopped relay continues.",
+        {
+            "show": "offsets:ShowOffsetsRequest",
+            "seek": "offsets:SeekRequest",
+            "reset": "offsets:ResetOffsetsRequest",
+        },
+    ),
     "schema-history": (
         "Show, export, import, repair or reset the table definitions that relay keeps across restarts.",
         {

@@ -22,7 +22,7 @@ Run = Callable[..., Result]
 NAMED = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 DML = str(DATA / "ticdc/canal-json.tidb-extension/09_dml.jsonl")
 #: Options of Kafka's and MySQL's own programs, which texts name, too.
-OF_OTHERS = {"--alter", "--batch", "--bootstrap-server", "--create", "--raw", "--replication-factor", "--reset-offsets"}  # fmt: skip
+OF_OTHERS = {"--alter", "--batch", "--bootstrap-server", "--create", "--raw", "--replication-factor"}  # fmt: skip
 
 
 def all_commands() -> dict[str, Any]:

@@ -20,6 +20,9 @@ from relay.service import app
 from relay.service.check import CheckState
 from relay.service.check.reasons import with_reasons
 from relay.service.check.route import preflight
+from relay.service.commands.activity import Activity, activity
+from relay.service.commands.offset_changes import OffsetChange
+from relay.service.commands.offsets import apply, positions_of
 
 pytestmark = pytest.mark.kafka
 
@@ -109,6 +112,17 @@ async def test_a_relay_with_no_more_permissions_than_it_needs(
     assert relay.log.named("schemas.loaded")
     check_complete(await login.kafka.read(login.target, committed=True), 2_000, once=True)
     assert not any(secret in str(relay.log.events) for secret in SECRETS)
+
+
+@both_modes
+async def test_positions_are_changed_with_the_permissions_of_a_relay(login: Login, mode: str) -> None:
+    config = await login.lay(mode)
+    await login.kafka.produce(login.source, numbered(20))
+    assert await activity(config) == Activity([], [])
+    async with positions_of(config) as positions:
+        stored = await positions.stored()
+        await apply(config, positions, [OffsetChange(stored=each, to=4) for each in stored])
+    await login.until_committed(8)
 
 
 @both_modes

@@ -1,0 +1,133 @@
+"""Requests of the commands of `relay offsets`."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import typer
+
+from relay.cli.command import CommandOptions, CommandRequest
+from relay.cli.requests.options import ConfigSource, Quiet
+
+Partitions = Annotated[
+    tuple[str, ...],
+    typer.Option(
+        "--partition",
+        metavar="[TOPIC/]N",
+        help="Only this source partition; may be repeated. The topic may be left out if there is one.",
+        show_default="all",
+    ),
+]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object per partition.")]
+
+
+class ChangeOptions(CommandOptions, frozen=True, kw_only=True):
+    """How a change of positions is shown and made."""
+
+    execute: Annotated[
+        bool,
+        typer.Option(
+            "--execute/--dry-run",
+            help="Store the new positions; by default the command only shows the effect.",
+        ),
+    ] = False
+    count: Annotated[
+        bool,
+        typer.Option(
+            "--count",
+            help="Count the repeated or skipped records by reading them. Without it only the offsets are "
+            "known, and there may be fewer records than offsets.",
+        ),
+    ] = False
+    watch: Annotated[
+        int,
+        typer.Option(
+            "--watch",
+            min=0,
+            metavar="SECONDS",
+            help="With --execute and exactly-once: how long to watch for running shards, from their last "
+            "transaction on. Idle ones commit once a minute.",
+        ),
+    ] = 75
+    as_json: JsonLines = False
+    quiet: Quiet = False
+
+
+class ShowOffsetsRequest(CommandRequest, frozen=True, kw_only=True):
+    """Show where relay continues in each source partition, how much is left to read, and where these
+    positions are stored.
+
+    relay may be running; no group is joined, and nothing is written. The next start begins at `begins`: the
+    stored offset, or `start` in [source] without one.
+    """
+
+    WORK: ClassVar = "relay.cli.offsets:show"
+    EXAMPLE: ClassVar = "relay offsets show --config relay.toml"
+
+    config: ConfigSource
+    as_json: JsonLines = False
+    quiet: Quiet = False
+
+
+class SeekRequest(CommandRequest, frozen=True, kw_only=True):
+    """Set the positions from which a stopped relay continues: back to repeat records, forward to skip some.
+
+    Give one of the targets. Without --execute the command changes nothing, and shows which records of each
+    partition would be repeated or skipped. With it, it is refused while instances of the route run.
+
+    Repeated records are written to the target again, also with exactly-once. They have the same relay.source
+    header as before. A reader that applies them in order goes back to older rows until relay has caught up.
+    """
+
+    WORK: ClassVar = "relay.cli.offsets:seek"
+    EXAMPLE: ClassVar = "relay offsets seek --to-time 2h --config relay.toml"
+
+    config: ConfigSource
+    offsets: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            "--to-offset",
+            metavar="[TOPIC/]PARTITION/OFFSET",
+            help="The next record to read of a partition, as in relay.source, logs and `relay explain`; may "
+            "be repeated. Other partitions keep their positions.",
+        ),
+    ] = ()
+    time: Annotated[
+        str | None,
+        typer.Option(
+            "--to-time",
+            metavar="TIME",
+            help="The first record with this Kafka timestamp or a later one, else the end: 2026-11-26T10:00 "
+            "(UTC), or how long ago: 90s, 15m, 2h, 1d.",
+        ),
+    ] = None
+    commit_ts: Annotated[
+        int | None,
+        typer.Option(
+            "--to-commit-ts",
+            min=1,
+            metavar="TS",
+            help="The first record whose Kafka timestamp is at most ten minutes before the time of this "
+            "commit ts of TiDB, else the oldest record.",
+        ),
+    ] = None
+    earliest: Annotated[bool, typer.Option("--to-earliest", help="The oldest record.")] = False
+    latest: Annotated[bool, typer.Option("--to-latest", help="The end.")] = False
+    partitions: Partitions = ()
+    change: ChangeOptions
+
+
+class ResetOffsetsRequest(CommandRequest, frozen=True, kw_only=True):
+    """Set the positions of a stopped relay to `start` in [source], as if it had never run.
+
+    Without --execute the command changes nothing, and shows which records of each partition would be repeated
+    or skipped. With it, it is refused while instances of the route run. Dead letters, the schema history and
+    the target keep their records. Repeated records are written to the target again, also with exactly-once.
+    """
+
+    WORK: ClassVar = "relay.cli.offsets:reset"
+    EXAMPLE: ClassVar = "relay offsets reset --config relay.toml --execute"
+
+    config: ConfigSource
+    partitions: Partitions = ()
+    change: ChangeOptions
