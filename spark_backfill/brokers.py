@@ -19,6 +19,8 @@ from spark_backfill.connector import CONNECTOR
 ANSWER_MS: Final = 30_000
 REQUEST_MS: Final = 10_000
 _LOGIN: Final = "org.apache.kafka.common.security"
+_MSK: Final = "software.amazon.msk.auth.iam"
+_MSK_PACKAGE: Final = "software.amazon.msk:aws-msk-iam-auth"
 #: The option with the endpoint of tokens.
 ENDPOINT_OPTION: Final = "sasl.oauthbearer.token.endpoint.url"
 _ALLOWED: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
@@ -31,14 +33,14 @@ def client_options(cluster: ClusterSettings) -> dict[str, str]:
     if security.protocol.uses_tls:
         options |= _tls(security)
     if security.protocol.uses_sasl:
-        options |= {"sasl.mechanism": str(security.mechanism)}
-        is_token = security.mechanism is Mechanism.OAUTHBEARER
-        options |= _tokens(security) if is_token else _password(security)
+        login = _LOGINS.get(security.mechanism, _password)
+        options |= {"sasl.mechanism": str(security.mechanism), **login(security)}
     return options
 
 
 def _password(security: Security) -> dict[str, str]:
-    module = "plain.PlainLoginModule" if security.mechanism is Mechanism.PLAIN else "scram.ScramLoginModule"
+    kind = "plain.PlainLoginModule" if security.mechanism is Mechanism.PLAIN else "scram.ScramLoginModule"
+    module = f"{_LOGIN}.{kind}"
     password = security.password or _line(security, "password_file")
     return {"sasl.jaas.config": _login(module, username=security.username, password=password)}
 
@@ -57,13 +59,32 @@ def _tokens(security: Security) -> dict[str, str]:
     return {
         "sasl.login.callback.handler.class": f"{_LOGIN}.oauthbearer.OAuthBearerLoginCallbackHandler",
         ENDPOINT_OPTION: url,
-        "sasl.jaas.config": _login("oauthbearer.OAuthBearerLoginModule", **given),
+        "sasl.jaas.config": _login(f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule", **given),
     }
+
+
+def _msk(security: Security) -> dict[str, str]:
+    """Return the options of Amazon's own client, which reads the region from the brokers' names.
+
+    `aws_region` is only for the request of a role's credentials.
+    """
+    given = {"awsProfileName": security.aws_profile, "awsRoleArn": security.aws_role_arn}
+    if security.aws_role_arn:
+        given["awsStsRegion"] = security.aws_region
+    module = f"{_MSK}.IAMLoginModule"
+    return {
+        "sasl.client.callback.handler.class": f"{_MSK}.IAMClientCallbackHandler",
+        "sasl.jaas.config": _login(module, **{name: text for name, text in given.items() if text}),
+    }
+
+
+#: By mechanism; all others have a password.
+_LOGINS: Final = {Mechanism.OAUTHBEARER: _tokens, Mechanism.AWS_MSK_IAM: _msk}
 
 
 def _login(module: str, **given: str) -> str:
     words = "".join(f' {name}="{_quoted(text)}"' for name, text in given.items())
-    return f"{_LOGIN}.{module} required{words};"
+    return f"{module} required{words};"
 
 
 def allowed_urls(*options: Mapping[str, str]) -> str:
@@ -115,6 +136,18 @@ def for_spark(options: Mapping[str, str]) -> dict[str, str]:
     return {f"kafka.{name}": value for name, value in options.items()}
 
 
+def _unusable(options: Mapping[str, str], error: Py4JJavaError) -> ConfigError | BrokerUnavailable:
+    """Return the error for options with which no client can be made."""
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    if options.get("sasl.mechanism") == Mechanism.AWS_MSK_IAM and _MSK in str(cause.getMessage()):
+        hint = f"add the package {_MSK_PACKAGE}, or its jar to spark.jars"
+        return ConfigError([Problem("spark.jars.packages", "Spark has no client for Amazon MSK's IAM", hint)])
+    name = cause.getClass().getSimpleName()
+    return BrokerUnavailable(f"{options['bootstrap.servers']}: {name}: {cause.getMessage()}")
+
+
 class JavaAdmin:
     """The admin client of a cluster. All calls raise BrokerUnavailable.
 
@@ -145,6 +178,8 @@ class JavaAdmin:
             raise ConfigError(
                 [Problem("spark.jars.packages", "Spark has no Kafka connector", hint)]
             ) from error
+        except Py4JJavaError as error:
+            raise _unusable(options, error) from None
 
     def close(self) -> None:
         """Disconnect."""

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import trustme
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.protocol.admin import CreateAclsRequest
 from broker_support import broker_options
@@ -43,12 +44,13 @@ SECRETS = (PASSWORD, "wrong-battery", "client-battery", "key-battery")
 TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5
 _LITERAL, _ALLOW = 3, 3
 
-# name → protocol. LOST is advertised under a name that does not exist, EXPIRED and OTHER_NAME have such
+# name → protocol. SESSIONS ends each login after two seconds, LOST is advertised under a name that does not exist, EXPIRED and OTHER_NAME have such
 # certificates.
 LISTENERS = {
     "PLAINTEXT": "PLAINTEXT",
     "SASL_SSL": "SASL_SSL",
     "SASL_PLAIN": "SASL_PLAINTEXT",
+    "SESSIONS": "SASL_SSL",
     "MUTUAL": "SSL",
     "EXPIRED": "SSL",
     "OTHER_NAME": "SSL",
@@ -64,6 +66,8 @@ listener.security.protocol.map=CONTROLLER:PLAINTEXT,{protocols}
 inter.broker.listener.name=PLAINTEXT
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
 listener.name.sasl_plain.sasl.enabled.mechanisms=PLAIN
+listener.name.sessions.sasl.enabled.mechanisms=OAUTHBEARER
+listener.name.sessions.oauthbearer.connections.max.reauth.ms=2000
 ssl.keystore.type=PEM
 ssl.keystore.location={folder}/server.pem
 ssl.truststore.type=PEM
@@ -85,6 +89,7 @@ JAAS = {
     "sasl_ssl.scram-sha-256": _SCRAM,
     "sasl_ssl.scram-sha-512": _SCRAM,
     "sasl_ssl.oauthbearer": _BEARER,
+    "sessions.oauthbearer": _BEARER,
 }
 
 
@@ -129,6 +134,31 @@ def token(subject: str = USER, seconds: float = 3600) -> str:
         ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts)
         + "."
     )
+
+
+async def there_and_back(servers: str, settings: dict[str, Any], topic: str) -> bytes:
+    """Write a record and read it as a member of a group, with the same settings, after the admin client has
+    examined the topic.
+    """
+    admin = AIOKafkaAdminClient(bootstrap_servers=servers, **settings)
+    await admin.start()
+    try:
+        deadline = asyncio.get_running_loop().time() + 30
+        # Permissions arrive at the brokers some moments after they are given.
+        while (await admin.describe_topics([topic]))[0]["error_code"]:
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0.05)
+    finally:
+        await admin.close()
+    async with AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True, **settings) as producer:
+        await producer.send_and_wait(topic, b"secret agent")
+    consumer = AIOKafkaConsumer(
+        topic, bootstrap_servers=servers, group_id=topic, auto_offset_reset="earliest", **settings
+    )
+    async with consumer, asyncio.timeout(30):
+        record = await consumer.getone()
+        await consumer.commit()
+        return bytes(record.value)
 
 
 class Secured:

@@ -273,6 +273,18 @@ def test_check_prints_no_secrets(
             "source.security: mechanism OAUTHBEARER needs one of token_file and token_endpoint",
         ),
         (
+            '[source.security]\nprotocol = "SASL_PLAINTEXT"\nmechanism = "AWS_MSK_IAM"',
+            "source.security: mechanism AWS_MSK_IAM needs protocol SASL_SSL, not SASL_PLAINTEXT",
+        ),
+        *(
+            (
+                f'[source.security]\n{settings}\n{key} = "s3cret"',
+                f"source.security: {key} needs mechanism AWS_MSK_IAM, with protocol SASL_SSL",
+            )
+            for key in ("aws_region", "aws_profile", "aws_role_arn")
+            for settings in ("", 'protocol = "SASL_SSL"\nmechanism = "PLAIN"')
+        ),
+        (
             '[source.security]\nprotocol = "SASL_SSL"\nusername = "u"\npassword = "s3cret"\npassword_file = "f"',
             "source.security: password and password_file are both given: keep one",
         ),

@@ -297,6 +297,12 @@ _CREDENTIALS: Final = (
     *("username", "password", "password_file", "token_file", "token_endpoint"),
     *("client_id", "client_secret", "client_secret_file"),
 )
+#: Keys of one mechanism only.
+_OF_MECHANISM: Final = {
+    "aws_region": Mechanism.AWS_MSK_IAM,
+    "aws_profile": Mechanism.AWS_MSK_IAM,
+    "aws_role_arn": Mechanism.AWS_MSK_IAM,
+}
 
 
 class SecurityConfig(_ConfigTable):
@@ -322,6 +328,9 @@ class SecurityConfig(_ConfigTable):
     client_secret: SecretStr = SecretStr("")
     client_secret_file: FilePath = ""
     scope: str = ""
+    aws_region: str = ""
+    aws_profile: str = ""
+    aws_role_arn: str = ""
 
     @model_validator(mode="after")
     def _has_required_keys(self) -> Self:
@@ -336,6 +345,7 @@ class SecurityConfig(_ConfigTable):
                 "ca_file and certificate_file are for TLS: "
                 f"set protocol to SSL or SASL_SSL, not {self.protocol}"
             )
+        self._check_keys_of_mechanisms()
         if self.protocol.uses_sasl:
             self._check_sasl()
         elif any(getattr(self, name) for name in _CREDENTIALS):
@@ -344,20 +354,30 @@ class SecurityConfig(_ConfigTable):
             )
         return self
 
+    def _check_keys_of_mechanisms(self) -> None:
+        for name, mechanism in _OF_MECHANISM.items():
+            if getattr(self, name) and (not self.protocol.uses_sasl or self.mechanism is not mechanism):
+                raise ValueError(f"{name} needs mechanism {mechanism}, with protocol SASL_SSL")
+
     def _check_sasl(self) -> None:
-        if self.mechanism is not Mechanism.OAUTHBEARER:
-            if not (self.username and (self.password.get_secret_value() or self.password_file)):
-                raise ValueError(f"mechanism {self.mechanism} needs username and password or password_file")
-        elif bool(self.token_file) == bool(self.token_endpoint):
+        if self.mechanism is Mechanism.AWS_MSK_IAM:
+            if self.protocol is not SecurityProtocol.SASL_SSL:
+                raise ValueError(f"mechanism {self.mechanism} needs protocol SASL_SSL, not {self.protocol}")
+        elif self.mechanism is Mechanism.OAUTHBEARER:
+            self._check_tokens()
+        elif not (self.username and (self.password.get_secret_value() or self.password_file)):
+            raise ValueError(f"mechanism {self.mechanism} needs username and password or password_file")
+
+    def _check_tokens(self) -> None:
+        if bool(self.token_file) == bool(self.token_endpoint):
             raise ValueError("mechanism OAUTHBEARER needs one of token_file and token_endpoint")
-        elif self.token_endpoint and not (
-            self.client_id and (self.client_secret.get_secret_value() or self.client_secret_file)
-        ):
+        if not self.token_endpoint:
+            return
+        if not (self.client_id and (self.client_secret.get_secret_value() or self.client_secret_file)):
             raise ValueError("token_endpoint needs client_id and client_secret or client_secret_file")
-        elif self.token_endpoint:
-            fault, hint = endpoint_fault(self.token_endpoint, allow_http=self.token_endpoint_allow_http)
-            if fault:
-                raise ValueError(f"token_endpoint {fault}: {hint}")
+        fault, hint = endpoint_fault(self.token_endpoint, allow_http=self.token_endpoint_allow_http)
+        if fault:
+            raise ValueError(f"token_endpoint {fault}: {hint}")
 
 
 class SchemaRegistryConfig(_ConfigTable):

@@ -203,7 +203,7 @@ class BrokerUnavailable(ServiceError):
 
 
 class TokenUnavailable(ServiceError):
-    """There is no token for SASL OAUTHBEARER: its file is not readable, or its endpoint issues none."""
+    """There is no token for the login to the brokers, such as from an unreadable file or an endpoint."""
 
     code = "service.token-unavailable"
 

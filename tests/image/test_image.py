@@ -82,8 +82,14 @@ def test_it_has_labels(image: Image) -> None:
     assert labels["version"] in run(image, ROOT, "relay", "--version").stdout.decode()
 
 
-def test_it_holds_relay_and_object_stores_but_no_tools_to_build_with(image: Image, tmp_path: Path) -> None:
-    done = run(image, tmp_path, "python", "-c", "import relay, s3fs, gcsfs, adlfs; print(relay.__file__)")
+def test_it_holds_relay_and_its_extras_but_no_tools_to_build_with(image: Image, tmp_path: Path) -> None:
+    done = run(
+        image,
+        tmp_path,
+        "python",
+        "-c",
+        "import relay, s3fs, gcsfs, adlfs, relay.io.kafka.msk; print(relay.__file__)",
+    )
     assert done.stdout.startswith(b"/app/.venv/lib/python3.11/site-packages/relay/"), done.stderr
     found = run(
         image,

@@ -4,7 +4,6 @@ secrets stay hidden.
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 import trustme
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaConnectionError
 from cryptography.hazmat.primitives.serialization import (
@@ -31,6 +29,7 @@ from secured_support import (
     arguments_of,
     clusters_of,
     security_of,
+    there_and_back,
     token,
 )
 from servers_support import Idp, serving
@@ -279,31 +278,6 @@ async def topic(secured: Secured) -> str:
     await secured.grant(TOPIC, name, Operation.READ, Operation.WRITE)
     await secured.grant(GROUP, name, Operation.READ)
     return name
-
-
-async def there_and_back(servers: str, settings: dict[str, Any], topic: str) -> bytes:
-    """Write a record and read it as a member of a group, with the same settings, after the admin client has
-    examined the topic.
-    """
-    admin = AIOKafkaAdminClient(bootstrap_servers=servers, **settings)
-    await admin.start()
-    try:
-        deadline = asyncio.get_running_loop().time() + 30
-        # Permissions arrive at the brokers some moments after they are given.
-        while (await admin.describe_topics([topic]))[0]["error_code"]:
-            assert asyncio.get_running_loop().time() < deadline
-            await asyncio.sleep(0.05)
-    finally:
-        await admin.close()
-    async with AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True, **settings) as producer:
-        await producer.send_and_wait(topic, b"secret agent")
-    consumer = AIOKafkaConsumer(
-        topic, bootstrap_servers=servers, group_id=topic, auto_offset_reset="earliest", **settings
-    )
-    async with consumer, asyncio.timeout(30):
-        record = await consumer.getone()
-        await consumer.commit()
-        return bytes(record.value)
 
 
 @pytest.mark.kafka

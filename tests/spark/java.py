@@ -32,6 +32,7 @@ DELTA = (
     ("io.delta", "delta-spark_2.13", "4.4.0"),
     ("io.delta", "delta-storage", "4.4.0"),
 )
+MSK = ("software.amazon.msk", "aws-msk-iam-auth", "2.4.0")
 _SCRIPT = """\
 #!/bin/sh
 for argument do
@@ -90,7 +91,13 @@ def delta_jars() -> list[Path]:
     return _fetched(f"spark-delta-{__version__}", DELTA)
 
 
-def _fetched(folder_name: str, artifacts: Iterable[tuple[str, str, str]]) -> list[Path]:
+def msk_jar() -> Path:
+    """Amazon's client for MSK with IAM, with all that it needs, fetched once (10 MB)."""
+    (jar,) = _fetched(f"aws-msk-iam-auth-{MSK[2]}", [MSK], classifier="all")
+    return jar
+
+
+def _fetched(folder_name: str, artifacts: Iterable[tuple[str, str, str]], classifier: str = "") -> list[Path]:
     """The jars of artifacts: their folder is complete or not there."""
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
@@ -102,6 +109,7 @@ def _fetched(folder_name: str, artifacts: Iterable[tuple[str, str, str]]) -> lis
                 maven, staging = MavenContext(repo_cache=Path(folder, "m2")), Path(folder, "jars")
                 staging.mkdir()
                 for group, name, version in artifacts:
-                    shutil.copy2(maven.project(group, name).at_version(version).artifact().resolve(), staging)
+                    artifact = maven.project(group, name).at_version(version).artifact(classifier=classifier)
+                    shutil.copy2(artifact.resolve(), staging)
                 staging.rename(jars)
     return sorted(jars.iterdir())

@@ -6,6 +6,7 @@ have changed; tokens of OAUTHBEARER at each connection. Neither a `repr` nor an 
 
 from __future__ import annotations
 
+import importlib
 import ssl
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -111,14 +112,23 @@ def _client_arguments(security: Security, problems: list[Problem]) -> ClientArgu
     if security.protocol.uses_tls:
         arguments["ssl_context"] = files.context()
     if security.protocol.uses_sasl:
-        arguments["sasl_mechanism"] = security.mechanism.value
-        if security.mechanism is Mechanism.OAUTHBEARER:
-            notice_refused_tokens()
-            arguments["sasl_oauth_token_provider"] = files.tokens()
-        else:
-            arguments["sasl_plain_username"] = security.username
-            arguments["sasl_plain_password"] = Secret(files.secret("password"))
+        arguments |= _login(security, files)
     return arguments
+
+
+def _login(security: Security, files: _SecurityFiles) -> ClientArguments:
+    if security.mechanism is Mechanism.OAUTHBEARER:
+        notice_refused_tokens()
+        return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": files.tokens()}
+    if security.mechanism is Mechanism.AWS_MSK_IAM:
+        notice_refused_tokens()
+        # For clients other than Java's, MSK takes the signed request as a token.
+        return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": files.msk_tokens()}
+    return {
+        "sasl_mechanism": security.mechanism.value,
+        "sasl_plain_username": security.username,
+        "sasl_plain_password": Secret(files.secret("password")),
+    }
 
 
 def _fingerprint(security: Security) -> list[tuple[int, int, int] | None]:
@@ -211,6 +221,25 @@ class _SecurityFiles:
         secret = Secret(self.secret("client_secret"))
         credentials = Credentials(security.token_endpoint, security.client_id, secret, security.scope)
         return EndpointTokens(credentials, self._endpoint_context())
+
+    def msk_tokens(self) -> Any:
+        """Return the provider of tokens for Amazon MSK; None if the extra or the region is missing."""
+        security = self._security
+        try:
+            # The extra is not part of the base installation.
+            msk = importlib.import_module("relay.io.kafka.msk")
+        except ImportError:
+            self._wrong(
+                "mechanism",
+                f"{security.mechanism} needs AWS's signer, which is not installed",
+                "pip install '.[msk]' in relay's folder; the image has it",
+            )
+            return None
+        region = msk.region_of(security.aws_region, security.aws_profile)
+        if not region:
+            self._wrong("aws_region", "is missing", "set it, or the variable AWS_REGION")
+            return None
+        return msk.MskTokens(msk.AwsIdentity(region, security.aws_profile, security.aws_role_arn))
 
     def _endpoint_context(self) -> ssl.SSLContext:
         """Trust the system's certificates at the token endpoint, and also those of `ca_file`.

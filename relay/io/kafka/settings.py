@@ -39,6 +39,7 @@ class Mechanism(StrEnum):
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     SCRAM_SHA_512 = "SCRAM-SHA-512"
     OAUTHBEARER = "OAUTHBEARER"
+    AWS_MSK_IAM = "AWS_MSK_IAM"
 
 
 class Compression(StrEnum):
@@ -98,6 +99,9 @@ class Security:
     client_secret: Secret = _NO_SECRET
     client_secret_file: str = ""
     scope: str = ""
+    aws_region: str = ""
+    aws_profile: str = ""
+    aws_role_arn: str = ""
 
 
 def endpoint_fault(endpoint: str, *, allow_http: bool) -> tuple[str, str]:

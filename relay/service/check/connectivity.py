@@ -23,6 +23,7 @@ from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.oauth import NoToken
 from relay.io.kafka.requests import TopicsRequest
+from relay.io.kafka.settings import Mechanism
 
 _ALERT_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
@@ -303,6 +304,10 @@ async def _log_in(connection: Any, authenticator: Any) -> None:
 
 
 def _login_hint(brokers: Brokers) -> str:
+    if brokers.security.mechanism is Mechanism.AWS_MSK_IAM:
+        return (
+            "check the clock, the region, and that the IAM identity may kafka-cluster:Connect to this cluster"
+        )
     if brokers.arguments["sasl_mechanism"] == "OAUTHBEARER":
         return f"check the token's issuer, audience and age, and scope in [{brokers.security.table}]"
     known = (
