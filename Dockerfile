@@ -21,6 +21,11 @@ ENV UV_CACHE_DIR=/var/cache/uv \
     UV_LINK_MODE=copy \
     UV_PYTHON=python3.11 \
     UV_PYTHON_DOWNLOADS=never
+# The binding to Kerberos has no wheel for Linux.
+# hadolint ignore=DL3008
+RUN apt-get update && \
+    apt-get install --yes --no-install-recommends gcc libc6-dev libkrb5-dev && \
+    rm -rf /var/lib/apt/lists/*
 # uv in a separate environment: Debian's Python does not allow other installations.
 RUN python -m venv /uv && /uv/bin/pip install --no-cache-dir uv==0.13.9
 WORKDIR /app
@@ -30,14 +35,14 @@ RUN --mount=type=cache,target=/var/cache/uv \
     --mount=type=bind,source=uv.lock,target=/app/uv.lock \
     --mount=type=bind,source=pyproject.toml,target=/app/pyproject.toml \
     --mount=type=bind,source=kernel/pyproject.toml,target=/app/kernel/pyproject.toml \
-    /uv/bin/uv sync --locked --no-install-project --extra s3 --extra gcs --extra azure --extra msk
+    /uv/bin/uv sync --locked --no-install-project --extra s3 --extra gcs --extra azure --extra msk --extra kerberos
 COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY kernel ./kernel
 COPY relay ./relay
 COPY spark_backfill ./spark_backfill
 COPY --from=kernel /wheels /wheels
 RUN --mount=type=cache,target=/var/cache/uv \
-    /uv/bin/uv sync --locked --no-editable --extra s3 --extra gcs --extra azure --extra msk && \
+    /uv/bin/uv sync --locked --no-editable --extra s3 --extra gcs --extra azure --extra msk --extra kerberos && \
     /uv/bin/uv pip install --no-deps /wheels/*.whl
 
 # The Spark job's environment: the same, with PySpark, and with the jars of its Kafka connector, so that a run fetches nothing.
@@ -47,7 +52,7 @@ RUN apt-get update && \
     apt-get install --yes --no-install-recommends openjdk-17-jre-headless && \
     rm -rf /var/lib/apt/lists/*
 RUN --mount=type=cache,target=/var/cache/uv \
-    /uv/bin/uv sync --locked --no-editable --inexact --extra s3 --extra gcs --extra azure --extra msk --extra spark && \
+    /uv/bin/uv sync --locked --no-editable --inexact --extra s3 --extra gcs --extra azure --extra msk --extra kerberos --extra spark && \
     /app/.venv/bin/python -m spark_backfill.connector /app/.venv/lib/python3.11/site-packages/pyspark/jars
 
 FROM ${BASE} AS spark
@@ -61,7 +66,7 @@ LABEL org.opencontainers.image.title="relay-spark" \
 # Java needs a home folder, which a user without a name does not have. Spark's pods start with tini.
 # hadolint ignore=DL3008
 RUN apt-get update && \
-    apt-get install --yes --no-install-recommends openjdk-17-jre-headless tini && \
+    apt-get install --yes --no-install-recommends libgssapi-krb5-2 openjdk-17-jre-headless tini && \
     rm -rf /var/lib/apt/lists/* && \
     ln -s "$(dirname "$(dirname "$(readlink -f /usr/bin/java)")")" /opt/java && \
     groupadd --gid 10001 relay && \
@@ -88,6 +93,11 @@ LABEL org.opencontainers.image.title="relay" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
+# The library of Kerberos, which the Python of the base may lack.
+# hadolint ignore=DL3008
+RUN apt-get update && \
+    apt-get install --yes --no-install-recommends libgssapi-krb5-2 && \
+    rm -rf /var/lib/apt/lists/*
 COPY --from=build /app/.venv /app/.venv
 ENV PATH="/app/.venv/bin:${PATH}"
 # A number, so that Kubernetes can verify that it is not root. The user does not exist, and owns no files.

@@ -11,7 +11,10 @@ help:  ## show this list
 
 # The native kernel is built if Rust is installed; everything works without it, too.
 CARGO := $(shell command -v cargo)
-READY := $(VENV)/.ready$(if $(CARGO),-with-kernel)
+# The binding to Kerberos is built if the system has its library; its tests are skipped without it.
+KERBEROS := $(if $(shell command -v krb5-config),--extra kerberos)
+WITH_KERBEROS := $(if $(KERBEROS),-with-kerberos)
+READY := $(VENV)/.ready$(if $(CARGO),-with-kernel)$(WITH_KERBEROS)
 KERNEL := $(addprefix kernel/,pyproject.toml Cargo.toml Cargo.lock) $(wildcard kernel/src/*.rs kernel/src/*/*.rs)
 
 setup: $(READY)  ## install everything for development into .venv
@@ -21,13 +24,13 @@ $(UV):
 	$(PYTHON) -m venv .cache/uv
 	.cache/uv/bin/pip install --quiet "uv>=0.9,<1"
 
-SYNC = $(UV) sync --locked --extra dev --python $(PYTHON)
-$(VENV)/.ready: pyproject.toml uv.lock | $(UV)
+SYNC = $(UV) sync --locked --extra dev $(KERBEROS) --python $(PYTHON)
+$(VENV)/.ready$(WITH_KERBEROS): pyproject.toml uv.lock | $(UV)
 	@echo "cargo is not installed: relay is set up without its native kernel (Rust 1.85 or later builds it)" >&2
 	$(SYNC)
 	touch $@
 
-$(VENV)/.ready-with-kernel: pyproject.toml uv.lock $(KERNEL) | $(UV)
+$(VENV)/.ready-with-kernel$(WITH_KERBEROS): pyproject.toml uv.lock $(KERNEL) | $(UV)
 	$(SYNC) --extra fast || { echo "the native kernel cannot be built: relay is set up without it" >&2; $(SYNC); }
 	touch $@
 

@@ -78,8 +78,35 @@ def _msk(security: Security) -> dict[str, str]:
     }
 
 
+def _kerberos(security: Security) -> dict[str, str]:
+    """Return the options of Java's own Kerberos: a keytab, or the ticket of the process's user."""
+    problems = []
+    if security.keytab_file and not security.kerberos_principal:
+        hint = "set the principal of the keytab that logs in"
+        problems.append(Problem(f"{security.table}.kerberos_principal", "is needed by Spark's client", hint))
+    if security.kerberos_domain_name:
+        message = "is not possible with Spark's client, which uses the brokers' host names"
+        problems.append(Problem(f"{security.table}.kerberos_domain_name", message))
+    if problems:
+        raise ConfigError(problems)
+    given = {"useTicketCache": "true"}
+    if security.keytab_file:
+        keytab = str(Path(security.keytab_file).absolute())
+        given = {"useKeyTab": "true", "storeKey": "true", "keyTab": keytab}
+    if security.kerberos_principal:
+        given["principal"] = security.kerberos_principal
+    return {
+        "sasl.kerberos.service.name": security.kerberos_service_name,
+        "sasl.jaas.config": _login("com.sun.security.auth.module.Krb5LoginModule", **given),
+    }
+
+
 #: By mechanism; all others have a password.
-_LOGINS: Final = {Mechanism.OAUTHBEARER: _tokens, Mechanism.AWS_MSK_IAM: _msk}
+_LOGINS: Final = {
+    Mechanism.OAUTHBEARER: _tokens,
+    Mechanism.AWS_MSK_IAM: _msk,
+    Mechanism.GSSAPI: _kerberos,
+}
 
 
 def _login(module: str, **given: str) -> str:

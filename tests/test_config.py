@@ -279,9 +279,13 @@ def test_check_prints_no_secrets(
         *(
             (
                 f'[source.security]\n{settings}\n{key} = "s3cret"',
-                f"source.security: {key} needs mechanism AWS_MSK_IAM, with protocol SASL_SSL",
+                f"source.security: {key} needs mechanism {mechanism} and a protocol with SASL",
             )
-            for key in ("aws_region", "aws_profile", "aws_role_arn")
+            for mechanism, keys in {
+                "AWS_MSK_IAM": ("aws_region", "aws_profile", "aws_role_arn"),
+                "GSSAPI": ("keytab_file", "kerberos_principal", "kerberos_domain_name"),
+            }.items()
+            for key in keys
             for settings in ("", 'protocol = "SASL_SSL"\nmechanism = "PLAIN"')
         ),
         (

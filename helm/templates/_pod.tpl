@@ -87,6 +87,13 @@ spec:
   readOnly: true
 - name: tmp
   mountPath: /tmp
+{{- if .Values.kerberos.existingConfigMap }}
+# Where the libraries of Kerberos and Java look.
+- name: krb5
+  mountPath: /etc/krb5.conf
+  subPath: krb5.conf
+  readOnly: true
+{{- end }}
 {{- range $i, $file := .Values.secrets.files }}
 - name: secret-{{ $i }}
   mountPath: {{ $file.mountPath }}
@@ -102,6 +109,11 @@ spec:
 - name: tmp
   emptyDir:
     sizeLimit: {{ .scratch }}
+{{- with .root.Values.kerberos.existingConfigMap }}
+- name: krb5
+  configMap:
+    name: {{ . }}
+{{- end }}
 {{- range $i, $file := .root.Values.secrets.files }}
 - name: secret-{{ $i }}
   secret:

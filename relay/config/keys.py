@@ -302,6 +302,9 @@ _OF_MECHANISM: Final = {
     "aws_region": Mechanism.AWS_MSK_IAM,
     "aws_profile": Mechanism.AWS_MSK_IAM,
     "aws_role_arn": Mechanism.AWS_MSK_IAM,
+    "keytab_file": Mechanism.GSSAPI,
+    "kerberos_principal": Mechanism.GSSAPI,
+    "kerberos_domain_name": Mechanism.GSSAPI,
 }
 
 
@@ -331,6 +334,10 @@ class SecurityConfig(_ConfigTable):
     aws_region: str = ""
     aws_profile: str = ""
     aws_role_arn: str = ""
+    keytab_file: FilePath = ""
+    kerberos_principal: str = ""
+    kerberos_service_name: Text = "kafka"
+    kerberos_domain_name: str = ""
 
     @model_validator(mode="after")
     def _has_required_keys(self) -> Self:
@@ -357,7 +364,7 @@ class SecurityConfig(_ConfigTable):
     def _check_keys_of_mechanisms(self) -> None:
         for name, mechanism in _OF_MECHANISM.items():
             if getattr(self, name) and (not self.protocol.uses_sasl or self.mechanism is not mechanism):
-                raise ValueError(f"{name} needs mechanism {mechanism}, with protocol SASL_SSL")
+                raise ValueError(f"{name} needs mechanism {mechanism} and a protocol with SASL")
 
     def _check_sasl(self) -> None:
         if self.mechanism is Mechanism.AWS_MSK_IAM:
@@ -365,8 +372,12 @@ class SecurityConfig(_ConfigTable):
                 raise ValueError(f"mechanism {self.mechanism} needs protocol SASL_SSL, not {self.protocol}")
         elif self.mechanism is Mechanism.OAUTHBEARER:
             self._check_tokens()
-        elif not (self.username and (self.password.get_secret_value() or self.password_file)):
+        elif self.mechanism is not Mechanism.GSSAPI and not self._has_password:
             raise ValueError(f"mechanism {self.mechanism} needs username and password or password_file")
+
+    @property
+    def _has_password(self) -> bool:
+        return bool(self.username and (self.password.get_secret_value() or self.password_file))
 
     def _check_tokens(self) -> None:
         if bool(self.token_file) == bool(self.token_endpoint):

@@ -187,11 +187,15 @@ def _signals_held_back() -> Iterator[None]:
 
 
 class NodeOptions(NamedTuple):
-    """Settings that differ between uses. `properties` end the broker's file: the last line of a key wins."""
+    """Settings that differ between uses. `properties` end the broker's file: the last line of a key wins.
+
+    `binary`: the Java; None for that of the `demo` extra.
+    """
 
     java: tuple[str, ...] = JAVA_OPTIONS
     properties: str = ""
     format_args: tuple[str, ...] = ()
+    binary: Path | None = None
 
 
 class Node:
@@ -209,7 +213,7 @@ class Node:
         self.properties = home / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
         self._java = (
-            str(java_binary()),
+            str(options.binary or java_binary()),
             *options.java,
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             # The port is open some tenths of a second before the broker serves requests; this logger reports

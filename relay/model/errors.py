@@ -203,7 +203,7 @@ class BrokerUnavailable(ServiceError):
 
 
 class TokenUnavailable(ServiceError):
-    """There is no token for the login to the brokers, such as from an unreadable file or an endpoint."""
+    """There is no token or ticket for the login to the brokers: a file or server does not give one."""
 
     code = "service.token-unavailable"
 

@@ -250,6 +250,31 @@ def test_secrets_are_references() -> None:
     ]
 
 
+def test_kerberos_has_its_keytab_and_its_configuration() -> None:
+    release = example("kerberos")
+    mounts = {each["mountPath"]: each for each in release.container["volumeMounts"]}
+    security = tomllib.loads(release.toml)["source"]["security"]
+    assert str(Path(security["keytab_file"]).parent) in mounts
+    # A file, so that the rest of /etc stays.
+    expected = {"name": "krb5", "mountPath": "/etc/krb5.conf", "subPath": "krb5.conf", "readOnly": True}
+    assert mounts["/etc/krb5.conf"] == expected
+    assert {"name": "krb5", "configMap": {"name": "krb5"}} in release.pod["volumes"]
+    (check,) = (each for (kind, _), each in release.others.items() if kind == "Job")
+    checked = check["spec"]["template"]["spec"]
+    assert expected in checked["containers"][0]["volumeMounts"]
+    assert {"name": "krb5", "configMap": {"name": "krb5"}} in checked["volumes"]
+    assert "/etc/krb5.conf" not in {each["mountPath"] for each in default().container["volumeMounts"]}
+
+
+def test_a_service_account_has_the_role_that_logs_in() -> None:
+    release = example("msk")
+    account = release.objects["ServiceAccount"]
+    assert account["metadata"]["annotations"] == {
+        "eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/relay"
+    }
+    assert release.pod["serviceAccountName"] == account["metadata"]["name"]
+
+
 def test_files_of_secrets_are_where_the_configuration_says() -> None:
     release = example("secrets")
     folders = [

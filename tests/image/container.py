@@ -105,7 +105,8 @@ class Image:
 
     def _make_base(self) -> None:
         base = self._folder / "base"
-        packages = "python3,python3-venv,ca-certificates"
+        # The real base has the headers, too.
+        packages = "python3,python3-dev,python3-venv,ca-certificates"
         self._run(["debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", str(base)])
         (base / "usr/bin/python").symlink_to("python3")
         # Where the machine trusts a proxy's certificate, the build has to as well: Java, which has a store of

@@ -10,16 +10,17 @@ from __future__ import annotations
 import fcntl
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pyspark
 from jgo.maven import MavenContext
 from pyspark import __version__
 
-from relay.demo.kafka import cache_dir, java_binary
+from relay.demo.kafka import JAVA_OPTIONS, cache_dir, java_binary
 
 CONNECTOR = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", __version__),
@@ -113,3 +114,23 @@ def _fetched(folder_name: str, artifacts: Iterable[tuple[str, str, str]], classi
                     shutil.copy2(artifact.resolve(), staging)
                 staging.rename(jars)
     return sorted(jars.iterdir())
+
+
+def described(options: Mapping[str, str], folder: Path, java: str, jars: str, *java_options: str) -> str:
+    """What Kafka's own tool says about the topics of a cluster, as a client with these options."""
+    lines = (f"{name}={_escaped(value)}\n" for name, value in options.items())
+    (folder / "client.properties").write_text("".join(lines))
+    done = subprocess.run(
+        [
+            java, *JAVA_OPTIONS, *java_options, "-cp", jars, "kafka.admin.ConfigCommand",
+            "--bootstrap-server", options["bootstrap.servers"],
+            "--command-config", folder / "client.properties", "--describe", "--entity-type", "topics",
+        ],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+def _escaped(value: str) -> str:
+    """A value in a file of Java's properties."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_support import broker_options
 from secured_support import Secured, security_of
-from spark.java import msk_jar
+from spark.java import described, msk_jar
 
 from relay.config.kafka import security_settings
 from relay.demo.kafka import java_binary, kafka_jars
@@ -44,23 +42,8 @@ def test_the_keys_become_options_of_amazons_client() -> None:
 def test_amazons_client_takes_the_options(secured: Secured, tmp_path: Path) -> None:
     """It gets as far as the broker's answer: no broker outside of AWS has the mechanism."""
     given = options(secured.address("SASL_SSL"), ca_file=str(secured.folder / "ca.pem"), aws_role_arn=ROLE)
-    lines = (f"{name}={_escaped(value)}\n" for name, value in given.items())
-    (tmp_path / "client.properties").write_text("".join(lines))
-    done = subprocess.run(
-        [
-            java_binary(), *broker_options().java, "-cp", f"{kafka_jars()}/*:{msk_jar()}",
-            "kafka.admin.ConfigCommand", "--bootstrap-server", secured.address("SASL_SSL"),
-            "--command-config", tmp_path / "client.properties", "--describe", "--entity-type", "topics",
-        ],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    said = done.stdout + done.stderr
+    said = described(given, tmp_path, str(java_binary()), f"{kafka_jars()}/*:{msk_jar()}")
     assert "Client SASL mechanism 'AWS_MSK_IAM' not enabled in the server" in said, said
-
-
-def _escaped(value: str) -> str:
-    """A value in a file of Java's properties."""
-    return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 @pytest.mark.kafka

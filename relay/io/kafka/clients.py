@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from relay.io.files import read_small
+from relay.io.kafka.kerberos import KerberosIdentity, KerberosService, use_identities
 from relay.io.kafka.oauth import Credentials, EndpointTokens, FileTokens, notice_refused_tokens
 from relay.io.kafka.settings import (
     DEFAULT_TIMEOUTS,
@@ -33,6 +34,7 @@ _FILES = (
     "key_password_file",
     "password_file",
     "client_secret_file",
+    "keytab_file",
 )
 _PEM_HINT = "it must be PEM, with -----BEGIN CERTIFICATE-----"
 
@@ -124,6 +126,13 @@ def _login(security: Security, files: _SecurityFiles) -> ClientArguments:
         notice_refused_tokens()
         # For clients other than Java's, MSK takes the signed request as a token.
         return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": files.msk_tokens()}
+    if security.mechanism is Mechanism.GSSAPI:
+        use_identities()
+        return {
+            "sasl_mechanism": "GSSAPI",
+            "sasl_kerberos_service_name": files.kerberos_service(),
+            "sasl_kerberos_domain_name": security.kerberos_domain_name or None,
+        }
     return {
         "sasl_mechanism": security.mechanism.value,
         "sasl_plain_username": security.username,
@@ -240,6 +249,23 @@ class _SecurityFiles:
             self._wrong("aws_region", "is missing", "set it, or the variable AWS_REGION")
             return None
         return msk.MskTokens(msk.AwsIdentity(region, security.aws_profile, security.aws_role_arn))
+
+    def kerberos_service(self) -> KerberosService:
+        """Return the service's name with the identity; note a missing extra or keytab."""
+        security = self._security
+        if security.keytab_file:
+            self._content("keytab_file")
+        try:
+            # The extra is not part of the base installation.
+            importlib.import_module("gssapi")
+        except (ImportError, OSError):  # an OSError without the system's library
+            self._wrong(
+                "mechanism",
+                f"{security.mechanism} needs the package gssapi, which is not installed or lacks its library",
+                "install libgssapi-krb5-2, and '.[kerberos]' in relay's folder; the image has both",
+            )
+        identity = KerberosIdentity.of(security.keytab_file, security.kerberos_principal)
+        return KerberosService(security.kerberos_service_name, identity)
 
     def _endpoint_context(self) -> ssl.SSLContext:
         """Trust the system's certificates at the token endpoint, and also those of `ca_file`.

@@ -40,6 +40,7 @@ class Mechanism(StrEnum):
     SCRAM_SHA_512 = "SCRAM-SHA-512"
     OAUTHBEARER = "OAUTHBEARER"
     AWS_MSK_IAM = "AWS_MSK_IAM"
+    GSSAPI = "GSSAPI"
 
 
 class Compression(StrEnum):
@@ -102,6 +103,17 @@ class Security:
     aws_region: str = ""
     aws_profile: str = ""
     aws_role_arn: str = ""
+    keytab_file: str = ""
+    kerberos_principal: str = ""
+    kerberos_service_name: str = "kafka"
+    kerberos_domain_name: str = ""
+
+    @property
+    def shown_user(self) -> str:
+        """Return the name of user or principal; "" if the mechanism has none, or it is not configured."""
+        if self.mechanism is Mechanism.GSSAPI:
+            return self.kerberos_principal
+        return "" if self.mechanism in {Mechanism.OAUTHBEARER, Mechanism.AWS_MSK_IAM} else self.username
 
 
 def endpoint_fault(endpoint: str, *, allow_http: bool) -> tuple[str, str]:

@@ -28,7 +28,6 @@ _GROUP, _TRANSACTION = 0, 1
 _LOADING, _NO_COORDINATOR, _NOT_COORDINATOR, _CONCURRENT = 14, 15, 16, 51
 _BUSY = {_LOADING, _NO_COORDINATOR, _NOT_COORDINATOR, _CONCURRENT}
 _GROUP_UNKNOWN = 69
-_WITHOUT_USERNAME = {Mechanism.OAUTHBEARER, Mechanism.AWS_MSK_IAM}
 #: A bit field without any operation.
 _NOTHING = 0
 _GROUP_NOT_ALLOWED, _CLUSTER_NOT_ALLOWED, _TRANSACTION_NOT_ALLOWED = 30, 31, 53
@@ -134,8 +133,8 @@ class ClusterInspection:
         if not security.protocol.uses_sasl:
             return how
         how += f", logged in with {security.mechanism}"
-        if security.username and security.mechanism not in _WITHOUT_USERNAME:
-            how += f" as {security.username}"
+        if name := security.shown_user:
+            how += f" as {name}"
         if security.mechanism is Mechanism.PLAIN and not security.protocol.uses_tls:
             how += "; the password went over the network in clear text"
         return how

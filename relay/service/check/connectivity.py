@@ -21,13 +21,18 @@ from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeReques
 from relay.config.addresses import Address
 from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.clients import Brokers
+from relay.io.kafka.kerberos import NoTicket
 from relay.io.kafka.oauth import NoToken
 from relay.io.kafka.requests import TopicsRequest
-from relay.io.kafka.settings import Mechanism
+from relay.io.kafka.settings import Mechanism, Security
 
 _ALERT_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
 _ILLEGAL_SASL_STATE = 34
+_KERBEROS_HINT = (
+    "check keytab_file, kerberos_principal, kerberos_service_name and kerberos_domain_name in [{table}], "
+    "the clock, and the KDC in krb5.conf"
+)
 # OpenSSL's numbers (X509_V_ERR_…).
 _NOT_YET_VALID, _EXPIRED, _HOST_MISMATCH, _ADDRESS_MISMATCH = 9, 10, 62, 64
 _UNTRUSTED = {2, 18, 19, 20, 21}
@@ -271,10 +276,11 @@ async def _authenticate(connection: Any, brokers: Brokers) -> None:
             )
         await _log_in(connection, _authenticator(connection, mechanism))
     except SaslAuthenticationFailed as error:
-        who = "the token" if mechanism == "OAUTHBEARER" else f"user {security.username} with {mechanism}"
-        text = f"the broker refuses {who}: "
+        text = f"the broker refuses {_who(security, mechanism)}: "
         reason = _without_secrets(str(error.args[0]) if error.args else "", brokers).removeprefix(text)
         raise Unreachable(f"{text}{reason}", _login_hint(brokers)) from error
+    except NoTicket as error:
+        raise Unreachable(str(error), _KERBEROS_HINT.format(table=security.table)) from error
     except NoToken as error:
         raise Unreachable(f"no token to log in with: {error}", f"check [{brokers.security.table}]") from error
     except ValueError as error:  # raised by aiokafka if the broker's proof is wrong
@@ -287,7 +293,16 @@ async def _authenticate(connection: Any, brokers: Brokers) -> None:
         ) from error
 
 
+def _who(security: Security, mechanism: str) -> str:
+    if mechanism == "OAUTHBEARER":
+        return "the token"
+    name = security.shown_user
+    return f"user {name} with {mechanism}" if name else f"the login with {mechanism}"
+
+
 def _authenticator(connection: Any, mechanism: str) -> Any:
+    if mechanism == "GSSAPI":
+        return connection.authenticator_gssapi()
     if mechanism == "OAUTHBEARER":
         return connection.authenticator_oauth()
     return connection.authenticator_plain() if mechanism == "PLAIN" else connection.authenticator_scram()
@@ -308,6 +323,8 @@ def _login_hint(brokers: Brokers) -> str:
         return (
             "check the clock, the region, and that the IAM identity may kafka-cluster:Connect to this cluster"
         )
+    if brokers.security.mechanism is Mechanism.GSSAPI:
+        return f"check kerberos_principal in [{brokers.security.table}], and the broker's own keytab"
     if brokers.arguments["sasl_mechanism"] == "OAUTHBEARER":
         return f"check the token's issuer, audience and age, and scope in [{brokers.security.table}]"
     known = (
