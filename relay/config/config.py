@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import PrivateAttr
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
@@ -186,7 +186,10 @@ class Config(BaseSettings):
         It is that of a single process, as a member of the group or a separate shard, without HTTP.
         """
         delivery, name = self.delivery, self.source.group_instance_id
-        source = {"group_instance_id": name and f"{name}-{number}"}
+        source: dict[str, Any] = {"group_instance_id": name and f"{name}-{number}"}
+        for key in ("max_records_per_second", "max_bytes_per_second"):
+            limit = getattr(self.source, key)
+            source[key] = limit and max(1, limit // delivery.processes)
         changes = {"processes": 1}
         if delivery.mode is DeliveryMode.EXACTLY_ONCE:
             # Together they read the partitions that the instance would read without them.

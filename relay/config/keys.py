@@ -448,6 +448,8 @@ class SourceConfig(_ConfigTable):
     # Long polls of partitions without records delay the busy ones of the same broker; 20 s without records
     # count as a failure.
     fetch_max_wait_ms: Annotated[int, BeforeValidator(_milliseconds), Field(gt=0, le=10_000)] = 50
+    max_records_per_second: int = Field(default=0, ge=0, le=_INT64_MAX)
+    max_bytes_per_second: int = Field(default=0, ge=0, le=_INT64_MAX)
     session_timeout_ms: WireMilliseconds = 30_000
     rebalance_timeout_ms: WireMilliseconds = 60_000
     security: SecurityConfig = SecurityConfig()

@@ -47,6 +47,7 @@ from relay.service.observe.recovery_log import logging_recovery
 from relay.service.observe.report import summary
 from relay.service.observe.status import Status
 from relay.service.observe.watchdog import Watchdog
+from relay.service.rate_limit import rate_limits_of
 from relay.topics.startup import Creates, Topics, WrittenTopics, check_topics
 from relay.topics.table_topics import TableTopics
 
@@ -344,6 +345,7 @@ def _configured(settings: LoopSettings, config: Config) -> LoopSettings:
         transaction_interval_seconds=config.delivery.transaction_interval_seconds,
         gather_bytes=GATHER_BYTES if config.has_table_topics else 0,
         drain_seconds=config.delivery.drain_timeout_seconds,
+        rate_limits=rate_limits_of(config),
         # The group waits this long for revoked partitions; the rest is for the commit and for joining again.
         revoke_seconds=config.source.rebalance_timeout_ms / 1000 * 2 / 3,
     )

@@ -30,6 +30,7 @@ from status_support import (
     make_status,
     running_status,
     together,
+    turns,
 )
 
 from relay.codecs.losses import Loss
@@ -39,6 +40,7 @@ from relay.model.events import TableId
 from relay.service.observe.http import PATHS, HttpServer
 from relay.service.observe.server import MAX_CONNECTIONS, Page, content_security_policy
 from relay.service.observe.status import Status
+from relay.service.rate_limit import RateLimits
 
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -493,6 +495,28 @@ async def test_a_browser_shows_in_an_outage_what_is_not_known(tmp_path: Path, wa
         "The number of waiting records is unknown: the brokers last reported it 1 min 40 s ago." in sentence
     )
     assert tile(shown, "Waiting") == "?"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+async def test_a_browser_shows_that_a_rate_limit_holds_relay_back(tmp_path: Path) -> None:
+    """Also while nothing is read for a minute, because a record was large."""
+    clock = Clock()
+    status = running_status(clock)
+    status.about = msgspec.structs.replace(
+        status.about, rate_limits=RateLimits(records=2_000, size=1_000_000)
+    )
+    turns(status, clock, 60)
+    for partition, position in ((ORDERS_0, 100), (ORDERS_1, 150)):
+        status.progress(partition, position=position, end=position + 25, timestamp_ms=None)
+    status.rate_limited(59.0)
+    async with HttpServer("127.0.0.1", 0, status) as server:
+        shown = await shown_by_browser(server.port, tmp_path)
+    level, word, sentence = verdict(shown)
+    assert level == "warn"
+    assert "50 records behind" in word
+    limits = "max_records_per_second = 2,000, max_bytes_per_second = 1,000,000"
+    assert sentence.startswith(f"Held back by {limits}: reading 0 records/s")
+    assert f"<dt>Rate limit</dt><dd>{limits}; waited 59 s for it</dd>" in shown
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")

@@ -117,7 +117,7 @@ def test_everything_a_status_knows_is_carried_on(clock: Clock) -> None:
             "errors",
         ),
         *("last_errors", "dead_letters", "skips", "schemas", "checks", "translator", "warnings"),
-        *("in_flight", "in_flight_since", "offline"),
+        *("in_flight", "in_flight_since", "offline", "rate_limited_seconds", "rate_limited_at"),
     }
     assert vars(busy_status(clock)).keys() == clocks | alone | joined
 

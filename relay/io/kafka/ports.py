@@ -148,6 +148,12 @@ class RecordSource(Protocol):
         """Return available records `without` some partitions, or nothing after a while. Raises PollFailed."""
         ...
 
+    async def poll_some(
+        self, most: int, without: Collection[Partition] = ()
+    ) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        """Poll at most so many records; later polls return the others."""
+        ...
+
     async def look(
         self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
     ) -> dict[Partition, StartPosition]:

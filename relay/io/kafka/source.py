@@ -249,13 +249,26 @@ class KafkaSource:
 
     async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Return all fetched records: without a limit, the next fetch runs during translation."""
+        return await self._poll(without)
+
+    async def poll_some(
+        self, most: int, without: Collection[Partition] = ()
+    ) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        """Return the first fetched records; the others wait in the client."""
+        return await self._poll(without, most)
+
+    async def _poll(
+        self, without: Collection[Partition], most: int | None = None
+    ) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         wanted = self.consumer.assignment() - {TopicPartition(*each) for each in without} if without else ()
         if without and not wanted:
-            # Naming none would mean all.
-            await asyncio.sleep(POLL_MS / 1000)
+            # Naming none would mean all. For the client this is a poll, too: it leaves the group if there is
+            # none for minutes.
+            with self.consumer._subscription.fetch_context():
+                await asyncio.sleep(POLL_MS / 1000)
             return {}
         try:
-            fetched = await self.consumer.getmany(*wanted, timeout_ms=POLL_MS)
+            fetched = await self.consumer.getmany(*wanted, timeout_ms=POLL_MS, max_records=most)
         except Exception as error:
             raise self._poll_error(error) from error
         return {Partition(*pair): relay_records(records) for pair, records in fetched.items()}
@@ -429,7 +442,9 @@ class ShardSource(KafkaSource):
         self.partitions_at_start = Counter(partition.topic for partition in self.partitions())
         self._assign(self._shard_partitions())
 
-    async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+    async def _poll(
+        self, without: Collection[Partition], most: int | None = None
+    ) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Poll; if topics have new partitions, finish the rounds in flight and then take ours of them."""
         found = self._shard_partitions()
         if len(found) > len(self._assigned) and self._owner is not None:
@@ -439,7 +454,7 @@ class ShardSource(KafkaSource):
         if not self._assigned:
             await asyncio.sleep(POLL_MS / 1000)
             return {}
-        return await super().poll(without)
+        return await super()._poll(without, most)
 
     async def _has_begun(self, pair: TopicPartition) -> bool:  # noqa: ARG002 - as in the base class
         """Return False: the commits of other shards prove nothing; each shard may be started at another time.

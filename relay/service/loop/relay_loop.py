@@ -45,6 +45,7 @@ from relay.service.loop.settings import DEFAULT_SETTINGS, LoopSettings
 from relay.service.loop.stopping import Stop
 from relay.service.loop.translation_stage import YIELD_SECONDS, TranslationStage
 from relay.service.observe.status import LONGEST_TEXT, Status
+from relay.service.rate_limit import RateLimiter
 
 #: The polling time of a round that may take more than one poll.
 GATHER_SECONDS: Final = 1.0
@@ -118,6 +119,10 @@ class Relay:
         self._drain_until: float | None = None
         self._watching: asyncio.Task[None] | None = None
         self._inferred_reported = self._unwritten_reported = 0
+        limits = settings.rate_limits
+        self._limiter = RateLimiter(limits, time.monotonic()) if limits else None
+        # Whether the last poll had to wait for the rate limits.
+        self._is_rate_limited = False
         # The ratio of bytes written to bytes read in the last round.
         self._growth = settings.first_growth
 
@@ -240,7 +245,7 @@ class Relay:
                 heard = await self._advance(polled, generation)
             except Undelivered as error:
                 await self._recovery.after_failed_delivery(error)
-        await self._replace_stalled_source(heard=heard)
+        await self._replace_stalled_source(heard=heard or self._is_rate_limited)
 
     async def _open(self) -> None:
         """Open newly assigned partitions."""
@@ -314,6 +319,8 @@ class Relay:
     async def _gather(self, without: Collection[Partition]) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Poll and, while much waits, poll again. Raises PollFailed."""
         source = self._connections.source
+        if self._limiter is not None:
+            return await self._poll_within_limits(self._limiter, without)
         # The translated records are in memory, too, until the round is sent.
         most = int(self._settings.gather_bytes / self._growth)
         polled = await source.poll(without)
@@ -330,6 +337,18 @@ class Relay:
             for partition, records in polled.items():
                 gathered.setdefault(partition, []).extend(records)
         return gathered
+
+    async def _poll_within_limits(
+        self, limiter: RateLimiter, without: Collection[Partition]
+    ) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        """Poll what the rate limits allow. If that is nothing, let a moment pass, still as a member."""
+        source, began = self._connections.source, time.monotonic()
+        self._is_rate_limited = bool(self._tracker.owned) and limiter.wait_seconds(began) > 0
+        if not self._is_rate_limited:
+            return await source.poll_some(limiter.most_records(began), without)
+        polled = await source.poll(self._tracker.owned)
+        self._status.rate_limited(time.monotonic() - began)
+        return polled
 
     async def _ready(
         self,
@@ -400,6 +419,8 @@ class Relay:
             taken += done
         tracker.skip(gaps, current)
         await builder.send_rest()
+        if self._limiter is not None:
+            self._limiter.take(taken, taken_bytes, time.monotonic())
         if taken_bytes:
             self._growth = max(1.0, current.sizes.total() / taken_bytes)
         self._report_inferred_tables()

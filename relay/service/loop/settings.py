@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from relay.io.kafka.settings import DEFAULT_TIMEOUTS, Timeouts
+from relay.service.rate_limit import NO_LIMITS, RateLimits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,7 @@ class LoopSettings:
     refresh_seconds: How often offsets of transactions are committed again, moved or not. The group has no
         members, so brokers forget its offsets after `offsets.retention.minutes`, and tools that tidy up may
         delete it at any time.
+    rate_limits: How fast records may be read.
     check_seconds: Between two updates of the checks of the brokers.
     retry_seconds: Waits between attempts to fetch or store the external data of a record. An object store may
         show an object later than the message that refers to it.
@@ -49,6 +51,7 @@ class LoopSettings:
     backoff_seconds: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 5.0)
     stall_check_seconds: float = 10.0
     refresh_seconds: float = 60.0
+    rate_limits: RateLimits = NO_LIMITS
     check_seconds: float = 0.5
     retry_seconds: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 4.0)
     timeouts: Timeouts = DEFAULT_TIMEOUTS

@@ -36,6 +36,7 @@ from relay.model.errors import (
     UnsupportedMessage,
     UnusableTopicName,
 )
+from relay.service.rate_limit import NO_LIMITS, RateLimits, rate_limits_of
 from relay.text.redaction import shown_option
 
 #: Errors from which relay recovers, whatever the route, by the stage that raises them.
@@ -129,7 +130,7 @@ class About(msgspec.Struct, frozen=True):
     if there are none). `dead_letter_topic`, `history_topic`: "" for none. `has_row_keys`: keys of the
     target's records identify rows. `processes`: how many share the work. `kernel`: the engine that applies
     templates, "" for none. `series`: label values that may occur. `has_table_metrics`: counts by table are
-    metrics, too.
+    metrics, too. `rate_limits`: of all processes together.
     """
 
     version: str
@@ -148,6 +149,7 @@ class About(msgspec.Struct, frozen=True):
     kernel: str = ""
     series: InitialLabels = InitialLabels()
     has_table_metrics: bool = False
+    rate_limits: RateLimits = NO_LIMITS
 
     @classmethod
     def of(cls, config: Config) -> About:
@@ -174,6 +176,7 @@ class About(msgspec.Struct, frozen=True):
             kernel=engine_name(),
             series=InitialLabels.of(config),
             has_table_metrics=config.http.table_metrics,
+            rate_limits=rate_limits_of(config),
         )
 
     @property

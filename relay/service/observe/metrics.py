@@ -43,6 +43,7 @@ class StatusCollector(Collector):
         yield from self._checks()
         yield from self._facts()
         yield from self._processes()
+        yield from self._rate_limits()
 
     def _traffic(self) -> Iterator[Metric]:
         status = self._status
@@ -194,6 +195,21 @@ class StatusCollector(Collector):
         status, about = self._status, self._status.about
         yield GaugeMetricFamily("relay_schema_versions", "Table definitions that are known.", status.schemas)
         yield metrics.build_info(about.version, about.source.protocol, about.target.protocol)
+
+    def _rate_limits(self) -> Iterator[Metric]:
+        """Yield the limits, and how they hold reading back; nothing for a route without any."""
+        status, limits = self._status, self._status.about.rate_limits
+        if not limits:
+            return
+        text = "The configured limit of records, and of bytes of keys and values, read in a second."
+        found = {("records",): limits.records, ("bytes",): limits.size}
+        yield gauge(
+            "relay_rate_limit", text, ("unit",), ((unit, limit) for unit, limit in found.items() if limit)
+        )
+        text = "Whether the limit is what holds reading back (1): it has just waited, and records wait."
+        yield GaugeMetricFamily("relay_rate_limited", text, int(status.is_rate_limited))
+        text = "Seconds in which reading waited for the limit, of all processes together."
+        yield CounterMetricFamily("relay_rate_limit_wait_seconds", text, status.rate_limited_seconds)
 
     def _processes(self) -> Iterator[Metric]:
         """Yield which of several processes are at work."""

@@ -72,6 +72,7 @@ def details(status: Status) -> Json:
         "heartbeat_age_seconds": _rounded(status.heartbeat_age),
         "checks": checks,
         "lag": _lag(status, sample, now),
+        "rate_limit": _rate_limit(status),
         "in_flight": {"records": status.in_flight, "age_seconds": _rounded(status.in_flight_age)},
         "last_record": _iso_time_ms(status.newest_ms),
         "last_commit": None if status.last_commit is None else iso_time(status.last_commit),
@@ -90,6 +91,19 @@ def details(status: Status) -> Json:
         },
         **_outcomes(status),
         "schema_versions": status.schemas,
+    }
+
+
+def _rate_limit(status: Status) -> Json | None:
+    """Return the limits, and whether they are what holds reading back; None for a route without any."""
+    limits = status.about.rate_limits
+    if not limits:
+        return None
+    return {
+        "max_records_per_second": limits.records or None,
+        "max_bytes_per_second": limits.size or None,
+        "is_limiting": status.is_rate_limited,
+        "waited_seconds": _rounded(status.rate_limited_seconds),
     }
 
 

@@ -42,6 +42,8 @@ SAMPLES: Final = 361
 LAST_ERRORS: Final = 20
 MOST_WARNINGS: Final = 20
 LONGEST_TEXT: Final = 500
+#: Maximum age of a wait for the rate limits that still holds reading back.
+LIMITED_SECONDS: Final = 2.0
 #: Maximum age in seconds of an end offset that counts as just observed.
 END_SECONDS: Final = 5.0
 #: The checks that fail in an outage: its beginning and its end are logged.
@@ -112,6 +114,10 @@ class Status:
         #: Since when records are in flight, or when the last acknowledgement came, by the steady clock.
         self.in_flight_since: float | None = None
         self._acknowledgements = 0
+        #: How long reading has waited for the rate limits, in seconds, and when it last did, by the steady
+        #: clock.
+        self.rate_limited_seconds = 0.0
+        self.rate_limited_at: float | None = None
         #: Partitions without a leader, by "source" and "target".
         self.offline: dict[str, frozenset[Partition]] = {}
         # Since when, in seconds since 1970.
@@ -266,6 +272,11 @@ class Status:
             topic = self.about.by_table
         _count(self.production, topic, self.totals.produced, records, size)
 
+    def rate_limited(self, seconds: float) -> None:
+        """Note that reading has just waited for the rate limits."""
+        self.rate_limited_seconds += seconds
+        self.rate_limited_at = self.steady()
+
     def batch(self, records: int) -> None:
         """Count the records of one round. Empty rounds are no batches."""
         if records:
@@ -408,6 +419,12 @@ class Status:
         """Return whether partitions are assigned, and the lag of each is known."""
         every = [self.lag_of(each) for each in self.partitions.values()]
         return bool(every) and None not in every
+
+    @property
+    def is_rate_limited(self) -> bool:
+        """Return whether the rate limits hold reading back: it has just waited, and records wait."""
+        at = self.rate_limited_at
+        return at is not None and self.steady() - at < LIMITED_SECONDS and self.lag != 0
 
     @property
     def in_flight_age(self) -> float | None:

@@ -167,6 +167,9 @@ class TogetherStatus(Status):
             for stage in stages
         }
         self.dead_letters = _added_counters(each.dead_letters for each in every)
+        self.rate_limited_seconds = sum(each.rate_limited_seconds for each in every)
+        waited = [each.rate_limited_at for each in every if each.rate_limited_at is not None]
+        self.rate_limited_at = max(waited, default=None)
         self.skips = _added_counters(each.skips for each in every)
         for warning in dict.fromkeys(text for each in every for text in each.warnings):
             self.warn(warning)
