@@ -63,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path in (config.backfill.summary, config.backfill.progress):
             _check_writable(path)
         report_schema_dumps(config)
+        report_rate_limits(config)
         if not is_started_by_java():
             log = SparkLog.opened(given.spark_log)
         work = _BackfillRun(config, continuous=given.continuous, log=log)
@@ -235,6 +236,16 @@ def _folders(config: Config) -> dict[str, str]:
     own = backfill.spark.get("spark.local.dir") or os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
     found = {"backfill.output": backfill.output, "backfill.checkpoint": backfill.checkpoint}
     return {name: folder for name, folder in found.items() if folder} | {"spark.local.dir": own.split(",")[0]}
+
+
+def report_rate_limits(config: Config) -> None:
+    """Warn of rate limits, which the job cannot keep: its tasks read on their own."""
+    for key in ("max_records_per_second", "max_bytes_per_second"):
+        if getattr(config.source, key):
+            _warn(
+                f"{key} in [source] has no effect on the job; with --continuous, batch_records and "
+                "trigger_seconds in [backfill] limit how much it reads"
+            )
 
 
 def report_schema_dumps(config: Config) -> None:

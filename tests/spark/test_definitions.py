@@ -13,7 +13,7 @@ from relay.catalog.definitions import Definition, definition_record, schema_of
 from relay.model.events import TableId
 from relay.model.limits import DEFAULT_LIMITS
 from spark_backfill.checkpoint import described
-from spark_backfill.command import report_schema_dumps
+from spark_backfill.command import report_rate_limits, report_schema_dumps
 from spark_backfill.frames import Columns, record_batch
 from spark_backfill.job import earlier_catalog
 from spark_backfill.registries import RegistrySchemas
@@ -55,6 +55,15 @@ def test_definitions_are_reported_before_spark_starts(
     assert "schema_dumps: files read: 2, tables defined: 2" in printed
     assert f"warning: schema_dumps: {broken} line 1: not understood" in printed
     assert "warning: schema_dumps defines no table of include_tables crm.*" in printed
+
+
+def test_rate_limits_are_reported_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    report_rate_limits(config_for("x", "y"))
+    assert capsys.readouterr().err == ""
+    report_rate_limits(config_for("x", "y", source={"max_bytes_per_second": 5}))
+    printed = capsys.readouterr().err
+    assert "warning: max_bytes_per_second in [source] has no effect on the job" in printed
+    assert "max_records_per_second" not in printed
 
 
 def test_a_checkpoint_knows_its_dumps() -> None:
