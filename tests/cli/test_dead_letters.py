@@ -272,6 +272,18 @@ async def test_replayed_dead_letters_are_marked_and_do_not_come_again(route: Rou
     assert [mark.offset for mark in marks if mark] == list(range(10)), "one marker per dead letter"
 
 
+@pytest.mark.parametrize(("key", "limit"), [("max_records_per_second", 4), ("max_bytes_per_second", 1_500)])
+async def test_a_replay_keeps_within_the_rate_limits(route: Route, key: str, limit: int) -> None:
+    await bury(route, route.records()[:10])
+    result = await route.run("dead-letters", "replay", "--set", f"source.{key}={limit}")
+    assert result.exit_code == 0, result.stderr
+    assert "dead letters replayed: 10" in result.stderr
+    # Markers have the time of their chunk; without a limit there is one.
+    marks = [each.timestamp_ms for each in await route.kafka.read(route.dead) if read_marker(each)]
+    assert len(marks) == 10
+    assert len(set(marks)) > 2
+
+
 async def test_two_replays_at_once_write_nothing_twice(route: Route) -> None:
     await bury(route, route.records()[:10])
     command = [sys.executable, "-m", "relay", "dead-letters", "replay", "--config", str(route.config)]

@@ -29,8 +29,9 @@ from relay.io.kafka.sink import KafkaSink
 from relay.io.kafka.sizes import NoMatch, TopicLimits, misfit_error
 from relay.io.logs import Log
 from relay.model.errors import ClaimCheckMissing, CodecError, DeliveryFailed, RecordTooLarge, TopicUnusable
-from relay.model.records import ProducerRecord
+from relay.model.records import ProducerRecord, size_of
 from relay.service.loop.history import history_record
+from relay.service.rate_limit import RateLimiter, rate_limits_of
 from relay.topics.startup import Topics, WrittenTopics, topics_of_tables
 from relay.topics.table_topics import TableTopics
 
@@ -130,6 +131,8 @@ class Replay:
         # Never the transactional sink: it would fence the running relay.
         self._sink = KafkaSink(producer_settings(config), topics.limits, compacted=topics.compacted)
         self._protocol, self._route = config.route.to, config.route_name
+        limits = rate_limits_of(config)
+        self._limiter = RateLimiter(limits, time.monotonic()) if limits and writes else None
         self.outcome = Outcome()
 
     async def run(self, letters: Iterable[DeadLetter], progress: Progress) -> Outcome:
@@ -142,9 +145,13 @@ class Replay:
         try:
             if self._writes:
                 await start_sink(self._sink)
-            for start in range(0, len(originals), CHUNK):
-                await self._chunk(originals[start : start + CHUNK])
-                progress(min(start + CHUNK, len(originals)), len(originals))
+            start = 0
+            while start < len(originals):
+                chunk = originals[start : start + await self._next_size()]
+                await self._chunk(chunk)
+                self._count(chunk)
+                start += len(chunk)
+                progress(start, len(originals))
         except Undelivered as error:
             raise DeliveryFailed(
                 f"writing failed: {error}; run the replay again for the remaining dead letters"
@@ -152,6 +159,18 @@ class Replay:
         finally:
             await self._sink.stop()
         return self.outcome
+
+    async def _next_size(self) -> int:
+        """Return the size of the next chunk; wait until the rate limits of the route allow one."""
+        if self._limiter is None:
+            return CHUNK
+        await asyncio.sleep(self._limiter.wait_seconds(time.monotonic()))
+        return min(CHUNK, self._limiter.most_records(time.monotonic()))
+
+    def _count(self, originals: Sequence[list[DeadLetter]]) -> None:
+        if self._limiter is not None:
+            size = size_of([letter.original for letter, *_ in originals])
+            self._limiter.take(len(originals), size, time.monotonic())
 
     async def _chunk(self, originals: Sequence[list[DeadLetter]]) -> None:
         produced: list[ProducerRecord] = []
