@@ -97,7 +97,8 @@ def turns(status: Status, clock: Clock, seconds: int, turn: Callable[[], None] =
 
 def together(clock: Clock, *statuses: Status, processes: int = 2) -> TogetherStatus:
     """Return the common status after reports from these processes."""
-    about = msgspec.structs.replace(make_status(clock).about, processes=processes)
+    about = statuses[0].about if statuses else make_status(clock).about
+    about = msgspec.structs.replace(about, processes=processes)
     found = TogetherStatus(about, lambda: clock.time, steady=lambda: clock.steady)
     for number, status in enumerate(statuses):
         found.report_from(number, ProcessReport(10**9 + number, heard(status, clock), [GENERATION] * 3))

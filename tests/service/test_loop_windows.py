@@ -23,6 +23,7 @@ from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.offset_tracker import InFlightBatch, Owned, RecordRefused
 from relay.service.loop.translation_stage import TranslationStage
 from relay.service.loop.windows import Joins, Windows
+from relay.service.rate_limit import RateLimits
 
 #: Rows are numbers; what is no number stands alone.
 NUMBERS = Joining(
@@ -85,6 +86,18 @@ async def test_any_polls_give_the_same_messages(
 
     monkeypatch.setattr(bench.source, "poll", uneven)
     await bench.run_to_the_end()
+    for partition in (A, B):
+        here = [out for out in bench.target.records if out.partition == partition.partition]
+        assert here == wanted(bench.copy, 103, partition)
+
+
+async def test_a_rate_limit_divides_no_window(list_log: Any) -> None:
+    """It allows fewer records at once than a window has."""
+    marks, limits = Marks(odd=[9, 10, 40]), RateLimits(records=50)
+    bench = Bench(list_log, A, B, length=103, copy=marks, joins=Joins(NUMBERS, {}), rate_limits=limits)
+    bench.source.take = 10
+    await bench.run_to_the_end()
+    assert bench.status.rate_limited_seconds > 0
     for partition in (A, B):
         here = [out for out in bench.target.records if out.partition == partition.partition]
         assert here == wanted(bench.copy, 103, partition)

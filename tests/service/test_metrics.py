@@ -38,6 +38,7 @@ from relay.model.events import (
 from relay.service.observe import report
 from relay.service.observe.metrics import exposition, registry_of
 from relay.service.observe.status import STAGES, Status
+from relay.service.rate_limit import RateLimits
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 #: What is not known of a partition is not there.
@@ -75,6 +76,7 @@ def test_the_documentation_has_all_metrics_with_type_and_labels() -> None:
     status = running_status(clock, translated)
     status.database_times(ORDERS_0, row_ms=1, watermark_ms=1)
     status.committed({ORDERS_0: 90})
+    status.about = msgspec.structs.replace(status.about, rate_limits=RateLimits(1, 1))
     found = {}
     for family in families(together(clock, status)).values():
         name = f"{family.name}_total" if family.type == "counter" else family.name

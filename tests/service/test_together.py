@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from status_support import (
@@ -28,6 +29,7 @@ from relay.service.observe.figures import Check
 from relay.service.observe.metrics import exposition, registry_of
 from relay.service.observe.status import ProcessReport, Status
 from relay.service.observe.together import SILENT_SECONDS
+from relay.service.rate_limit import RateLimits
 
 ORDERS = "orders"
 
@@ -45,6 +47,7 @@ def busy_status(clock: Clock) -> Status:
     translated.inferred_tables[TableId("shop", "orders")] = 4
     translated.counts_by_table = {TableId("shop", "orders"): Counter(insert=3)}
     status = running_status(clock, translated)
+    status.about = msgspec.structs.replace(status.about, rate_limits=RateLimits(100, 1_000))
     status.consumed(ORDERS, 10, 100)
     status.produced("orders.canal-json", 9, 90)
     status.produced("relay.dead", 1, 10)
@@ -55,6 +58,7 @@ def busy_status(clock: Clock) -> Status:
     status.dead_letter("decode.malformed")
     status.skipped("encode")
     status.schema_versions(5)
+    status.rate_limited(1.5)
     status.set_check("target", ok=False, detail="no broker answers")
     return status
 

@@ -345,6 +345,9 @@ class Relay:
         source, began = self._connections.source, time.monotonic()
         self._is_rate_limited = bool(self._tracker.owned) and limiter.wait_seconds(began) > 0
         if not self._is_rate_limited:
+            if self._stage.joins is not None:
+                # A part of a window would be polled again, or joined alone.
+                return await source.poll(without)
             return await source.poll_some(limiter.most_records(began), without)
         polled = await source.poll(self._tracker.owned)
         self._status.rate_limited(time.monotonic() - began)
