@@ -201,6 +201,12 @@ OPERATION = [
         "Restarts of an instance in the last 30 minutes.",
         [Query(f"sum by (instance) (changes(process_start_time_seconds{{{WHERE}}}[30m]))", "{{instance}}")],
     ),
+    Panel(
+        "Waiting for the rate limit",
+        "Share of the time; near 100 %, the limit is what holds the instance back. Empty without a limit.",
+        [Query(_rate("relay_rate_limit_wait_seconds_total", "instance"), "{{instance}}")],
+        "percentunit",
+    ),
 ]
 
 DATA_QUALITY = [

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from chart.dashboards import DASHBOARDS, asked, dashboard
 from chart.generate import BOARDS
@@ -27,6 +28,7 @@ from support import captured
 from relay.demo.kafka import free_ports
 from relay.model.records import ConsumerRecord
 from relay.service.observe.metrics import registry_of
+from relay.service.rate_limit import RateLimits
 
 FILE = "ticdc/canal-json.tidb-extension/09_dml"
 _NAME = re.compile(r"\b(?:relay|process)_[a-z_]+")
@@ -45,6 +47,7 @@ def metrics() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     status = running_status(Clock())
     status.database_times(ORDERS_0, row_ms=1, watermark_ms=1)
+    status.about = msgspec.structs.replace(status.about, rate_limits=RateLimits(1, 1))
     for family in registry_of(status).collect():
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
@@ -163,6 +166,7 @@ async def relay_at(folder: Path, kafka: Any, source: str, target: str, port: int
         bootstrap_servers = "{kafka.bootstrap_servers}"
         topics = ["{source}"]
         group_id = "g-{source}"
+        max_records_per_second = 1000000
         [target]
         topic = "{target}"
         [delivery]
