@@ -9,6 +9,7 @@ from config_support import MINIMAL, load, problems, without_variables
 
 from relay.config import Config, load_config
 from relay.config.checks import config_advice
+from relay.config.kafka import shard_settings, transactional_settings
 
 TWO = f"{MINIMAL}\n[delivery]\nprocesses = 2\n"
 
@@ -116,3 +117,18 @@ def test_flag_and_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("RELAY_DELIVERY__PROCESSES", "3")
     assert load_config(path).delivery.processes == 3
     assert load_config(path, ["delivery.processes=4"]).delivery.processes == 4
+
+
+@pytest.mark.parametrize("name", ["", "orders"])
+def test_the_shards_of_a_route_are_those_of_all_its_processes(tmp_path: Path, name: str) -> None:
+    """`relay offsets` finds them from the configuration of any instance."""
+    text = MINIMAL + (
+        f'[delivery]\nmode = "exactly-once"\nprocesses = 2\nshards = 3\ntransactional_id = "{name}"\n'
+    )
+    instances = [load(tmp_path, f"{text}shard = {shard}\n") for shard in range(3)]
+    running = [transactional_settings(each) for one in instances for each in one.of_processes]
+    for instance in instances:
+        assert {(each.transactional_id, each.shard) for each in shard_settings(instance)} == {
+            (each.transactional_id, each.shard) for each in running
+        }
+    assert len(running) == 6

@@ -87,11 +87,11 @@ async def _watched(
 
 
 def _watch_seconds(seen: Transactions, watch_seconds: float, now_ms: float) -> float:
-    """Return how long to watch: less if the last transaction of each shard is old."""
+    """Return how long to watch: less if the last transaction of each shard is old, as far as is known."""
     starts = [each.started_ms for each in seen.values() if isinstance(each, Transaction)]
     if not watch_seconds or not starts:
         return 0.0
-    age = max(0.0, (now_ms - max(starts)) / 1000)
+    age = 0.0 if min(starts) < 0 else max(0.0, (now_ms - max(starts)) / 1000)
     return max(min(watch_seconds, _LEAST_WATCH_SECONDS), watch_seconds - age)
 
 
@@ -104,6 +104,6 @@ def _signs(before: Transactions, now: Transactions, config: Config) -> list[str]
                 f"{name} has an open transaction: its instance is running, or was killed; then the brokers "
                 f"end the transaction within {longest:.0f} s"
             )
-        elif isinstance(each, Transaction) and each != before[name]:
+        elif isinstance(each, Transaction) and each != before[name] and not isinstance(before[name], str):
             found.append(f"{name} has just committed a transaction: its instance is running")
     return found
