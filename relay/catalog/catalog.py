@@ -126,6 +126,14 @@ class Catalog(msgspec.Struct, frozen=True):
             found += [TableId(database, table) for table in tables.differing(others)]
         return found
 
+    def present_tables(self) -> Iterator[TableSchema]:
+        """Yield the newest definitions of all known tables that exist, without views."""
+        for tables in self.histories.values():
+            for history in tables.values():
+                schema = history[0].schema
+                if schema is not None and not schema.is_view and not history[0].is_gone:
+                    yield schema
+
     def newest(self, id: TableId) -> tuple[Position | None, TableSchema | None]:
         """Return the newest definition and its statement's position; it applies to every row after it.
 

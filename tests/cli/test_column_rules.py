@@ -102,6 +102,8 @@ async def test_a_restarted_relay_writes_the_same_with_the_history_that_hides_val
     first = [*records[:5], msgspec.structs.replace(garbage, offset=5)]
     rest = [msgspec.structs.replace(each, offset=6 + at) for at, each in enumerate(records[5:])]
     await run_over(route, first, dead=1)
+    checked = await route.run("check", "--connect")
+    assert "shop.customers: email hash → varchar(40), phone hash" in " ".join(checked.stdout.split())
     shown = await route.run("schema-history", "show", "--table", "shop.customers")
     assert "varchar(200)" in shown.stdout
     assert canaries_in(shown.stdout.encode()) == []
