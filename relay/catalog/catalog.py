@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -126,6 +126,18 @@ class Catalog(msgspec.Struct, frozen=True):
             found += [TableId(database, table) for table in tables.differing(others)]
         return found
 
+    def with_definitions(self, changed: Callable[[TableSchema], TableSchema | None]) -> Catalog:
+        """Return a catalog with other definitions in place of its own; None is an unknown one."""
+        histories = PersistentDict(
+            {
+                database: PersistentDict(
+                    {name: _changed(history, changed) for name, history in tables.items()}
+                )
+                for database, tables in self.histories.items()
+            }
+        )
+        return msgspec.structs.replace(self, histories=histories)
+
     def present_tables(self) -> Iterator[TableSchema]:
         """Yield the newest definitions of all known tables that exist, without views."""
         for tables in self.histories.values():
@@ -189,3 +201,14 @@ def history_of(catalog: Catalog, table: TableId) -> History:
     """Return the versions of a table, newest first; () if no statement about it is known."""
     tables = catalog.histories.get(table.database)
     return () if tables is None else tables.get(table.table, ())
+
+
+def _changed(history: History, changed: Callable[[TableSchema], TableSchema | None]) -> History:
+    """Return a history with other definitions."""
+    known = ((each, each.schema) for each in history)
+    return tuple(
+        [
+            each if schema is None else msgspec.structs.replace(each, schema=changed(schema))
+            for each, schema in known
+        ]
+    )

@@ -122,8 +122,12 @@ async def _with_content(config: Config, chosen: list[DeadLetter], *, quiet: bool
     return _WithContent(readable, len(letters) - len(readable))
 
 
-def list_dead_letters(request: ListRequest) -> None:
-    """Print dead letters, or export their originals. Raises ConfigError, ServiceError."""
+def list_dead_letters(request: ListRequest) -> int:
+    """Print dead letters, or export their originals.
+
+    Returns 2 if some originals are gone, and so are not exported. Raises ConfigError, ServiceError.
+    """
+    gone = 0
     wanted = filter_of(request.filter)
     config = _load_config(request.config)
     index = asyncio.run(_read_index(config, lambda _: False, quiet=request.quiet))
@@ -132,7 +136,8 @@ def list_dead_letters(request: ListRequest) -> None:
     if request.limit:
         chosen = chosen[-request.limit :]
     if request.export is not None:
-        _export(asyncio.run(_with_content(config, chosen, quiet=request.quiet)).letters, request.export)
+        letters, gone = asyncio.run(_with_content(config, chosen, quiet=request.quiet))
+        _export(letters, request.export)
     elif request.as_json:
         for each in chosen:
             typer.echo(to_json(_object(each)))
@@ -140,6 +145,7 @@ def list_dead_letters(request: ListRequest) -> None:
         others = {each.route for each in chosen} - {"", config.route_name}
         print_letters(chosen, with_route=bool(others), with_replayed=request.filter.replayed)
     _say(request, _list_summary(config.dead_letter_topic, chosen, found, index.other_records))
+    return FAILED if gone else 0
 
 
 def _list_summary(topic: str, chosen: list[DeadLetter], found: list[DeadLetter], others: int) -> str:

@@ -26,10 +26,12 @@ from relay.cli.parsing import key_values, limits_of
 from relay.cli.record_files import RecordReader
 from relay.cli.requests.files import DiffRequest
 from relay.cli.requests.options import AUTO
+from relay.cli.rule_options import GivenRules, checked_rules
 from relay.cli.schemas import apply_schema_dumps, resolver_with
 from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.given_options import parse_options, reading_options
 from relay.codecs.losses import Loss
+from relay.column_rules import ColumnRules
 from relay.core.comparison import Cells, Change, Comparison, Difference, Explain, changes_of
 from relay.core.detection import FormatHints
 from relay.core.selection import Selection, chosen_tables
@@ -111,6 +113,7 @@ class _Prepared(NamedTuple):
     keys: dict[TableId, tuple[str, ...]]
     chosen: Selection
     translators: list[Translator]
+    rules: GivenRules
 
 
 def _prepared(request: DiffRequest, asked: Sequence[SideRequest]) -> _Prepared:
@@ -123,7 +126,7 @@ def _prepared(request: DiffRequest, asked: Sequence[SideRequest]) -> _Prepared:
     limits, keys = limits_of(request.limits, problems), _keys(request.keys, problems)
     if request.left == request.right == STANDARD:
         problems.append(Problem("B", "is stdin, which A already reads", "name a file"))
-    chosen = Selection()
+    chosen, rules = Selection(), checked_rules(request.columns, request.hash_key_file, problems)
     try:
         chosen = Selection(tables=chosen_tables(request.include_tables, request.exclude_tables))
     except ConfigError as error:
@@ -131,25 +134,33 @@ def _prepared(request: DiffRequest, asked: Sequence[SideRequest]) -> _Prepared:
     translators = list[Translator]()
     writes = _written_side(asked)
     if writes is not None:
-        for option, globs in (
-            ("--include-table", request.include_tables),
-            ("--exclude-table", request.exclude_tables),
-        ):
-            if globs:
-                message = f"cannot be used: messages of {asked[writes].protocol} do not name their tables"
-                problems.append(Problem(option, message, "leave it out"))
-        translators += _writers(asked, options, writes, limits, problems)
+        problems += _written_problems(request, asked, writes)
+        translators += _writers(asked, options, writes, limits, rules, problems)
     for (side, spelling), given in zip(sides, options, strict=True):
         if side.protocol != AUTO and writes is None:
             translators += _translators(side, spelling, given, limits, problems)
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
-    return _Prepared(options, limits, keys, chosen, translators)
+    return _Prepared(options, limits, keys, chosen, translators, rules)
+
+
+def _written_problems(request: DiffRequest, asked: Sequence[SideRequest], writes: int) -> Iterator[Problem]:
+    """Yield the options that cannot be used if the protocol of side `writes` can only be written."""
+    for option, globs in (
+        ("--include-table", request.include_tables),
+        ("--exclude-table", request.exclude_tables),
+    ):
+        if globs:
+            message = f"cannot be used: messages of {asked[writes].protocol} do not name their tables"
+            yield Problem(option, message, "leave it out")
+    if request.columns and not writes:
+        message = f"applies to A, and messages of {asked[0].protocol} can only be written"
+        yield Problem("--column", message, "swap A and B")
 
 
 def _diff(request: DiffRequest, asked: Sequence[SideRequest], inputs: Sequence[Input]) -> int:
     """Compare opened inputs. The protocols are known."""
-    options, limits, keys, chosen, translators = _prepared(request, asked)
+    options, limits, keys, chosen, translators, rules = _prepared(request, asked)
     resolvers = [
         resolver_with({"source": (side.protocol, side.registry)}, spelling)
         for side, spelling in zip(asked, SIDES, strict=True)
@@ -158,7 +169,7 @@ def _diff(request: DiffRequest, asked: Sequence[SideRequest], inputs: Sequence[I
     writes = _written_side(asked)
     if not request.strict and writes is None:
         named = [(side.protocol, given) for side, given in zip(asked, options, strict=True)]
-        explainer = Explainer(named, resolvers, limits)
+        explainer = Explainer(named, resolvers, limits, rules)
         explain = explainer
         if explainer.problem and not request.quiet:
             say_warning(f"cannot distinguish protocol losses from other differences: {explainer.problem}")
@@ -170,7 +181,10 @@ def _diff(request: DiffRequest, asked: Sequence[SideRequest], inputs: Sequence[I
             apply_schema_dumps(request.dumps, translator, quiet=request.quiet or number > 0)
         reader = RecordReader.of(opened)
         made = _Side if writes is None else _WrittenSide if writes == number else _TranslatedSide
-        sides.append(made(SIDES[number].input, opened, reader, translator, resolvers[number], chosen))
+        side = made(SIDES[number].input, opened, reader, translator, resolvers[number], chosen)
+        if not number and writes is None:
+            side.rules = rules.applied(asked[1].protocol)
+        sides.append(side)
     _compare(sides, comparison, quiet=request.quiet)
     _show(request, sides, comparison)
     if any(side.unreadable for side in sides):
@@ -190,6 +204,7 @@ def _writers(
     options: Sequence[Mapping[str, str]],
     writes: int,
     limits: Limits,
+    rules: GivenRules,
     problems: list[Problem],
 ) -> list[Translator]:
     """Make the translator into the protocol that can only be written, for both sides."""
@@ -199,6 +214,8 @@ def _writers(
             asked[writes].protocol,
             options[1 - writes],
             options[writes],
+            columns=rules.rules,
+            hash_key=rules.hash_key,
             limits=limits,
         )
     except ConfigError as error:
@@ -250,7 +267,9 @@ def _translators(
 
 
 class _Side:
-    """A side that is read, record by record."""
+    """A side that is read, record by record. `rules`: the column rules to apply to it; None for none."""
+
+    rules: ColumnRules | None = None
 
     def __init__(
         self,
@@ -297,9 +316,12 @@ class _Side:
             return []
 
     def _changes(self, record: ConsumerRecord, catalog: Catalog) -> list[Change]:
+        events = self._resolver.inspect(self._translator, record)
+        if self.rules is not None:
+            events, _ = self.rules.apply(events)
         return [
             change
-            for event in self._resolver.inspect(self._translator, record)
+            for event in events
             if self._counts(event, record)
             for change in changes_of(event, record, catalog)
             if self._chosen.has_table(change.table)

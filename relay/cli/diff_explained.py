@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from relay.catalog import Catalog
+from relay.cli.rule_options import NO_RULES, GivenRules
 from relay.codecs import codec_named
 from relay.codecs.given_options import reading_options, writing_options
 from relay.codecs.losses import INFORMATIONAL, SOURCE_LOSSES, TRANSACTION_LOSSES, Loss
@@ -66,12 +68,17 @@ class _Schemas:
 class Explainer:
     """Explain differences between changes of two protocols.
 
-    `sides`: protocol and options of both, for reading and those with which they were written. `problem`: why
-    changes of one cannot be written in the other, "" if they can.
+    `sides`: protocol and options of both, for reading and those with which they were written. `rules`: the
+    column rules by which the second was written. `problem`: why changes of one cannot be written in the
+    other, "" if they can.
     """
 
     def __init__(
-        self, sides: Sequence[tuple[str, Mapping[str, str]]], resolvers: Sequence[Resolver], limits: Limits
+        self,
+        sides: Sequence[tuple[str, Mapping[str, str]]],
+        resolvers: Sequence[Resolver],
+        limits: Limits,
+        rules: GivenRules = NO_RULES,
     ) -> None:
         schemas = [_Schemas(resolver) for resolver in resolvers]
         self._reading = [Resolver(registries={"source": each}) for each in schemas]
@@ -90,11 +97,21 @@ class Explainer:
         for side in (0, 1):
             try:
                 source, target = codecs[side].name, codecs[1 - side].name
+                given = NO_RULES if side else rules
                 self._writers[side] = Translator(
-                    source, target, reading[side], writing[1 - side], limits=limits
+                    source,
+                    target,
+                    reading[side],
+                    writing[1 - side],
+                    columns=given.rules,
+                    hash_key=given.hash_key,
+                    limits=limits,
                 )
             except ConfigError as error:
                 self.problem = str(error.problems[0])
+        self._rules = rules.applied(codecs[1].name)
+        #: The last catalog of the first side, and the same with the definitions of the second.
+        self._mapped: tuple[Catalog, Catalog] | None = None
         self._last: list[tuple[ConsumerRecord, _Written] | None] = [None, None]
 
     def __call__(self, one: Change, other: Change | None, side: int) -> Counter[Loss] | None:
@@ -124,7 +141,8 @@ class Explainer:
         """Return whether a change of the other side equals this one when read with this side's catalog."""
         if not other.is_inferred or one.is_inferred:
             return False
-        again = self._read([_with_position(other.record, one.record)], one, 1 - side)
+        catalog = self._catalog_there(one.catalog, side)
+        again = self._read([_with_position(other.record, one.record)], catalog, 1 - side)
         return again is not None and any(_has(again, each) for each in (one, *there.changes))
 
     def _written(self, change: Change, side: int, *, is_kept: bool = True) -> _Written | None:
@@ -146,7 +164,8 @@ class Explainer:
             return None
         lost = writer.losses - before
         losses = Counter({loss: count for loss, count in lost.items() if loss not in _NOT_COMPARED})
-        found = self._read([_with_position(out, change.record) for out in written], change, 1 - side)
+        records = [_with_position(out, change.record) for out in written]
+        found = self._read(records, self._catalog_there(change.catalog, side), 1 - side)
         if found is None:
             return None
         result = _Written(found, losses)
@@ -154,18 +173,23 @@ class Explainer:
             self._last[side] = change.record, result
         return result
 
-    def _read(self, records: Sequence[ConsumerRecord], change: Change, side: int) -> list[Change] | None:
-        """Read records in the protocol of a side, in order, with the catalog at a change's position.
+    def _catalog_there(self, catalog: Catalog, side: int) -> Catalog:
+        """Return the catalog with which changes of this side are read that were written in the other."""
+        if side or self._rules is None:
+            return catalog
+        if self._mapped is None or self._mapped[0] is not catalog:
+            self._mapped = catalog, catalog.with_definitions(self._rules.written)
+        return self._mapped[1]
 
-        None if one of them cannot be read.
-        """
+    def _read(self, records: Sequence[ConsumerRecord], catalog: Catalog, side: int) -> list[Change] | None:
+        """Read records in the protocol of a side, in order; None if one of them cannot be read."""
         reader = self._readers[side]
-        reader.catalog = change.catalog
+        reader.catalog = catalog
         found: list[Change] = []
         try:
             for record in records:
                 for event in self._reading[side].inspect(reader, record):
-                    found += changes_of(event, record, change.catalog)
+                    found += changes_of(event, record, catalog)
         except _REFUSED:
             return None
         return found

@@ -19,8 +19,8 @@ from relay.cli.progress import progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader, RecordWriter, with_partitions
 from relay.cli.requests.files import TranslateRequest
 from relay.cli.requests.options import AUTO
+from relay.cli.rule_options import given_rules
 from relay.cli.schemas import apply_schema_dumps, resolver_with
-from relay.column_rules import RULE_FORM, ColumnRule, parse_rule
 from relay.core import summaries
 from relay.core.batching import Joiner
 from relay.core.config_lint import advice
@@ -28,13 +28,11 @@ from relay.core.detection import FormatHints
 from relay.core.error_policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
 from relay.core.selection import Selection
 from relay.core.translator import Translator
-from relay.io.hash_key import MIN_KEY_BYTES, read_hash_key
 from relay.io.kernel import translator_class
 from relay.io.resolver import Resolver
 from relay.io.storage import storage_problems
 from relay.model.errors import ConfigError, Problem
 from relay.model.records import ConsumerRecord, ProducerRecord
-from relay.text.redaction import quoted
 
 
 def translate(request: TranslateRequest) -> int:
@@ -113,7 +111,7 @@ def _translator(request: TranslateRequest) -> Translator:
     source_options = key_values(request.source_options, "--from-option", problems)
     target_options = key_values(request.target_options, "--to-option", problems)
     limits = limits_of(request.limits, problems)
-    columns, hash_key = _column_rules(request, problems)
+    rules = given_rules(request.columns, request.hash_key_file, problems)
     try:
         translator = translator_class()(
             request.source,
@@ -124,8 +122,8 @@ def _translator(request: TranslateRequest) -> Translator:
             partitions=request.partitions,
             partition_by=request.partition_by,
             selection=selection,
-            columns=columns,
-            hash_key=hash_key,
+            columns=rules.rules,
+            hash_key=rules.hash_key,
             limits=limits,
         )
     except ConfigError as error:
@@ -134,22 +132,6 @@ def _translator(request: TranslateRequest) -> Translator:
     if problems:
         raise ConfigError(problems)
     return translator
-
-
-def _column_rules(request: TranslateRequest, problems: list[Problem]) -> tuple[list[ColumnRule], bytes]:
-    """Return the column rules and their secret key; append errors to `problems`."""
-    rules: list[ColumnRule] = []
-    for text in request.columns:
-        try:
-            rules.append(parse_rule(text))
-        except ValueError as error:
-            problems.append(Problem("--column", f"{quoted(text)}: {error}", RULE_FORM))
-    try:
-        file = request.hash_key_file
-        return rules, b"" if file is None else read_hash_key(file, "--hash-key-file")
-    except ConfigError as error:
-        problems += error.problems
-        return rules, bytes(MIN_KEY_BYTES)
 
 
 def _advice(request: TranslateRequest) -> list[Problem]:

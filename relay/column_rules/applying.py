@@ -20,7 +20,7 @@ from relay.column_rules.ddl_text import (
 from relay.column_rules.projections import TableProjection, TableRules
 from relay.column_rules.replacements import HashKey
 from relay.column_rules.rules import ParsedRule, folded, hides_values
-from relay.model.errors import DdlNotUnderstood, LimitExceeded
+from relay.model.errors import DdlNotUnderstood, LimitExceeded, NotRepresentable
 from relay.model.events import (
     ABSENT,
     Bootstrap,
@@ -87,6 +87,13 @@ class ColumnRules:
             else:
                 written.append(event)
         return written, losses
+
+    def written(self, schema: TableSchema) -> TableSchema | None:
+        """Return a definition as the target has it; None if rules cannot be applied to it."""
+        try:
+            return self._definition(schema)
+        except NotRepresentable:
+            return None
 
     def without_hidden(self, schema: TableSchema) -> TableSchema:
         """Return a definition of the source without defaults and comments of columns with hidden values.

@@ -163,3 +163,7 @@ async def test_originals_that_are_gone_are_named(route: Route) -> None:
     result = await route.run("dead-letters", "replay")
     assert result.exit_code == 2
     assert f"the original at {route.source}/0/1 is gone" in result.stderr
+    exported = await route.run("dead-letters", "list", "--export", route.config.with_name("out.jsonl"))
+    assert exported.exit_code == 2
+    assert f"the original at {route.source}/0/1 is gone" in exported.stderr
+    assert (await route.run("dead-letters", "list")).exit_code == 0

@@ -19,14 +19,18 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
-from support import CANAL, TICDC
+from support import CANAL, TICDC, row_message
 
 from relay.cli.playground import server as module
 from relay.cli.playground.catalog import catalog, examples
 from relay.cli.playground.server import MOST_BYTES, PlaygroundServer, address
 from relay.cli.playground.translation import TranslationRequest, answer
-from relay.model.errors import AddressUnavailable
+from relay.cli.requests.route import PlaygroundRequest
+from relay.cli.rule_options import GivenRules
+from relay.column_rules import parse_rule
+from relay.model.errors import AddressUnavailable, ConfigError
 from relay.service.observe.server import Page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -193,7 +197,7 @@ async def test_a_body_that_does_not_end_is_not_waited_for() -> None:
 
 
 async def test_a_bug_is_an_answer_without_values(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: TranslationRequest) -> dict[str, Any]:
+    def broken(_: TranslationRequest, **__: Any) -> dict[str, Any]:
         raise RuntimeError("secret value of a row")
 
     monkeypatch.setattr(module, "answer", broken)
@@ -345,3 +349,33 @@ async def test_a_browser_shows_hostile_texts_as_text(site: Site, tmp_path: Path)
     assert "<img" not in shown
     assert "1 event, 1 record written" in text_of(shown)
     assert text_of(results).count(HOSTILE) >= 6
+
+
+async def test_column_rules_apply_to_all_translations() -> None:
+    rules = GivenRules(
+        (parse_rule("hash *.* *_name,name,email length=40"), parse_rule("null *.* note")), b"k" * 16
+    )
+    request = {"from": TICDC, "to": CANAL, "message": row_of("ann@canary.example")}
+    async with PlaygroundServer("127.0.0.1", 0, rules) as server, aiohttp.ClientSession() as client:
+        code, found = await Site(client, server).translate(request)
+    (shown,) = found["records"]
+    assert (code, shown["error"]) == (200, None)
+    assert "ann@canary.example" not in json.dumps([shown["events"], shown["output"]])
+    plain = answer(msgspec.convert(request, TranslationRequest))
+    assert "ann@canary.example" in json.dumps([plain["records"][0]["events"], plain["records"][0]["output"]])
+    refused = answer(
+        msgspec.convert(request, TranslationRequest), rules=GivenRules((parse_rule("drop *.* id"),))
+    )
+    assert refused["records"][0]["events"] == []
+    assert refused["records"][0]["error"]["code"] == "encode.not-representable"
+
+
+def row_of(email: str) -> str:
+    message = row_message({"id": "bigint", "email": "text"}, {"id": "1", "email": email}, pkNames=["id"])
+    return json.dumps(message | {"_tidb": {"commitTs": 1_700_000_000_000 << 18}})
+
+
+@pytest.mark.parametrize("rule", ["drop shop.*", "hash shop.* email"])
+def test_rules_that_are_never_valid_are_refused(rule: str) -> None:
+    with pytest.raises(ConfigError, match="--column"):
+        module.play(PlaygroundRequest(columns=(rule,)))

@@ -20,7 +20,9 @@ from relay.cli.exits import say
 from relay.cli.playground.catalog import catalog
 from relay.cli.playground.translation import TranslationRequest, answer, encoded
 from relay.cli.requests.route import PlaygroundRequest
+from relay.cli.rule_options import NO_RULES, GivenRules, checked_rules
 from relay.io.record_lines import DECODE_ERRORS
+from relay.model.errors import ConfigError, Problem
 from relay.service.observe.server import HEADER_BYTES, Page, SettingNames, WebServer, json_answer
 
 #: Maximum bytes of a request to translate.
@@ -32,7 +34,8 @@ _REQUEST: Final = msgspec.json.Decoder(TranslationRequest)
 class PlaygroundServer(WebServer):
     """Serve the playground while the `async with` block runs.
 
-    `body_seconds`: time limit for receiving the body of a request.
+    `body_seconds`: time limit for receiving the body of a request. `rules`: the column rules of all
+    translations.
     """
 
     paths: ClassVar[Mapping[str, str]] = {
@@ -46,8 +49,9 @@ class PlaygroundServer(WebServer):
     takes_bodies: ClassVar = True
     body_seconds: ClassVar[float] = 10.0
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, rules: GivenRules = NO_RULES) -> None:
         super().__init__(host, port)
+        self._rules = rules
         self._page = Page("relay.cli.playground", "playground.html")
         # One at a time: a translation takes the processor, and may take some memory.
         self._turn = asyncio.Lock()
@@ -90,7 +94,7 @@ class PlaygroundServer(WebServer):
         except DECODE_ERRORS:
             return json_answer({"error": "the request is not valid JSON in UTF-8"}, 400)
         async with self._turn:
-            found = await asyncio.to_thread(lambda: encoded(answer(asked)))
+            found = await asyncio.to_thread(lambda: encoded(answer(asked, rules=self._rules)))
         return web.Response(body=found, content_type=_JSON)
 
 
@@ -104,17 +108,21 @@ def _too_large() -> web.Response:
 
 
 def play(request: PlaygroundRequest) -> None:
-    """Serve the playground until the process is asked to end. Raises AddressUnavailable."""
-    asyncio.run(serve(request.host, request.port, opens=request.opens))
+    """Serve the playground until the process is asked to end. Raises AddressUnavailable, ConfigError."""
+    problems: list[Problem] = []
+    rules = checked_rules(request.columns, request.hash_key_file, problems)
+    if problems:
+        raise ConfigError(problems)
+    asyncio.run(serve(request.host, request.port, opens=request.opens, rules=rules))
 
 
-async def serve(host: str, port: int, *, opens: bool) -> None:
+async def serve(host: str, port: int, *, opens: bool, rules: GivenRules = NO_RULES) -> None:
     """Serve the playground until a signal asks for its end. Raises AddressUnavailable."""
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, asked.set)
-    async with PlaygroundServer(host, port) as server:
+    async with PlaygroundServer(host, port, rules) as server:
         url = address(host, server.port)
         say(f"The playground is at {url} until Ctrl-C.")
         if opens and not await asyncio.to_thread(webbrowser.open, url):

@@ -17,6 +17,7 @@ from relay.catalog import DdlMessage, apply_ddl
 from relay.cli.event_text import Line, event_lines
 from relay.cli.inspect import event_object, exact
 from relay.cli.playground.pasted import Pasted, PastedStatement, is_sql, records_in, statements_in
+from relay.cli.rule_options import NO_RULES, GivenRules
 from relay.codecs.detection import Strength
 from relay.codecs.losses import INFORMATIONAL, Loss
 from relay.core.config_lint import advice
@@ -80,20 +81,29 @@ class TranslationRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     schemas: str = ""
 
 
-def answer(request: TranslationRequest, max_shown_bytes: int = MAX_SHOWN_BYTES) -> dict[str, Any]:
+def answer(
+    request: TranslationRequest, max_shown_bytes: int = MAX_SHOWN_BYTES, rules: GivenRules = NO_RULES
+) -> dict[str, Any]:
     """Return the page's content, as JSON: `problems` alone, or `records` with `lost` and `notes`.
 
-    Records beyond `max_shown_bytes` of all records together are only counted.
+    Events are shown as column rules leave them. Records beyond `max_shown_bytes` of all records together are
+    only counted.
     """
     try:
-        return _answered(request, max_shown_bytes)
+        return _answered(request, max_shown_bytes, rules)
     except ConfigError as error:
         return {"problems": [_problem(each) for each in error.problems]}
 
 
-def _answered(request: TranslationRequest, max_shown_bytes: int) -> dict[str, Any]:
+def _answered(request: TranslationRequest, max_shown_bytes: int, rules: GivenRules) -> dict[str, Any]:
     translator = Translator(
-        request.source, request.target, request.from_options, request.to_options, limits=_LIMITS
+        request.source,
+        request.target,
+        request.from_options,
+        request.to_options,
+        columns=rules.rules,
+        hash_key=rules.hash_key,
+        limits=_LIMITS,
     )
     schemas = SchemaList(request.schemas.encode().split(b"\n"), "schemas")
     playing = _PastedMessages(translator, _LocalAnswers(schemas))
@@ -244,8 +254,10 @@ class _PastedMessages:
         error: RelayError | None = None
         try:
             events = self._answers.inspect(translator, record)
+            if translator.route.column_rules is not None:
+                events, _ = translator.route.column_rules.apply(list(events))
         except RelayError as raised:
-            error = raised
+            events, error = (), raised
         learned = translator.state
         shown = [_event(event, record) for event in events]
         translator.restore(before)

@@ -10,12 +10,14 @@ from relay.cli.command import CommandRequest
 from relay.cli.files import STANDARD, LineFormat
 from relay.cli.requests.options import (
     AUTO,
+    ColumnTexts,
     DumpOptions,
     ExcludeTables,
     Format,
     From,
     FromOptions,
     FromRegistry,
+    HashKeyFile,
     IncludeTables,
     Inputs,
     Json,
@@ -108,19 +110,8 @@ class TranslateRequest(CommandRequest, frozen=True, kw_only=True):
         tuple[str, ...],
         typer.Option("--exclude-event", metavar="KIND", help="No events of this kind; may be repeated."),
     ] = ()
-    columns: Annotated[
-        tuple[str, ...],
-        typer.Option(
-            "--column",
-            metavar="RULE",
-            help="Leave out, hide or rename columns: 'drop shop.customers email,phone', "
-            "'mask shop.* iban last=4'; may be repeated.",
-        ),
-    ] = ()
-    hash_key_file: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="The secret key of rules that hash values (--column 'hash …')."),
-    ] = None
+    columns: ColumnTexts = ()
+    hash_key_file: HashKeyFile = None
     input_format: Format = LineFormat.AUTO
     dumps: DumpOptions
     on_error: Annotated[
@@ -254,6 +245,8 @@ class DiffRequest(CommandRequest, frozen=True, kw_only=True):
     dumps: DumpOptions
     include_tables: IncludeTables = ()
     exclude_tables: ExcludeTables = ()
+    columns: ColumnTexts = ()
+    hash_key_file: HashKeyFile = None
     keys: Annotated[
         tuple[str, ...],
         typer.Option(

@@ -129,6 +129,19 @@ Limits = Annotated[
         help="A limit of a record, as in \\[limits] of the configuration: rows=20000; may be repeated.",
     ),
 ]
+ColumnTexts = Annotated[
+    tuple[str, ...],
+    typer.Option(
+        "--column",
+        metavar="RULE",
+        help="Leave out, hide or rename columns: 'drop shop.customers email,phone', "
+        "'mask shop.* iban last=4'; may be repeated.",
+    ),
+]
+HashKeyFile = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="The secret key of rules that hash values (--column 'hash …')."),
+]
 IncludeTables = Annotated[
     tuple[str, ...],
     typer.Option(

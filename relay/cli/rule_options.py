@@ -1,0 +1,58 @@
+"""Column rules on the command line: `--column` and `--hash-key-file`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from relay.cli.option_names import USUAL
+from relay.column_rules import RULE_FORM, ColumnRule, ColumnRules, parse_rule, parse_rules
+from relay.io.hash_key import MIN_KEY_BYTES, read_hash_key
+from relay.model.errors import ConfigError, Problem
+from relay.text.redaction import quoted
+
+
+class GivenRules(NamedTuple):
+    """Column rules and the secret key of those that hash values, b"" for none."""
+
+    rules: tuple[ColumnRule, ...] = ()
+    hash_key: bytes = b""
+
+    def applied(self, target: str) -> ColumnRules | None:
+        """Return the step that applies the rules; None without rules. Raises ConfigError for invalid ones.
+
+        target: The name of the target's protocol, for errors.
+        """
+        if not self.rules:
+            return None
+        parsed = parse_rules(self.rules, has_hash_key=bool(self.hash_key))
+        return ColumnRules(parsed, self.hash_key, target)
+
+
+NO_RULES: Final = GivenRules()
+
+
+def given_rules(texts: Iterable[str], hash_key_file: str | None, problems: list[Problem]) -> GivenRules:
+    """Return the rules of these options; append errors to `problems`."""
+    rules: list[ColumnRule] = []
+    for text in texts:
+        try:
+            rules.append(parse_rule(text))
+        except ValueError as error:
+            problems.append(Problem("--column", f"{quoted(text)}: {error}", RULE_FORM))
+    try:
+        key = b"" if hash_key_file is None else read_hash_key(hash_key_file, "--hash-key-file")
+    except ConfigError as error:
+        problems += error.problems
+        key = bytes(MIN_KEY_BYTES)
+    return GivenRules(tuple(rules), key)
+
+
+def checked_rules(texts: Iterable[str], hash_key_file: str | None, problems: list[Problem]) -> GivenRules:
+    """Return the rules of these options; append errors, also in the rules themselves, to `problems`."""
+    found = given_rules(texts, hash_key_file, problems)
+    try:
+        found.applied("")
+    except ConfigError as error:
+        problems += USUAL.of_problems(error.problems)
+    return found
