@@ -14,7 +14,14 @@ from typing import Final
 import msgspec
 
 from relay.catalog import Catalog, DdlMessage, apply_bootstrap, apply_ddl
-from relay.catalog.kept_changes import Shown, apply_kept, is_kept, kept_definition, kept_record, source_topic
+from relay.catalog.redacted_history import (
+    Redact,
+    apply_redacted,
+    is_redacted,
+    redacted_definition,
+    redacted_record,
+    source_topic,
+)
 from relay.model.errors import Malformed
 from relay.model.events import TSO_LOGICAL_BITS, Bootstrap, Position, Source, TableId, TableSchema
 from relay.model.limits import Limits
@@ -115,33 +122,36 @@ def _quoted(name: str) -> str:
 
 def is_definition(record: ConsumerRecord) -> bool:
     """Return whether a record has definitions from a schema history, and is not a Kafka record."""
-    return record.topic.startswith(_TOPIC) or is_kept(record)
+    return record.topic.startswith(_TOPIC) or is_redacted(record)
 
 
 def is_from_source(record: ConsumerRecord) -> bool:
-    """Return whether a record of a schema history is a source record, or stands for one."""
+    """Return whether an entry of a schema history comes from the source stream, and is not imported."""
     return not source_topic(record).startswith(_TOPIC)
 
 
-def learn_definitions(catalog: Catalog, record: ConsumerRecord) -> tuple[Catalog, tuple[TableId, ...]]:
-    """Apply such a record; return the catalog after it, and its tables. Raises Malformed, LimitExceeded."""
-    if is_kept(record):
-        return apply_kept(catalog, record)
+def apply_definitions(catalog: Catalog, record: ConsumerRecord) -> tuple[Catalog, tuple[TableId, ...]]:
+    """Apply a definition or a redacted entry; return the catalog after it, and its tables.
+
+    Raises Malformed, LimitExceeded.
+    """
+    if is_redacted(record):
+        return apply_redacted(catalog, record)
     definition = definition_in(record)
     return apply_definition(catalog, definition), (definition.table,)
 
 
-def without_hidden(record: ConsumerRecord, after: Catalog, shown: Shown) -> ConsumerRecord:
-    """Return what a schema history keeps of a record, so that it does not show what a route hides.
+def redacted_entry(record: ConsumerRecord, after: Catalog, redact: Redact) -> ConsumerRecord:
+    """Return the entry of a schema history for a record, without what the route hides.
 
-    `after`: the catalog after the record. `shown`: returns a definition as the route shows it.
+    `after`: the catalog after the record. `redact`: returns a definition without what the route hides.
     """
-    if is_kept(record):
+    if is_redacted(record):
         return record
     if is_definition(record):
-        alone, _ = learn_definitions(Catalog(limits=after.limits), record)
-        return kept_definition(record, alone, shown)
-    return kept_record(record, after, shown)
+        alone, _ = apply_definitions(Catalog(limits=after.limits), record)
+        return redacted_definition(record, alone, redact)
+    return redacted_record(record, after, redact)
 
 
 def definition_in(record: ConsumerRecord) -> Definition:

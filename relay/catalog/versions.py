@@ -72,15 +72,18 @@ class Recover(msgspec.Struct, frozen=True, gc=False):
     source: TableId
 
 
-class Kept(msgspec.Struct, frozen=True, gc=False):
-    """A state that the schema history keeps without its statement. `why`: the reason if it is unknown."""
+class RedactedVersion(msgspec.Struct, frozen=True, gc=False):
+    """A definition from a redacted entry of the schema history, which lacks its statement.
+
+    `why`: the reason if the definition is unknown.
+    """
 
     schema: TableSchema | None
     is_gone: bool
     why: Unknown = Unknown.DOES_NOT_FIT
 
 
-Effect = Define | Alter | Copy | CopiedTo | Drop | DropView | Recover | Kept
+Effect = Define | Alter | Copy | CopiedTo | Drop | DropView | Recover | RedactedVersion
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -108,7 +111,7 @@ def why_unknown(history: History) -> Unknown:
         if version.is_gone:
             return why if at else Unknown.DROPPED
         match version.effect:
-            case Define(None, _, reason) | Kept(None, _, reason):
+            case Define(None, _, reason) | RedactedVersion(None, _, reason):
                 return reason
             case Copy() | Recover():
                 return Unknown.COPIED
@@ -124,6 +127,8 @@ def is_cut(history: History) -> bool:
 def recovered(history: History) -> TableSchema | None:
     """Return the definition before the newest DROP; the present one if there is none (after TRUNCATE)."""
     for index, version in enumerate(history):
-        if isinstance(version.effect, Drop) or (isinstance(version.effect, Kept) and version.is_gone):
+        if isinstance(version.effect, Drop) or (
+            isinstance(version.effect, RedactedVersion) and version.is_gone
+        ):
             return history[index + 1].schema if index + 1 < len(history) else None
     return history[0].schema if history else None

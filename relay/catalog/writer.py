@@ -18,8 +18,8 @@ from relay.catalog.versions import (
     Effect,
     History,
     Identity,
-    Kept,
     Recover,
+    RedactedVersion,
     Unknown,
     Version,
     recovered,
@@ -106,14 +106,15 @@ class Writer:
             self._dropped.discard(table.database)
             self._insert(table, self._history(table), effect)
 
-    def keep(self, table: TableId, state: Kept) -> None:
-        """Insert a version from the schema history, unless the statement itself was read.
+    def insert_redacted(self, table: TableId, state: RedactedVersion) -> None:
+        """Insert a version from a redacted entry of the schema history, which replaces an earlier copy of it.
 
-        It replaces an earlier form of itself.
+        Does nothing if the statement itself was applied.
         """
         history = self._history(table)
         same = [each for each in history if each.identity == self._identity]
-        if all(isinstance(each.effect, Kept) for each in same):
+        is_applied = any(not isinstance(each.effect, RedactedVersion) for each in same)
+        if not is_applied:
             self._insert(table, tuple([each for each in history if each not in same]), state)
 
     def _insert(self, table: TableId, history: History, effect: Effect) -> None:
@@ -257,8 +258,8 @@ class Writer:
                 schema, is_gone = recovered(older if source == table else self._history(source)), False
             case CopiedTo(_, is_moved):
                 schema, is_gone = (None, True) if is_moved else (schema, is_gone)
-            case Kept(kept, is_gone):
-                schema = kept
+            case RedactedVersion(redacted, is_gone):
+                schema = redacted
             case Drop() | DropView():
                 schema, is_gone = _dropped(effect, schema, is_gone=is_gone)
         return schema, is_gone

@@ -94,7 +94,7 @@ def import_definitions(request: ImportRequest) -> int:
     kept = {each.key: each.value for each in known}
     translator = translator_with_schema_dumps(config)
     entries = [
-        history_record(translator.kept(definition_record(each)), config.history_topic)
+        history_record(translator.history_entry(definition_record(each)), config.history_topic)
         for each in found.definitions
     ]
     new = [each for each in entries if kept.get(each.key) != each.value]

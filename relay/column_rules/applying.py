@@ -95,7 +95,7 @@ class ColumnRules:
         except NotRepresentable:
             return None
 
-    def without_hidden(self, schema: TableSchema) -> TableSchema:
+    def redacted(self, schema: TableSchema) -> TableSchema:
         """Return a definition of the source without defaults and comments of columns with hidden values.
 
         It keeps its version, by which rows of Simple refer to it.

@@ -53,11 +53,11 @@ def truncating(of_type: ColumnType, length: int) -> Convert:
 
 def _named(convert: Convert, of_type: ColumnType, *name: str | int | bytes) -> Convert:
     """Name a conversion for templates, except for types of which engines do not know the text."""
-    return convert if of_type.base in _OTHER_TEXT else kernel_name(*name)(convert)
+    return convert if of_type.base in _TYPES_WITHOUT_PORTABLE_TEXT else kernel_name(*name)(convert)
 
 
-#: Types whose values are numbers that stand for labels, or numbers that languages print differently.
-_OTHER_TEXT: Final = frozenset({"enum", "set", "float", "double"})
+#: The text of ENUM and SET needs the labels of the definition; Python and Rust print floats differently.
+_TYPES_WITHOUT_PORTABLE_TEXT: Final = frozenset({"enum", "set", "float", "double"})
 
 
 def _hashed(of_type: ColumnType, key: HashKey, digits: int, value: Value) -> Value:

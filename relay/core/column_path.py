@@ -14,8 +14,9 @@ from relay.templates.route.known import TemplateInfo
 from relay.templates.route.route_templates import RouteTemplates
 from relay.templates.route.topic_templates import TopicTemplates
 
-#: After so many templates that were allowed one by one, all others are allowed together: each costs a call.
-_ALLOWED_ALONE: Final = 16
+#: After this many templates that were allowed one by one, with a call of the engine for each, all others are
+#: allowed at once.
+_MAX_ALLOWED_SINGLY: Final = 16
 
 
 class TranslatedRows(NamedTuple):
@@ -59,8 +60,8 @@ class ColumnPath:
         #: offset there. Rows at later offsets follow all DDL that a row at this one follows.
         self._allowed_for: tuple[PartitionPath, int] | None = None
         self._last_offset = 0
-        #: How many templates were allowed one by one since engines have allowed none.
-        self._allowed_alone = 0
+        #: The number of templates that were allowed one by one since all were disallowed.
+        self._allowed_singly = 0
 
     def start_over(self) -> None:
         """Forget what engines have allowed."""
@@ -82,7 +83,7 @@ class ColumnPath:
             return None
         of_topic, path = templates.of_topic(topic), line.path_of(topic, partition)
         if self._allowed_for != (path, line.seen_version) or columns.offset_of(first) < self._last_offset:
-            self._allowed_for, self._allowed_alone = (path, line.seen_version), 0
+            self._allowed_for, self._allowed_singly = (path, line.seen_version), 0
             of_topic.engine.disallow()
         most_row_bytes = min(most_row_bytes, self._most_row_bytes)
         try:
@@ -125,12 +126,16 @@ class ColumnPath:
         if not self._is_complete(known, partition, offset):
             return False
         of_topic.engine.allow(number, known.has_tombstone)
-        self._allowed_alone += 1
-        if self._allowed_alone == _ALLOWED_ALONE:
-            for other, facts in of_topic.known.items():
-                if self._is_complete(facts, partition, offset):
-                    of_topic.engine.allow(other, facts.has_tombstone)
+        self._allowed_singly += 1
+        if self._allowed_singly == _MAX_ALLOWED_SINGLY:
+            self._allow_all(of_topic, partition, offset)
         return True
+
+    def _allow_all(self, of_topic: TopicTemplates, partition: int, offset: int) -> None:
+        """Let the engine translate the rows of all templates with complete output, from an offset on."""
+        for number, known in of_topic.known.items():
+            if self._is_complete(known, partition, offset):
+                of_topic.engine.allow(number, known.has_tombstone)
 
     def _is_complete(self, known: TemplateInfo, partition: int, offset: int) -> bool:
         """Return whether an engine gives the whole output of a template's rows from an offset on."""

@@ -21,7 +21,7 @@ from support import TICDC, WRITABLE
 
 from relay import ConsumerRecord, ProducerRecord, Resolver, TableId, Translator
 from relay.catalog.definitions import Definition, definition_record
-from relay.catalog.kept_changes import is_kept
+from relay.catalog.redacted_history import is_redacted
 from relay.model.errors import Malformed
 from relay.service.loop.history import apply_records, history_record
 from relay.service.loop.history import source_records as records_in
@@ -41,7 +41,7 @@ def _kept(translator: Translator, records: Iterable[ConsumerRecord]) -> Iterator
         before = translator.catalog
         Resolver().translate(translator, each)
         if translator.catalog is not before:
-            yield history_record(translator.kept(each), "history", "route")
+            yield history_record(translator.history_entry(each), "history", "route")
 
 
 def _read(entries: Iterable[ProducerRecord]) -> list[ConsumerRecord]:
@@ -147,13 +147,13 @@ def test_statements_after_a_late_one_are_kept_again() -> None:
     assert [column.name for column in found.columns] == ["id", "email", "phone", "born"]
 
 
-def test_a_record_that_was_learned_ahead_is_kept() -> None:
+def test_a_record_that_was_learned_ahead_is_redacted() -> None:
     translator = _translator(TICDC)
     create = story()[0]
     translator.learn(create)
     translator.translate(create)
     restarted = _translator(TICDC)
-    apply_records(restarted, _read([history_record(translator.kept(create), "history")]))
+    apply_records(restarted, _read([history_record(translator.history_entry(create), "history")]))
     assert restarted.catalog.newest(_TABLE)[1] == translator.catalog.newest(_TABLE)[1]
 
 
@@ -161,13 +161,13 @@ def test_imported_definitions_hide_values_too() -> None:
     create = f"CREATE TABLE `customers` (`id` bigint, `email` text COMMENT '{CANARIES[0]}')"
     record = definition_record(Definition(_TABLE, (("shop", create),)))
     translator = _translator(TICDC)
-    entry = history_record(translator.kept(record), "history")
+    entry = history_record(translator.history_entry(record), "history")
     assert entry.key == str(record.position).encode()
     assert not canaries_in(bytes_of(entry))
     (kept,) = _read([entry])
     translator.learn(kept)
-    assert is_kept(kept)
-    assert translator.kept(kept) is kept
+    assert is_redacted(kept)
+    assert translator.history_entry(kept) is kept
     schema = translator.catalog.newest(_TABLE)[1]
     assert schema is not None
     assert [column.type.base for column in schema.columns] == ["bigint", "text"]

@@ -301,7 +301,7 @@ class PlainTranslator:
     def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
         raise NotImplementedError
 
-    def kept(self, record: ConsumerRecord, /) -> ConsumerRecord:
+    def history_entry(self, record: ConsumerRecord, /) -> ConsumerRecord:
         return record
 
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:

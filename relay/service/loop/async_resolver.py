@@ -41,7 +41,7 @@ class Translates(HasCounts, Protocol):
         """Apply a record's DDL and schemas to the catalog, and return the tables concerned."""
         ...
 
-    def kept(self, record: ConsumerRecord, /) -> ConsumerRecord:
+    def history_entry(self, record: ConsumerRecord, /) -> ConsumerRecord:
         """Return what the schema history keeps of a record that has changed the catalog."""
         ...
 

@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from relay.catalog.definitions import is_from_source, undefined
-from relay.catalog.kept_changes import source_topic
+from relay.catalog.redacted_history import source_topic
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
 from relay.core.dead_letters import ROUTE_HEADER
@@ -41,7 +41,7 @@ _SHARED: Final = (
 
 
 def history_record(record: ConsumerRecord, topic: str, route: str = "") -> ProducerRecord:
-    """Return the history's record for a source record that changed the catalog (`Translator.kept`).
+    """Return the history's record for a source record that changed the catalog (`Translator.history_entry`).
 
     `route`: the name of the route that has read it; "" for imported records.
     """

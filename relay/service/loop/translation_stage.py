@@ -364,8 +364,8 @@ class InFlightBatchBuilder:
                 return None
             produced = instead
         if changes_catalog and self._stage.history_topic:
-            kept = self._translator.kept(record)
-            entry = history_record(kept, self._stage.history_topic, self._stage.errors.route)
+            recorded = self._translator.history_entry(record)
+            entry = history_record(recorded, self._stage.history_topic, self._stage.errors.route)
             if misfit := self._sink.misfit([entry]):
                 self._refuse(record, self._misfit_error(record, misfit))
                 return None

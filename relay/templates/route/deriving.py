@@ -303,7 +303,7 @@ def _digest(record: ConsumerRecord) -> str:
     return hashlib.blake2b((record.key or b"") + (record.value or b""), digest_size=8).hexdigest()
 
 
-#: Secret keys, the only values that MessagePack does not know, do not show their bytes.
+#: `HashKey` is the only type that MessagePack does not know; its repr hides the key.
 _packed: Final = msgspec.msgpack.Encoder(enc_hook=repr).encode
 #: Bytes that a template takes in an engine per byte of its MessagePack form, measured with the kernel.
 _FOR_A_PACKED_BYTE: Final = 2

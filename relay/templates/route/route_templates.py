@@ -191,8 +191,9 @@ class RouteTemplates:
             self.idle = 0
 
     def start_over(self) -> None:
-        """Forget what came of derivations. Templates of known tables stay, and so do the counts of shapes
-        without one: rows of many short tasks get templates, too.
+        """Reset the state of derivations for a new task.
+
+        Templates of known tables and warm-up counts stay, so that short tasks also reach a derivation.
 
         The first row of any other table takes the slow path, which notes why it is not known.
         """

@@ -52,7 +52,7 @@ class TopicTemplates:
     def forget_derivations(self) -> None:
         """Forget which shapes have a template or failed, and which templates replaced others.
 
-        The counts of the warm-up stay, so that a shape may derive one from its next message.
+        Warm-up counts stay, so that the next message of a shape can trigger its derivation.
         """
         #: By shape: messages that fitted no template, the number of the next message to derive one from, and
         #: the number of templates that replaced others.

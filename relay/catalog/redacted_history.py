@@ -1,8 +1,8 @@
-"""What the schema history keeps of a record on a route that hides values.
+"""Entries of the schema history of routes that hide values.
 
-A record with DDL may show values: as defaults, in comments and expressions, and in rows beside it. In its
-place, the history keeps the definitions to which it led, as the route shows them. The topic of such a record
-is a name that no Kafka topic can have, as in `relay.catalog.definitions`.
+DDL can contain values: as defaults, in comments and expressions, and in rows of the same record. Instead of
+the source record, the history has the table definitions after it, without those of hidden columns. The topic
+of such an entry is a name that no Kafka topic can have, as in `relay.catalog.definitions`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from relay.catalog.catalog import Catalog, DatabaseDefaults
-from relay.catalog.versions import Define, Kept, Unknown, Version
+from relay.catalog.versions import Define, RedactedVersion, Unknown, Version
 from relay.catalog.writer import DdlBudget, Writer
 from relay.model.errors import Malformed
 from relay.model.events import Position, TableId, TableSchema
@@ -24,7 +24,7 @@ _TOPIC: Final = "definitions after "
 _FORMAT: Final = "definitions"
 
 #: Returns a definition without what the route hides.
-Shown = Callable[[TableSchema], TableSchema]
+Redact = Callable[[TableSchema], TableSchema]
 
 
 class _Digest(msgspec.Struct, frozen=True):
@@ -33,14 +33,14 @@ class _Digest(msgspec.Struct, frozen=True):
     digest: str
 
 
-class _KeptVersion(msgspec.Struct, frozen=True):
+class _TableVersion(msgspec.Struct, frozen=True):
     table: TableId
     at: Position
     identity: tuple[int | str | _Digest, ...]
-    state: Kept
+    state: RedactedVersion
 
 
-class _KeptDefaults(msgspec.Struct, frozen=True):
+class _Defaults(msgspec.Struct, frozen=True):
     database: str
     defaults: DatabaseDefaults
 
@@ -48,37 +48,37 @@ class _KeptDefaults(msgspec.Struct, frozen=True):
 class _Changes(msgspec.Struct, frozen=True):
     """The versions of tables, older ones first, and the defaults of databases after a record."""
 
-    versions: tuple[_KeptVersion, ...] = ()
-    defaults: tuple[_KeptDefaults, ...] = ()
+    versions: tuple[_TableVersion, ...] = ()
+    defaults: tuple[_Defaults, ...] = ()
 
 
-def is_kept(record: ConsumerRecord) -> bool:
-    """Return whether a record has definitions in place of a source record."""
+def is_redacted(record: ConsumerRecord) -> bool:
+    """Return whether a record is a redacted entry."""
     return record.topic.startswith(_TOPIC)
 
 
 def source_topic(record: ConsumerRecord) -> str:
-    """Return the topic of a record, or of the source record that it stands for."""
+    """Return a record's topic; of a redacted entry, that of its source record."""
     return record.topic.removeprefix(_TOPIC)
 
 
-def kept_record(record: ConsumerRecord, after: Catalog, shown: Shown) -> ConsumerRecord:
-    """Return the record that the history keeps in place of another one, which has changed the catalog.
+def redacted_record(record: ConsumerRecord, after: Catalog, redact: Redact) -> ConsumerRecord:
+    """Return the entry for a record that has changed the catalog.
 
     `after`: the catalog after the record, and possibly after others.
     """
-    place = record.topic, record.partition, record.offset
+    position = record.topic, record.partition, record.offset
     return _with_value(
-        record, _changes(after, lambda at: (at.topic, at.partition, at.offset) == place, shown)
+        record, _changes(after, lambda at: (at.topic, at.partition, at.offset) == position, redact)
     )
 
 
-def kept_definition(record: ConsumerRecord, after: Catalog, shown: Shown) -> ConsumerRecord:
-    """Return the record that the history keeps in place of a definition from outside the stream.
+def redacted_definition(record: ConsumerRecord, after: Catalog, redact: Redact) -> ConsumerRecord:
+    """Return the entry for a definition from outside the stream.
 
     `after`: the catalog with this definition alone.
     """
-    return _with_value(record, _changes(after, lambda _: True, shown))
+    return _with_value(record, _changes(after, lambda _: True, redact))
 
 
 def _with_value(record: ConsumerRecord, changes: _Changes) -> ConsumerRecord:
@@ -89,16 +89,16 @@ def _with_value(record: ConsumerRecord, changes: _Changes) -> ConsumerRecord:
     )
 
 
-def _changes(catalog: Catalog, is_of_record: Callable[[Position], bool], shown: Shown) -> _Changes:
+def _changes(catalog: Catalog, is_of_record: Callable[[Position], bool], redact: Redact) -> _Changes:
     """Return the versions with such a position, and those after them, which may depend on them."""
-    versions: list[_KeptVersion] = []
+    versions: list[_TableVersion] = []
     for database, tables in catalog.histories.items():
         for name, history in tables.items():
             count = max([at for at, each in enumerate(history, 1) if is_of_record(each.at)], default=0)
             table = TableId(database, name)
-            versions += [_kept_version(table, each, shown) for each in reversed(history[:count])]
+            versions += [_table_version(table, each, redact) for each in reversed(history[:count])]
     defaults = tuple(
-        _KeptDefaults(database, each)
+        _Defaults(database, each)
         for database, known in catalog.defaults.items()
         for each in reversed(known)
         if is_of_record(each.at)
@@ -106,16 +106,16 @@ def _changes(catalog: Catalog, is_of_record: Callable[[Position], bool], shown: 
     return _Changes(tuple(versions), defaults)
 
 
-def _kept_version(table: TableId, version: Version, shown: Shown) -> _KeptVersion:
+def _table_version(table: TableId, version: Version, redact: Redact) -> _TableVersion:
     effect, schema = version.effect, version.schema
-    why = effect.why if isinstance(effect, Define | Kept) else Unknown.DOES_NOT_FIT
-    state = Kept(None if schema is None else shown(schema), version.is_gone, why)
+    why = effect.why if isinstance(effect, Define | RedactedVersion) else Unknown.DOES_NOT_FIT
+    state = RedactedVersion(None if schema is None else redact(schema), version.is_gone, why)
     identity = tuple([_Digest(each.hex()) if isinstance(each, bytes) else each for each in version.identity])
-    return _KeptVersion(table, version.at, identity, state)
+    return _TableVersion(table, version.at, identity, state)
 
 
-def apply_kept(catalog: Catalog, record: ConsumerRecord) -> tuple[Catalog, tuple[TableId, ...]]:
-    """Apply the definitions in such a record; return the catalog after them, and their tables.
+def apply_redacted(catalog: Catalog, record: ConsumerRecord) -> tuple[Catalog, tuple[TableId, ...]]:
+    """Apply a redacted entry; return the catalog after it, and its tables.
 
     Raises Malformed.
     """
@@ -127,7 +127,7 @@ def apply_kept(catalog: Catalog, record: ConsumerRecord) -> tuple[Catalog, tuple
     budget = DdlBudget(catalog.limits)
     for version, identity in zip(changes.versions, identities, strict=True):
         writer = Writer(catalog, version.at, identity, budget)
-        writer.keep(version.table, version.state)
+        writer.insert_redacted(version.table, version.state)
         catalog = writer.catalog()
     for database, (at, charset, collation) in [(each.database, each.defaults) for each in changes.defaults]:
         writer = Writer(catalog, at, (), budget)
@@ -136,6 +136,6 @@ def apply_kept(catalog: Catalog, record: ConsumerRecord) -> tuple[Catalog, tuple
     return catalog, tuple(dict.fromkeys(version.table for version in changes.versions))
 
 
-def _identity(version: _KeptVersion) -> Iterator[int | str | bytes]:
+def _identity(version: _TableVersion) -> Iterator[int | str | bytes]:
     for each in version.identity:
         yield bytes.fromhex(each.digest) if isinstance(each, _Digest) else each
