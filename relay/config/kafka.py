@@ -72,6 +72,7 @@ def consumer_settings(config: Config) -> ConsumerSettings:
         fetch_max_wait_ms=source.fetch_max_wait_ms,
         session_timeout_ms=source.session_timeout_ms,
         rebalance_timeout_ms=source.rebalance_timeout_ms,
+        client_rack=source.client_rack,
         shard=_shard(config),
     )
 

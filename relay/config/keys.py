@@ -452,6 +452,7 @@ class SourceConfig(_ConfigTable):
     max_bytes_per_second: int = Field(default=0, ge=0, le=_INT64_MAX)
     session_timeout_ms: WireMilliseconds = 30_000
     rebalance_timeout_ms: WireMilliseconds = 60_000
+    client_rack: str = ""
     security: SecurityConfig = SecurityConfig()
     schema_registry: SchemaRegistryConfig = SchemaRegistryConfig()
 

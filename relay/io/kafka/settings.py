@@ -211,7 +211,11 @@ class StartSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerSettings:
-    """The topics to read, the group, and the fetch settings. `shard` is for a reader that joins no group."""
+    """The topics to read, the group, and the fetch settings.
+
+    `shard` is for a reader that joins no group. `client_rack`: of the brokers to read from, if possible; ""
+    for the leaders.
+    """
 
     cluster: ClusterSettings
     topics: tuple[str, ...]
@@ -224,6 +228,7 @@ class ConsumerSettings:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     shard: Shard
+    client_rack: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

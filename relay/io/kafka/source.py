@@ -98,11 +98,14 @@ class KafkaSource:
             session_timeout_ms=settings.session_timeout_ms,
             heartbeat_interval_ms=max(100, settings.session_timeout_ms // 10),
             rebalance_timeout_ms=settings.rebalance_timeout_ms,
+            client_rack=settings.client_rack or None,
             # Every other strategy would cost one more join request in each rebalance.
             partition_assignment_strategy=(RoundRobinPartitionAssignor,),
             **brokers.arguments,
         )
         self._static: StaticMember | None = None
+        # Offsets that a broker reported as out of range, until their partition gives records.
+        self._out_of_range: dict[TopicPartition, int] = {}
         self.health = ClientHealth(settings.fetch_max_wait_ms / 1000)
 
     async def start(self, owner: Owner) -> None:
@@ -271,6 +274,8 @@ class KafkaSource:
             fetched = await self.consumer.getmany(*wanted, timeout_ms=POLL_MS, max_records=most)
         except Exception as error:
             raise self._poll_error(error) from error
+        for pair in fetched:
+            self._out_of_range.pop(pair, None)
         return {Partition(*pair): relay_records(records) for pair, records in fetched.items()}
 
     def pause(self, partitions: Collection[Partition]) -> None:
@@ -393,6 +398,15 @@ class KafkaSource:
         problem = f"group {group!r} has members of another application, with another partition assignor"
         return ConfigError([Problem("source.group_id", problem, hint)])
 
+    def _may_be_behind(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Return whether the offsets may be out of range only at a replica that is behind its leader.
+
+        After such an answer, aiokafka asks the leader, which knows better.
+        """
+        is_new = any(self._out_of_range.get(pair) != offset for pair, offset in offsets.items())
+        self._out_of_range |= offsets
+        return bool(self._settings.client_rack) and is_new
+
     def _poll_error(self, error: Exception) -> Exception:
         """Translate an exception of a poll into an error that stops the relay or makes it rewind."""
         if self._static is not None and self._static.is_fenced:
@@ -400,6 +414,8 @@ class KafkaSource:
         if isinstance(error, InconsistentGroupProtocolError):
             return self._foreign_group()
         if isinstance(error, OffsetOutOfRangeError):
+            if self._may_be_behind(error.args[0]):
+                return PollFailed("a replica does not have the next records yet; its leader is asked")
             where = ", ".join(
                 f"{pair.topic}/{pair.partition} at {offset}" for pair, offset in error.args[0].items()
             )
