@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import uuid
@@ -15,11 +16,12 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from kerberos_support import NAME, KerberosBroker
 from secured_support import arguments_of, brokers_of, security_of, there_and_back
+from servers_support import talking
 from service.transport_support import MODES, both_modes, check_complete, numbered
 
 from relay.config import Config, SecurityConfig
 from relay.config.addresses import parse_server
-from relay.io.kafka.kerberos import KerberosIdentity, KerberosService, NoTicket
+from relay.io.kafka.kerberos import KerberosIdentity, KerberosLogin, KerberosService, NoTicket
 from relay.model.errors import ConfigError, TokenUnavailable
 from relay.service.check.cluster import ClusterInspection
 from relay.service.check.connectivity import Unreachable, close, connect
@@ -208,6 +210,20 @@ async def test_a_kdc_that_is_down_is_retried(
     admin = AIOKafkaAdminClient(bootstrap_servers=kerberos.address, **settings)
     await admin.start()
     await admin.close()
+
+
+@pytest.mark.kafka
+async def test_a_kdc_that_does_not_answer_is_reported(
+    kerberos: KerberosBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async with talking(None) as address:
+        text = re.sub(r"127\.0\.0\.1:\d+", address, kerberos.realm.config.read_text())
+        (tmp_path / "krb5.conf").write_text(text)
+        monkeypatch.setenv("KRB5_CONFIG", str(tmp_path / "krb5.conf"))
+        identity = KerberosIdentity.of(str(kerberos.keytab), "relay")
+        with pytest.raises(NoTicket) as raised:
+            await KerberosLogin("kafka@localhost", identity, seconds=0.2).step(None)
+    assert str(raised.value) == "no Kerberos ticket for kafka@localhost: no answer from the KDC within 0.2 s"
 
 
 @pytest.mark.kafka

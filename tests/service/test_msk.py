@@ -202,8 +202,11 @@ class Sts:
     def __init__(self) -> None:
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.refuses = False
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        await self.answers.wait()
         form = {name: str(value) for name, value in (await request.post()).items()}
         self.requests.append((request.headers.get("Authorization", ""), form))
         if self.refuses:
@@ -274,6 +277,14 @@ async def test_a_refusal_is_reported_without_its_text_and_asked_again(static: No
     assert raised.value.retriable
     sts.refuses = False
     assert query(await tokens.token())["X-Amz-Credential"].startswith("ROLEKEY/")
+
+
+async def test_a_service_that_does_not_answer_is_reported(static: None, sts: Sts) -> None:
+    sts.answers.clear()
+    tokens = MskTokens(AwsIdentity(REGION, role_arn="arn:aws:iam::123456789012:role/relay"), seconds=0.2)
+    with pytest.raises(NoToken, match=r"for Amazon MSK: AWS gives no credentials within 0\.2 s"):
+        await tokens.token()
+    sts.answers.set()
 
 
 async def test_missing_credentials_are_reported_and_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

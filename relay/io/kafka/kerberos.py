@@ -22,6 +22,8 @@ from relay.io.kafka.oauth import NoToken
 #: size, which is 0 without one.
 _NO_LAYER: Final = 1
 _ANSWER: Final = bytes((_NO_LAYER, 0, 0, 0))
+#: Maximum time for the KDC's answer. It is shorter than that of a connection, so that the reason is reported.
+KDC_SECONDS: Final = 8.0
 _caches: Final = itertools.count(1)
 
 
@@ -75,8 +77,8 @@ def _authenticator(connection: Any) -> KerberosLogin:
 class KerberosLogin:
     """One login, step by step. `service`: of the broker, such as `kafka@broker.example.com`."""
 
-    def __init__(self, service: str, identity: KerberosIdentity) -> None:
-        self._service, self._identity = service, identity
+    def __init__(self, service: str, identity: KerberosIdentity, seconds: float = KDC_SECONDS) -> None:
+        self._service, self._identity, self._seconds = service, identity, seconds
         # Without types, and not part of the base installation.
         self._gssapi: Any = importlib.import_module("gssapi")
         self._context: Any = None
@@ -89,8 +91,14 @@ class KerberosLogin:
         """
         if self._is_done:
             return None
-        # It may read files and ask the KDC.
-        return await asyncio.to_thread(self._answer, given), True
+        try:
+            async with asyncio.timeout(self._seconds):
+                # It may read files and ask the KDC.
+                return await asyncio.to_thread(self._answer, given), True
+        except TimeoutError as error:
+            raise NoTicket(
+                f"no Kerberos ticket for {self._service}: no answer from the KDC within {self._seconds:g} s"
+            ) from error
 
     def _answer(self, given: bytes | None) -> bytes:
         try:

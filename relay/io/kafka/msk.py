@@ -26,11 +26,12 @@ from botocore.session import Session
 
 from relay.io.kafka.oauth import NoToken
 
-#: Maximum time to obtain credentials: from files, the instance's metadata or AWS STS.
-CREDENTIALS_SECONDS: Final = 15.0
+#: Maximum time to obtain credentials: from files, the instance's metadata or AWS STS. It is shorter than that
+#: of a connection, so that the reason is reported.
+CREDENTIALS_SECONDS: Final = 8.0
 #: The variables with the region, in the order in which AWS's own libraries read them.
 REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
-_STS: Final = Config(connect_timeout=5, read_timeout=5, retries={"total_max_attempts": 2})
+_STS: Final = Config(connect_timeout=3, read_timeout=3, retries={"total_max_attempts": 2})
 
 # With DEBUG, it logs the parts of a signed URL, from which a token can be made.
 logging.getLogger("botocore.auth").setLevel(logging.INFO)
@@ -67,8 +68,8 @@ class MskTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not
     older token would only shorten it.
     """
 
-    def __init__(self, identity: AwsIdentity) -> None:
-        self._identity = identity
+    def __init__(self, identity: AwsIdentity, seconds: float = CREDENTIALS_SECONDS) -> None:
+        self._identity, self._seconds = identity, seconds
         self._credentials: Any = None
         # Connections to several brokers begin at the same time; the credentials are requested once.
         self._signing = asyncio.Lock()
@@ -77,12 +78,11 @@ class MskTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not
         """Return a new token. Raises NoToken."""
         async with self._signing:
             try:
-                async with asyncio.timeout(CREDENTIALS_SECONDS):
+                async with asyncio.timeout(self._seconds):
                     return await asyncio.to_thread(self._sign)
             except TimeoutError as error:
-                raise NoToken(
-                    f"the AWS credentials were not available within {CREDENTIALS_SECONDS:g} s"
-                ) from error
+                text = f"AWS gives no credentials within {self._seconds:g} s"
+                raise NoToken(f"no token can be signed for Amazon MSK: {text}") from error
             except (BotoCoreError, ClientError, OSError, ValueError) as error:
                 # The next attempt looks for credentials again: files and variables may have changed.
                 self._credentials = None
