@@ -20,7 +20,7 @@ ANSWER_MS: Final = 30_000
 REQUEST_MS: Final = 10_000
 _LOGIN: Final = "org.apache.kafka.common.security"
 _MSK: Final = "software.amazon.msk.auth.iam"
-_MSK_PACKAGE: Final = "software.amazon.msk:aws-msk-iam-auth"
+_MSK_JAR: Final = "the jar aws-msk-iam-auth-…-all.jar of software.amazon.msk"
 #: The option with the endpoint of tokens.
 ENDPOINT_OPTION: Final = "sasl.oauthbearer.token.endpoint.url"
 _ALLOWED: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
@@ -169,7 +169,7 @@ def _unusable(options: Mapping[str, str], error: Py4JJavaError) -> ConfigError |
     while cause.getCause() is not None:
         cause = cause.getCause()
     if options.get("sasl.mechanism") == Mechanism.AWS_MSK_IAM and _MSK in str(cause.getMessage()):
-        hint = f"add the package {_MSK_PACKAGE}, or its jar to spark.jars"
+        hint = f"add {_MSK_JAR} to spark.jars"
         return ConfigError([Problem("spark.jars.packages", "Spark has no client for Amazon MSK's IAM", hint)])
     name = cause.getClass().getSimpleName()
     return BrokerUnavailable(f"{options['bootstrap.servers']}: {name}: {cause.getMessage()}")

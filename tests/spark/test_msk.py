@@ -53,5 +53,5 @@ def test_a_missing_client_of_amazon_is_reported(spark: Any) -> None:
     (problem,) = raised.value.problems
     assert str(problem) == (
         "spark.jars.packages: Spark has no client for Amazon MSK's IAM "
-        "(add the package software.amazon.msk:aws-msk-iam-auth, or its jar to spark.jars)"
+        "(add the jar aws-msk-iam-auth-…-all.jar of software.amazon.msk to spark.jars)"
     )
