@@ -93,7 +93,7 @@ LABEL org.opencontainers.image.title="relay" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-# The library of Kerberos, which the Python of the base may lack.
+# MIT Kerberos, which slim base images lack.
 # hadolint ignore=DL3008
 RUN apt-get update && \
     apt-get install --yes --no-install-recommends libgssapi-krb5-2 && \

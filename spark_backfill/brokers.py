@@ -42,7 +42,7 @@ def _password(security: Security) -> dict[str, str]:
     kind = "plain.PlainLoginModule" if security.mechanism is Mechanism.PLAIN else "scram.ScramLoginModule"
     module = f"{_LOGIN}.{kind}"
     password = security.password or _line(security, "password_file")
-    return {"sasl.jaas.config": _login(module, username=security.username, password=password)}
+    return {"sasl.jaas.config": _jaas(module, username=security.username, password=password)}
 
 
 def _tokens(security: Security) -> dict[str, str]:
@@ -59,7 +59,7 @@ def _tokens(security: Security) -> dict[str, str]:
     return {
         "sasl.login.callback.handler.class": f"{_LOGIN}.oauthbearer.OAuthBearerLoginCallbackHandler",
         ENDPOINT_OPTION: url,
-        "sasl.jaas.config": _login(f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule", **given),
+        "sasl.jaas.config": _jaas(f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule", **given),
     }
 
 
@@ -74,7 +74,7 @@ def _msk(security: Security) -> dict[str, str]:
     module = f"{_MSK}.IAMLoginModule"
     return {
         "sasl.client.callback.handler.class": f"{_MSK}.IAMClientCallbackHandler",
-        "sasl.jaas.config": _login(module, **{name: text for name, text in given.items() if text}),
+        "sasl.jaas.config": _jaas(module, **{name: text for name, text in given.items() if text}),
     }
 
 
@@ -86,7 +86,7 @@ def _kerberos(security: Security) -> dict[str, str]:
         problems.append(Problem(f"{security.table}.kerberos_principal", "is needed by Spark's client", hint))
     if security.kerberos_domain_name:
         message = "is not possible with Spark's client, which uses the brokers' host names"
-        problems.append(Problem(f"{security.table}.kerberos_domain_name", message))
+        problems.append(Problem(f"{security.table}.kerberos_domain_name", message, "remove it"))
     if problems:
         raise ConfigError(problems)
     given = {"useTicketCache": "true"}
@@ -97,7 +97,7 @@ def _kerberos(security: Security) -> dict[str, str]:
         given["principal"] = security.kerberos_principal
     return {
         "sasl.kerberos.service.name": security.kerberos_service_name,
-        "sasl.jaas.config": _login("com.sun.security.auth.module.Krb5LoginModule", **given),
+        "sasl.jaas.config": _jaas("com.sun.security.auth.module.Krb5LoginModule", **given),
     }
 
 
@@ -109,9 +109,9 @@ _LOGINS: Final = {
 }
 
 
-def _login(module: str, **given: str) -> str:
-    words = "".join(f' {name}="{_quoted(text)}"' for name, text in given.items())
-    return f"{module} required{words};"
+def _jaas(module: str, **given: str) -> str:
+    options = "".join(f' {name}="{_quoted(text)}"' for name, text in given.items())
+    return f"{module} required{options};"
 
 
 def allowed_urls(*options: Mapping[str, str]) -> str:
@@ -170,7 +170,9 @@ def _unusable(options: Mapping[str, str], error: Py4JJavaError) -> ConfigError |
         cause = cause.getCause()
     if options.get("sasl.mechanism") == Mechanism.AWS_MSK_IAM and _MSK in str(cause.getMessage()):
         hint = f"add {_MSK_JAR} to spark.jars"
-        return ConfigError([Problem("spark.jars.packages", "Spark has no client for Amazon MSK's IAM", hint)])
+        return ConfigError(
+            [Problem("spark.jars.packages", "aws-msk-iam-auth is not on Spark's class path", hint)]
+        )
     name = cause.getClass().getSimpleName()
     return BrokerUnavailable(f"{options['bootstrap.servers']}: {name}: {cause.getMessage()}")
 

@@ -297,8 +297,8 @@ _CREDENTIALS: Final = (
     *("username", "password", "password_file", "token_file", "token_endpoint"),
     *("client_id", "client_secret", "client_secret_file"),
 )
-#: Keys of one mechanism only.
-_OF_MECHANISM: Final = {
+#: Keys of one mechanism only; `kerberos_service_name` has a default.
+_MECHANISM_OF_KEY: Final = {
     "aws_region": Mechanism.AWS_MSK_IAM,
     "aws_profile": Mechanism.AWS_MSK_IAM,
     "aws_role_arn": Mechanism.AWS_MSK_IAM,
@@ -352,7 +352,7 @@ class SecurityConfig(_ConfigTable):
                 "ca_file and certificate_file are for TLS: "
                 f"set protocol to SSL or SASL_SSL, not {self.protocol}"
             )
-        self._check_keys_of_mechanisms()
+        self._check_mechanism_keys()
         if self.protocol.uses_sasl:
             self._check_sasl()
         elif any(getattr(self, name) for name in _CREDENTIALS):
@@ -361,8 +361,8 @@ class SecurityConfig(_ConfigTable):
             )
         return self
 
-    def _check_keys_of_mechanisms(self) -> None:
-        for name, mechanism in _OF_MECHANISM.items():
+    def _check_mechanism_keys(self) -> None:
+        for name, mechanism in _MECHANISM_OF_KEY.items():
             if getattr(self, name) and (not self.protocol.uses_sasl or self.mechanism is not mechanism):
                 raise ValueError(f"{name} needs mechanism {mechanism} and a protocol with SASL")
 
@@ -371,7 +371,7 @@ class SecurityConfig(_ConfigTable):
             if self.protocol is not SecurityProtocol.SASL_SSL:
                 raise ValueError(f"mechanism {self.mechanism} needs protocol SASL_SSL, not {self.protocol}")
         elif self.mechanism is Mechanism.OAUTHBEARER:
-            self._check_tokens()
+            self._check_oauthbearer()
         elif self.mechanism is not Mechanism.GSSAPI and not self._has_password:
             raise ValueError(f"mechanism {self.mechanism} needs username and password or password_file")
 
@@ -379,7 +379,7 @@ class SecurityConfig(_ConfigTable):
     def _has_password(self) -> bool:
         return bool(self.username and (self.password.get_secret_value() or self.password_file))
 
-    def _check_tokens(self) -> None:
+    def _check_oauthbearer(self) -> None:
         if bool(self.token_file) == bool(self.token_endpoint):
             raise ValueError("mechanism OAUTHBEARER needs one of token_file and token_endpoint")
         if not self.token_endpoint:

@@ -52,6 +52,6 @@ def test_a_missing_client_of_amazon_is_reported(spark: Any) -> None:
         JavaAdmin(spark, options())
     (problem,) = raised.value.problems
     assert str(problem) == (
-        "spark.jars.packages: Spark has no client for Amazon MSK's IAM "
+        "spark.jars.packages: aws-msk-iam-auth is not on Spark's class path "
         "(add the jar aws-msk-iam-auth-…-all.jar of software.amazon.msk to spark.jars)"
     )

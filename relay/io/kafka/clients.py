@@ -1,7 +1,8 @@
 """Connection arguments of aiokafka's clients: addresses, and TLS and SASL made from `Security`.
 
 Certificates and secrets are read at the start, and again when a broker could not be reached and their files
-have changed; tokens of OAUTHBEARER at each connection. Neither a `repr` nor an error shows a secret.
+have changed. Tokens (OAUTHBEARER, MSK) and Kerberos tickets are requested at each connection. Neither a
+`repr` nor an error shows a secret.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from relay.io.files import read_small
-from relay.io.kafka.kerberos import KerberosIdentity, KerberosService, use_identities
+from relay.io.kafka.kerberos import KerberosIdentity, KerberosService, patch_aiokafka
 from relay.io.kafka.oauth import Credentials, EndpointTokens, FileTokens, notice_refused_tokens
 from relay.io.kafka.settings import (
     DEFAULT_TIMEOUTS,
@@ -127,7 +128,7 @@ def _login(security: Security, files: _SecurityFiles) -> ClientArguments:
         # For clients other than Java's, MSK takes the signed request as a token.
         return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": files.msk_tokens()}
     if security.mechanism is Mechanism.GSSAPI:
-        use_identities()
+        patch_aiokafka()
         return {
             "sasl_mechanism": "GSSAPI",
             "sasl_kerberos_service_name": files.kerberos_service(),

@@ -1,8 +1,8 @@
 """Logins with Kerberos (SASL GSSAPI), with a keytab for each cluster, or the environment's credentials.
 
-aiokafka uses only the credentials of the whole process, and an error of Kerberos would end its tasks. This
-module replaces its exchange with the broker (RFC 4752). Errors are retriable, as during a broker's outage:
-the KDC may be down, or the keytab may be about to be replaced. It needs the extra `kerberos`, which
+aiokafka supports only the process's default credentials, and an exception of GSSAPI ends its background
+tasks. This module replaces aiokafka's GSSAPI exchange (RFC 4752). Errors are retriable, as during a broker's
+outage: the KDC may be down, or the keytab may be about to be replaced. It needs the extra `kerberos`, which
 `relay.io.kafka.clients` checks.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Self
 from aiokafka import conn
 from aiokafka.errors import SaslAuthenticationFailed
 
-from relay.io.kafka.oauth import NoToken
+from relay.io.kafka.oauth import LoginUnavailable
 
 #: No security layer: TLS encrypts. It is also the answer's first byte; the others are the layer's buffer
 #: size, which is 0 without one.
@@ -27,8 +27,8 @@ KDC_SECONDS: Final = 8.0
 _caches: Final = itertools.count(1)
 
 
-class NoTicket(NoToken):
-    """There is no Kerberos ticket for a broker now; a later connection asks again."""
+class NoTicket(LoginUnavailable):
+    """There is no Kerberos ticket for a broker now."""
 
 
 class KerberosIdentity(NamedTuple):
@@ -65,8 +65,8 @@ class KerberosService(str):
         return made
 
 
-def use_identities() -> None:
-    """Make connections of aiokafka log in with the identity of their `KerberosService`."""
+def patch_aiokafka() -> None:
+    """Make all connections of aiokafka log in with the identity of their `KerberosService`."""
     conn.AIOKafkaConnection.authenticator_gssapi = _authenticator
 
 
@@ -84,7 +84,7 @@ class KerberosLogin:
         self._context: Any = None
         self._is_done = False
 
-    async def step(self, given: bytes | None) -> tuple[bytes, bool] | None:
+    async def step(self, challenge: bytes | None) -> tuple[bytes, bool] | None:
         """Return the answer to a broker's message, as aiokafka expects it; None after the last one.
 
         Raises NoTicket, SaslAuthenticationFailed.
@@ -94,26 +94,26 @@ class KerberosLogin:
         try:
             async with asyncio.timeout(self._seconds):
                 # It may read files and ask the KDC.
-                return await asyncio.to_thread(self._answer, given), True
+                return await asyncio.to_thread(self._respond, challenge), True
         except TimeoutError as error:
             raise NoTicket(
                 f"no Kerberos ticket for {self._service}: no answer from the KDC within {self._seconds:g} s"
             ) from error
 
-    def _answer(self, given: bytes | None) -> bytes:
+    def _respond(self, challenge: bytes | None) -> bytes:
         try:
-            return self._next_message(given)
+            return self._next_message(challenge)
         except self._gssapi.exceptions.GSSError as error:
             # The library keeps the details of an error for the thread in which it happened.
             raise NoTicket(f"no Kerberos ticket for {self._service}: {_reason(error)}") from None
 
-    def _next_message(self, given: bytes | None) -> bytes:
+    def _next_message(self, challenge: bytes | None) -> bytes:
         if self._context is None:
             self._context = self._start()
         if not self._context.complete:
             # After the broker's proof of its identity, the answer is empty.
-            return bytes(self._context.step(given) or b"")
-        offered = self._context.unwrap(given).message
+            return bytes(self._context.step(challenge) or b"")
+        offered = self._context.unwrap(challenge).message
         if len(offered) != len(_ANSWER) or not offered[0] & _NO_LAYER:
             raise SaslAuthenticationFailed("the broker requires a security layer of Kerberos; use TLS")
         self._is_done = True

@@ -21,7 +21,13 @@ from botocore.credentials import (
     CredentialProvider,
     DeferredRefreshableCredentials,
 )
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, ProfileNotFound
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+    NoCredentialsError,
+    ProfileNotFound,
+)
 from botocore.session import Session
 
 from relay.io.kafka.oauth import NoToken
@@ -33,7 +39,7 @@ CREDENTIALS_SECONDS: Final = 8.0
 REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _STS: Final = Config(connect_timeout=3, read_timeout=3, retries={"total_max_attempts": 2})
 
-# With DEBUG, it logs the parts of a signed URL, from which a token can be made.
+# At DEBUG, botocore.auth logs the parts of a signed URL, from which a token can be made.
 logging.getLogger("botocore.auth").setLevel(logging.INFO)
 
 
@@ -64,19 +70,20 @@ def region_of(region: str, profile: str, environment: Mapping[str, str] = os.env
 class MskTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not typed
     """Sign a new token for each connection, with credentials that botocore renews before they expire.
 
-    Signing takes no request, and the brokers end a connection with the life of its token (15 minutes), so an
-    older token would only shorten it.
+    Signing needs no request, and a connection lives only as long as its token (15 minutes), so each has its
+    own token. After a time-out, the old call may still run beside the next one, and only sets the same
+    credentials.
     """
 
     def __init__(self, identity: AwsIdentity, seconds: float = CREDENTIALS_SECONDS) -> None:
         self._identity, self._seconds = identity, seconds
         self._credentials: Any = None
         # Connections to several brokers begin at the same time; the credentials are requested once.
-        self._signing = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def token(self) -> str:
         """Return a new token. Raises NoToken."""
-        async with self._signing:
+        async with self._lock:
             try:
                 async with asyncio.timeout(self._seconds):
                     return await asyncio.to_thread(self._sign)
@@ -92,13 +99,13 @@ class MskTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not
         if self._credentials is None:
             self._credentials = _credentials_of(self._identity)
         token, _ = MSKAuthTokenProvider.generate_auth_token_from_credentials_provider(
-            self._identity.region, _Frozen(self._credentials)
+            self._identity.region, _FrozenCredentialsProvider(self._credentials)
         )
         return str(token)
 
 
-class _Frozen(CredentialProvider):  # type: ignore[misc]  # botocore is not typed
-    """Give the signer key, secret and session token of one moment."""
+class _FrozenCredentialsProvider(CredentialProvider):  # type: ignore[misc]  # botocore is not typed
+    """Give the signer an immutable copy, so that a refresh cannot mix two sets of credentials."""
 
     def __init__(self, credentials: Any) -> None:
         self._credentials = credentials
@@ -107,19 +114,15 @@ class _Frozen(CredentialProvider):  # type: ignore[misc]  # botocore is not type
         return self._credentials.get_frozen_credentials()
 
 
-class _NoCredentials(ValueError):
-    """AWS's chain of credentials has none."""
-
-
 def _credentials_of(identity: AwsIdentity) -> Any:
-    """Return credentials that botocore renews. Raises BotoCoreError, _NoCredentials."""
+    """Return credentials that botocore renews. Raises BotoCoreError."""
     session = Session(profile=identity.profile or None)
     # For AWS STS, which the default chain also uses.
     session.set_config_variable("region", identity.region)
     session.set_default_client_config(_STS)
     credentials = session.get_credentials()
     if credentials is None:
-        raise _NoCredentials
+        raise NoCredentialsError
     if not identity.role_arn:
         return credentials
     fetcher = AssumeRoleCredentialFetcher(
@@ -132,7 +135,7 @@ def _credentials_of(identity: AwsIdentity) -> Any:
 
 def _reason(error: Exception) -> str:
     """Return the reason without texts of other programs, which may contain secrets."""
-    if isinstance(error, _NoCredentials):
+    if isinstance(error, NoCredentialsError):
         return "there are no AWS credentials in variables, files, web identity or instance metadata"
     if isinstance(error, ClientError):
         operation = error.operation_name

@@ -41,14 +41,18 @@ _ERROR_WORD = re.compile(r"[a-z0-9_.-]{1,64}")
 _take_step = conn.OAuthAuthenticator.step
 
 
-class NoToken(TokenUnavailable, KafkaError):  # type: ignore[misc]  # aiokafka is not typed
-    """No token is available now; a later connection asks again."""
+class LoginUnavailable(TokenUnavailable, KafkaError):  # type: ignore[misc]  # aiokafka is not typed
+    """There are no credentials for a login now; a later connection asks again."""
 
     retriable = True
 
     def __str__(self) -> str:
         """Return the message alone; aiokafka would prefix the class name."""
         return str(self.args[0])
+
+
+class NoToken(LoginUnavailable):
+    """No token is available now."""
 
 
 class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not typed

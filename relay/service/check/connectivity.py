@@ -320,9 +320,7 @@ async def _log_in(connection: Any, authenticator: Any) -> None:
 
 def _login_hint(brokers: Brokers) -> str:
     if brokers.security.mechanism is Mechanism.AWS_MSK_IAM:
-        return (
-            "check the clock, the region, and that the IAM identity may kafka-cluster:Connect to this cluster"
-        )
+        return "check the clock and aws_region, and that the IAM policy allows kafka-cluster:Connect"
     if brokers.security.mechanism is Mechanism.GSSAPI:
         return f"check kerberos_principal in [{brokers.security.table}], and the broker's own keytab"
     if brokers.arguments["sasl_mechanism"] == "OAUTHBEARER":
