@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from relay.model.errors import (
         ClaimCheckMissing,
         CodecError,
+        ConditionFailed,
         ConfigError,
         DecodeError,
         EncodeError,
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from relay.model.table_globs import TableFilter, TableGlob
     from relay.routing import TopicRule
     from relay.routing.partitioning import Partitioning
+    from relay.row_rules import RowRule, UnknownBefore
     from relay.templates.columns import RecordColumns, TextColumn
     from relay.templates.engine import Engine
 
@@ -97,6 +99,7 @@ __all__ = [
     "ColumnAction",
     "ColumnRule",
     "ColumnType",
+    "ConditionFailed",
     "ConfigError",
     "ConsumerRecord",
     "DdlKind",
@@ -133,6 +136,7 @@ __all__ = [
     "Resolver",
     "RowChange",
     "RowProjection",
+    "RowRule",
     "Rows",
     "SchemaChange",
     "Selection",
@@ -155,6 +159,7 @@ __all__ = [
     "TranslatedRows",
     "Translator",
     "UniqueKey",
+    "UnknownBefore",
     "UnsupportedMessage",
     "UnwrittenStatement",
     "Watermark",
@@ -170,6 +175,7 @@ _MODULES = (
         "core.counts",
         "routing",
         "column_rules",
+        "row_rules",
         "templates.columns",
         "templates.engine",
         "core.pipeline",

@@ -32,6 +32,9 @@ class Spelling(msgspec.Struct, frozen=True):
         if path.startswith("columns."):
             number, _, name = path.removeprefix("columns.").partition(".")
             return f"--column, rule {int(number) + 1}, {name}"
+        if path.startswith("rows."):
+            number, _, name = path.removeprefix("rows.").partition(".")
+            return f"--where, rule {int(number) + 1}, {name}"
         return self.protocol if path == "from" else _OTHERS.get(path, path)
 
 

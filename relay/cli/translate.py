@@ -33,6 +33,8 @@ from relay.io.resolver import Resolver
 from relay.io.storage import storage_problems
 from relay.model.errors import ConfigError, Problem
 from relay.model.records import ConsumerRecord, ProducerRecord
+from relay.row_rules import WHERE_FORM, RowRule, parse_where
+from relay.text.redaction import quoted
 
 
 def translate(request: TranslateRequest) -> int:
@@ -112,6 +114,7 @@ def _translator(request: TranslateRequest) -> Translator:
     target_options = key_values(request.target_options, "--to-option", problems)
     limits = limits_of(request.limits, problems)
     rules = given_rules(request.columns, request.hash_key_file, problems)
+    rows = _row_rules(request, problems)
     try:
         translator = translator_class()(
             request.source,
@@ -124,6 +127,7 @@ def _translator(request: TranslateRequest) -> Translator:
             selection=selection,
             columns=rules.rules,
             hash_key=rules.hash_key,
+            rows=rows,
             limits=limits,
         )
     except ConfigError as error:
@@ -132,6 +136,17 @@ def _translator(request: TranslateRequest) -> Translator:
     if problems:
         raise ConfigError(problems)
     return translator
+
+
+def _row_rules(request: TranslateRequest, problems: list[Problem]) -> list[RowRule]:
+    """Return the row rules; append errors to `problems`."""
+    rules: list[RowRule] = []
+    for text in request.where:
+        try:
+            rules.append(parse_where(text))
+        except ValueError as error:
+            problems.append(Problem("--where", f"{quoted(text)}: {error}", WHERE_FORM))
+    return rules
 
 
 def _advice(request: TranslateRequest) -> list[Problem]:

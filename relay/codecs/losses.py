@@ -100,6 +100,7 @@ class Loss(enum.StrEnum):
     TABLES_FILTERED = "tables-filtered"
     EVENTS_FILTERED = "events-filtered"
     COLUMNS_FILTERED = "columns-filtered"
+    ROWS_FILTERED = "rows-filtered"
     NO_TOPIC = "no-topic"
 
     # Counted for every row; Enum's own hash is a Python function.
@@ -126,6 +127,7 @@ INFORMATIONAL: Final = frozenset(
         Loss.TABLES_FILTERED,
         Loss.EVENTS_FILTERED,
         Loss.COLUMNS_FILTERED,
+        Loss.ROWS_FILTERED,
         Loss.NO_TOPIC,
         Loss.TOMBSTONE,
     }
@@ -145,7 +147,9 @@ INFERRED: Final = frozenset(
 #: The kinds that `all` refuses.
 LOSSES: Final = frozenset(Loss) - INFORMATIONAL
 #: Events left out on request, before `strict` could refuse them.
-_ON_REQUEST: Final = frozenset({Loss.TABLES_FILTERED, Loss.EVENTS_FILTERED, Loss.COLUMNS_FILTERED})
+_ON_REQUEST: Final = frozenset(
+    {Loss.TABLES_FILTERED, Loss.EVENTS_FILTERED, Loss.COLUMNS_FILTERED, Loss.ROWS_FILTERED}
+)
 _ALL: Final = frozenset({"all", "true", "1"})
 _NONE: Final = frozenset({"", "false", "0", "none"})
 #: Earlier names of kinds, so that the error about an old name gives the new one.

@@ -41,7 +41,7 @@ def config_problems(config: Config) -> list[Problem]:
         _placeholder_problems,
         _address_problems,
         _selection_problems,
-        _column_problems,
+        _rule_problems,
         _topic_problems,
         _own_topic_problems,
         _mode_problems,
@@ -67,8 +67,13 @@ def _selection_problems(config: Config) -> Iterator[Problem]:
             yield from (problem._replace(path=route_path(problem.path)) for problem in error.problems)
 
 
-def _column_problems(config: Config) -> Iterator[Problem]:
-    if config.route.columns and config.backfill.output_format is FileFormat.ROWS:
+def _rule_problems(config: Config) -> Iterator[Problem]:
+    if config.backfill.output_format is not FileFormat.ROWS:
+        return
+    if config.route.rows:
+        message = "row rules do not apply to tables of rows, which have all rows of the source"
+        yield Problem("route.rows", message, "leave them out, and select rows where they are read")
+    if config.route.columns:
         message = "column rules do not apply to tables of rows, which have all columns of the source"
         yield Problem("route.columns", message, "leave them out, and select columns where the rows are read")
 
@@ -85,6 +90,7 @@ def route_problems(route: RouteConfig | None) -> list[Problem]:
             route.to_options,
             columns=route.column_rules,
             hash_key=hash_key(route),
+            rows=route.row_rules,
         )
         problems = storage_problems(translator.route.storages)
     except ConfigError as error:
@@ -97,7 +103,7 @@ def route_path(path: str) -> str:
     """Translate a path of the core (`from.option.x`) to the key in the file (`route.from_options.x`)."""
     if path.startswith("route."):
         return path
-    if path.startswith(("include_", "exclude_", "columns.")):
+    if path.startswith(("include_", "exclude_", "columns.", "rows.")):
         return f"route.{path}"
     side, _, rest = path.partition(".option")
     return f"route.{side}_options{rest}" if rest else f"route.{side}"

@@ -30,6 +30,7 @@ from relay.io.kafka.settings import Compression, Mechanism, SecurityProtocol, St
 from relay.io.log_text import LogFormat, LogLevel, LogSettings
 from relay.model import limits
 from relay.model.limits import DEFAULT_LIMITS
+from relay.row_rules import RowRule, UnknownBefore, unknown_before_of
 from relay.text.durations import milliseconds_of, parse_duration, parse_timestamp
 
 
@@ -150,6 +151,10 @@ def _column_rules(given: object) -> object:
     return _toml_list(given, '[{tables = ["shop.*"], columns = ["email"], action = "drop"}]')
 
 
+def _row_rules(given: object) -> object:
+    return _toml_list(given, '[{tables = ["shop.orders"], where = "status == \'paid\'"}]')
+
+
 def _toml_list(given: object, example: str) -> object:
     """Read a list of tables from one text, as it comes from the environment: that of TOML."""
     if not isinstance(given, str):
@@ -163,6 +168,11 @@ def _toml_list(given: object, example: str) -> object:
 def _action(given: object) -> object:
     """Read the name of an action. Raises ValueError with a hint."""
     return action_of(given) if isinstance(given, str) else given
+
+
+def _unknown_before(given: object) -> object:
+    """Read a value of `UnknownBefore`. Raises ValueError with a hint."""
+    return unknown_before_of(given) if isinstance(given, str) else given
 
 
 def _option_texts(given: object) -> object:
@@ -257,8 +267,22 @@ class ColumnRuleConfig(_ConfigTable):
         return ColumnRule(**dict(self))
 
 
+class RowRuleConfig(_ConfigTable):
+    """A row rule; see `relay.row_rules.rules.RowRule`."""
+
+    tables: Names
+    where: str = ""
+    ignore_updates_of: Names = ()
+    unknown_before: Annotated[UnknownBefore, BeforeValidator(_unknown_before)] = UnknownBefore.SELECTED
+
+    @property
+    def rule(self) -> RowRule:
+        """Return the rule in the translator's form."""
+        return RowRule(**dict(self))
+
+
 class RouteConfig(_ConfigTable):
-    """The protocols of source and target, the options of both, the selection of events, column rules.
+    """The protocols of source and target, the options of both, the selection of events, rules.
 
     `hash_key`: the secret of rules that hash values, given directly, best in the environment, or in a file.
     """
@@ -271,6 +295,7 @@ class RouteConfig(_ConfigTable):
     exclude_tables: Names = ()
     include_events: Names = ()
     exclude_events: Names = ()
+    rows: Annotated[tuple[RowRuleConfig, ...], NoDecode, BeforeValidator(_row_rules)] = ()
     columns: Annotated[tuple[ColumnRuleConfig, ...], NoDecode, BeforeValidator(_column_rules)] = ()
     hash_key: SecretStr = SecretStr("")
     hash_key_file: FilePath = ""
@@ -285,6 +310,11 @@ class RouteConfig(_ConfigTable):
     def column_rules(self) -> list[ColumnRule]:
         """Return the column rules in the translator's form."""
         return [rule.rule for rule in self.columns]
+
+    @property
+    def row_rules(self) -> list[RowRule]:
+        """Return the row rules in the translator's form."""
+        return [rule.rule for rule in self.rows]
 
     @property
     def hides_values(self) -> bool:

@@ -54,6 +54,7 @@ def translator_of(config: Config, before_commit_ts: int | None = None) -> Transl
         selection=None if selection == Selection() else selection,
         columns=route.column_rules,
         hash_key=hash_key(route),
+        rows=route.row_rules,
         limits=config.limits.of_a_record(),
     )
 

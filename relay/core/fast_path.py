@@ -38,6 +38,7 @@ from relay.templates.route.known import FoundRows, TemplateInfo, TopicOfRows
 from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
 from relay.templates.route.route_templates import RouteTemplates
 from relay.templates.route.topic_templates import TopicTemplates
+from relay.templates.tracing import NotTemplatable
 
 
 def open_fast_path(
@@ -63,7 +64,9 @@ def open_fast_path(
     elif isinstance(encoder, TopicEncoder):
         for_topic = encoder.for_topic
     writes_ends = not line.router.has_topics_of_tables_alone
-    traced = TracedLine(reader, line.prepared, encode, for_topic, line.refused, writes_ends, seal)
+    traced = TracedLine(
+        reader, partial(_prepared_alike, line), encode, for_topic, line.refused, writes_ends, seal
+    )
     new_engine = partial(engine, marker, source.templates.framing)
     form = MessageFormat(options.unlimited_bytes, target.templates.lengths_at)
     deriver = Deriver(traced, form, engine(marker))
@@ -80,6 +83,19 @@ def open_fast_path(
     if opener is None and seal is None:
         return FastPath(line, templates)
     return SealedFastPath(line, templates, opener, seal)
+
+
+def _prepared_alike(line: Pipeline, events: list[Event]) -> list[Event]:
+    """Return the events to encode for events whose values are unknown.
+
+    Raises NotTemplatable for a row whose values decide whether it is written.
+    """
+    rules = line.route.row_rules
+    if rules is not None and any(
+        isinstance(event, RowChange) and rules.has_table(event.table) for event in events
+    ):
+        raise NotTemplatable
+    return line.prepared(events)
 
 
 class _RowPath:

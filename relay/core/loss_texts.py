@@ -77,6 +77,7 @@ _OTHER_TEXTS: Final[Mapping[Loss, str]] = {
     Loss.JSON_NULL: "the JSON document null, which readers see as NULL",
     Loss.EVENTS_FILTERED: "events of kinds that the route leaves out",
     Loss.COLUMNS_FILTERED: "statements that only concern dropped columns, or definitions that rules replace",
+    Loss.ROWS_FILTERED: "rows that a row rule leaves out (`where`, `ignore_updates_of`)",
     Loss.COLUMN_NAMES: "names of databases, tables or columns replaced because Avro does not accept them",
     Loss.NO_TOPIC: "statements of databases and watermarks, while no table's topic is in use",
     Loss.NULL_OR_DEFAULT: "a column's default, which may represent NULL",

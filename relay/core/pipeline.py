@@ -1,4 +1,4 @@
-"""Translate one record: decode, select, apply column rules, route, encode.
+"""Translate one record: decode, select, apply row and column rules, route, encode.
 
 `Pipeline.translate` is the reference implementation; `Pipeline._run` has the steps. Templates
 (`relay.templates.route`) are derived from it and must produce the same bytes, faster.
@@ -118,7 +118,8 @@ class Pipeline:
         self._unchecked = min(uncounted_bytes(answers.limits), FLAT_BYTES)
         self.limits, self.counts, self.count = answers.limits, counts, counts.add
         self._selection, self.refused = route.selection, route.target_options.refused_losses
-        self._column_rules = route.column_rules
+        self._row_rules, self._column_rules = route.row_rules, route.column_rules
+        self._selects = self._selection is not None or self._row_rules is not None
         self._hides_values = route.hides_values
         self.decode, self._prepare, self.encode = decoder.decode, encoder.prepare, encoder.encode
         self._for_topic = encoder.for_topic if isinstance(encoder, TopicEncoder) else None
@@ -247,8 +248,8 @@ class Pipeline:
         routed: RoutedEvents | None = None
         decoded, catalog = self._decoded_within_limits(record, losses)
         events = decoded
-        if self._selection is not None:
-            events, left_out = self._selection.filter(events)
+        if self._selects:
+            events, left_out = self._selected(events)
         if self._column_rules is not None:
             events, rule_losses = self._column_rules.apply(events)
             losses += rule_losses
@@ -272,11 +273,21 @@ class Pipeline:
 
     def prepared(self, events: list[Event]) -> list[Event]:
         """Return the events to route and encode for decoded events."""
-        if self._selection is not None:
-            events, _ = self._selection.filter(events)
+        if self._selects:
+            events, _ = self._selected(events)
         if self._column_rules is not None:
             events, _ = self._column_rules.apply(events)
         return events if self._prepare is None else self._prepare(events)
+
+    def _selected(self, events: list[Event]) -> tuple[list[Event], Sequence[Loss]]:
+        """Return the events that the selection and the row rules leave, and the losses to count."""
+        left_out: Sequence[Loss] = ()
+        if self._selection is not None:
+            events, left_out = self._selection.filter(events)
+        if self._row_rules is not None:
+            events, rows_left_out = self._row_rules.apply(events)
+            left_out = [*left_out, *rows_left_out] if rows_left_out else left_out
+        return events, left_out
 
     def decoded(self, record: ConsumerRecord, losses: list[Loss]) -> tuple[list[Event], Catalog]:
         """Decode one record, without changing the state. Raises DecodeError, Need."""

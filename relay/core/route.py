@@ -14,13 +14,15 @@ from relay.column_rules import ColumnRule, ColumnRules, ParsedRule, parse_rules
 from relay.core.selection import Selection
 from relay.model.errors import ConfigError, Problem
 from relay.routing import Router, TopicRule
+from relay.row_rules import ParsedRowRule, RowRule, RowRules, parse_row_rules
 
 
 class Route(NamedTuple):
     """The source and target protocols, with the parsed options of both sides.
 
     `selection`: selects the events to translate (None: all), including the effect of target options.
-    `column_rules`: drop, replace or rename columns (None: there are none).
+    `column_rules`: drop, replace or rename columns (None: there are none). `row_rules`: select rows (None:
+    there are none).
     """
 
     source: Codec
@@ -29,6 +31,7 @@ class Route(NamedTuple):
     target_options: Options
     selection: Selection | None = None
     column_rules: ColumnRules | None = None
+    row_rules: RowRules | None = None
 
     @classmethod
     def parse(
@@ -38,8 +41,9 @@ class Route(NamedTuple):
         selection: Selection | None,
         columns: Sequence[ColumnRule] = (),
         hash_key: bytes = b"",
+        rows: Sequence[RowRule] = (),
     ) -> Route:
-        """Parse the names and option texts of both sides, and the column rules.
+        """Parse the names and option texts of both sides, and the rules for columns and rows.
 
         Raises ConfigError with all problems.
         """
@@ -59,6 +63,11 @@ class Route(NamedTuple):
             rules = parse_rules(columns, has_hash_key=bool(hash_key))
         except ConfigError as error:
             problems += error.problems
+        row_rules: tuple[ParsedRowRule, ...] = ()
+        try:
+            row_rules = parse_row_rules(rows)
+        except ConfigError as error:
+            problems += error.problems
         if problems:
             raise ConfigError(problems)
         (source_codec, reading), (target_codec, writing_options) = parsed
@@ -67,7 +76,8 @@ class Route(NamedTuple):
         applied = None
         if rules:
             applied = ColumnRules(rules, hash_key, target_codec.name, needs_definitions=needs_definitions)
-        return cls(source_codec, target_codec, reading, writing_options, selected, applied)
+        selecting = RowRules(row_rules, target_codec.name) if row_rules else None
+        return cls(source_codec, target_codec, reading, writing_options, selected, applied, selecting)
 
     @property
     def storages(self) -> dict[str, str]:

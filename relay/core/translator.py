@@ -30,6 +30,7 @@ from relay.model.lookups import LookupCache, Need, RegisteredSchema, SchemaById
 from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.routing import Router, TopicRule, routing_problems
 from relay.routing.partitioning import Partitioning
+from relay.row_rules import RowRule
 from relay.templates.columns import RecordColumns
 from relay.templates.engine import Engine
 from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
@@ -53,6 +54,7 @@ class Translator:
     selection: Selects events. Omitted events still update the catalog.
     columns: Column rules, which drop or rename columns of the target, or replace their values.
     hash_key: The secret of the rules that hash values.
+    rows: Row rules, which select the rows of tables. They apply before column rules.
     limits: Limits on the cost of one record.
     engine: Applies templates (`relay.templates`); None disables them. The output is the same.
 
@@ -79,13 +81,14 @@ class Translator:
         selection: Selection | None = None,
         columns: Sequence[ColumnRule] = (),
         hash_key: bytes = b"",
+        rows: Sequence[RowRule] = (),
         limits: Limits = DEFAULT_LIMITS,
         engine: type[Engine] | None = None,
     ) -> None:
         reading = source, option_texts(source_options or {})
         writing = target, option_texts(target_options or {})
         try:
-            self.route = route = Route.parse(reading, writing, selection, columns, hash_key)
+            self.route = route = Route.parse(reading, writing, selection, columns, hash_key, rows)
         except ConfigError as error:
             problems = [*error.problems, *routing_problems(topic, partitions, partition_by, rules)]
             raise ConfigError(problems) from None

@@ -14,6 +14,7 @@
     │       ├─ UnusableTopicName    a table cannot use the topic name that a template yields
     │       ├─ KeyColumnsMissing    a row lacks columns that a rule chooses for its key
     │       ├─ KeyMissing           a record without a key, for a compacted topic
+    │       ├─ ConditionFailed      `where` of a row rule has no result for a row
     │       └─ MessageTooLarge      the message exceeds `max-message-bytes`, and no option makes it smaller
     ├─ DdlNotUnderstood         a statement that the DDL parser does not support; never stops rows
     ├─ TooManyFailures          failed records exceed the budget of [errors]
@@ -167,6 +168,12 @@ class KeyMissing(EncodeError):
     """A record has no key and its topic is compacted; brokers refuse such records."""
 
     code = "encode.key-missing"
+
+
+class ConditionFailed(EncodeError):
+    """The condition of a row rule has no result for a row, or its table lacks a column of the condition."""
+
+    code = "encode.condition"
 
 
 class MessageTooLarge(EncodeError):

@@ -110,6 +110,15 @@ class TranslateRequest(CommandRequest, frozen=True, kw_only=True):
         tuple[str, ...],
         typer.Option("--exclude-event", metavar="KIND", help="No events of this kind; may be repeated."),
     ] = ()
+    where: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            "--where",
+            metavar="RULE",
+            help="Only rows for which a CEL expression is true: \"shop.orders: status == 'paid'\"; "
+            "may be repeated.",
+        ),
+    ] = ()
     columns: ColumnTexts = ()
     hash_key_file: HashKeyFile = None
     input_format: Format = LineFormat.AUTO

@@ -1,0 +1,26 @@
+"""Row rules select the rows of tables that are written.
+
+`RowRules` is the step between the selection of tables and the column rules; `RowRule` is one rule.
+"""
+
+from relay.row_rules.applying import RowRules
+from relay.row_rules.rules import (
+    WHERE_FORM,
+    ParsedRowRule,
+    RowRule,
+    UnknownBefore,
+    parse_row_rules,
+    parse_where,
+    unknown_before_of,
+)
+
+__all__ = [
+    "WHERE_FORM",
+    "ParsedRowRule",
+    "RowRule",
+    "RowRules",
+    "UnknownBefore",
+    "parse_row_rules",
+    "parse_where",
+    "unknown_before_of",
+]

@@ -1,0 +1,145 @@
+"""Applies row rules to decoded events: leaves rows out, and turns updates into inserts and deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from relay.codecs.losses import Loss
+from relay.column_rules.rules import folded
+from relay.model.events import ABSENT, Event, Images, Op, Row, RowChange, Rows, TableId, TableSchema
+from relay.row_rules.conditions import TableCondition
+from relay.row_rules.rules import ParsedRowRule, UnknownBefore
+
+
+class RowRules:
+    """The row rules of a route. `target`: the name of the target's protocol, for errors."""
+
+    def __init__(self, rules: Sequence[ParsedRowRule], target: str) -> None:
+        self.rules, self._target = tuple(rules), target
+        self._tables: dict[TableId, bool] = {}
+        self._filters: dict[TableSchema, TableFilter | None] = {}
+
+    def has_table(self, table: TableId) -> bool:
+        """Return whether some rule is about rows of a table."""
+        found = self._tables.get(table)
+        if found is None:
+            if len(self._tables) >= _MOST_TABLES:
+                self._tables.clear()
+            found = self._tables[table] = any(rule.has_table(table) for rule in self.rules)
+        return found
+
+    def apply(self, events: list[Event]) -> tuple[list[Event], list[Loss]]:
+        """Return the events to write, and a loss for each row that is left out.
+
+        Raises ConditionFailed for a rule that cannot be evaluated, DecodeError for a malformed value.
+        """
+        if not any(isinstance(event, RowChange) and self.has_table(event.table) for event in events):
+            return events, []
+        kept: list[Event] = []
+        for event in events:
+            rows = self._filter_of(event.schema) if isinstance(event, RowChange) else None
+            found = event if rows is None or not isinstance(event, RowChange) else rows.change(event)
+            if found is not None:
+                kept.append(found)
+        return kept, [Loss.ROWS_FILTERED] * (len(events) - len(kept))
+
+    def _filter_of(self, schema: TableSchema) -> TableFilter | None:
+        """Return the rules for a definition; None if there are none."""
+        if schema not in self._filters:
+            if len(self._filters) >= _MOST_TABLES:
+                self._filters.clear()
+            matching = [rule for rule in self.rules if rule.has_table(schema.id)]
+            self._filters[schema] = TableFilter(matching, schema, self._target) if matching else None
+        return self._filters[schema]
+
+
+class TableFilter:
+    """The rules of a table for one version of its definition.
+
+    All conditions must hold. Raises ConditionFailed for a rule that cannot be applied.
+    """
+
+    def __init__(self, rules: Sequence[ParsedRowRule], schema: TableSchema, target: str) -> None:
+        self._schema = schema
+        self._conditions = [
+            TableCondition(rule, rule.where, schema, target) for rule in rules if rule.where is not None
+        ]
+        ignored = {folded(name) for rule in rules for name in rule.rule.ignore_updates_of}
+        keys = {folded(name) for name in schema.key_columns()}
+        columns = [folded(column.name) for column in schema.columns]
+        self._ignores = bool(ignored)
+        #: The indexes of columns whose changes count; those of keys always do.
+        self._compared = tuple([at for at, name in enumerate(columns) if name in keys or name not in ignored])
+
+    def change(self, change: RowChange) -> RowChange | None:
+        """Return a change as it is written; None if it is left out."""
+        images = change.images
+        if change.op is Op.DELETE:
+            return change if self._was_selected(images) else None
+        is_selected = self._is_selected(images)
+        if change.op is not Op.UPDATE:
+            return change if is_selected else None
+        was_selected = self._was_selected(images)
+        if is_selected and was_selected:
+            return None if self._ignores and self._is_ignored(images) else change
+        if is_selected:
+            return _with(change, Op.INSERT, None, change.after)
+        return _with(change, Op.DELETE, self._old_row(change), None) if was_selected else None
+
+    def _is_selected(self, images: Images) -> bool:
+        """Return whether all conditions hold for the row after its change."""
+        for condition in self._conditions:
+            holds = condition.holds(images, is_old=False)
+            if holds is None:
+                raise condition.failed("the row lacks columns that it depends on")
+            if not holds:
+                return False
+        return True
+
+    def _was_selected(self, images: Images) -> bool:
+        """Return whether all conditions held for the row before its change, as far as that is known."""
+        return all(self._held(condition, images) for condition in self._conditions)
+
+    @staticmethod
+    def _held(condition: TableCondition, images: Images) -> bool:
+        holds = condition.holds(images, is_old=True)
+        if holds is not None:
+            return holds
+        unknown_before = condition.rule.rule.unknown_before
+        if unknown_before is UnknownBefore.ERROR:
+            raise condition.failed("the row before its change is unknown")
+        return unknown_before is UnknownBefore.SELECTED
+
+    def _is_ignored(self, images: Images) -> bool:
+        """Return whether an update certainly changes nothing but ignored columns."""
+        before = images.cells_at(self._compared, is_old=True)
+        # Different values may be equal in Python, such as decimals with other scales: types are fixed here.
+        return before is not None and before == images.cells_at(self._compared, is_old=False)
+
+    def _old_row(self, change: RowChange) -> Row:
+        """Return the row before an update; if it is unknown, its key."""
+        before = change.before
+        if before is not None:
+            return before
+        names = change.images.message_key_columns or self._schema.handle_key()
+        after = change.after
+        if after is None or not names:
+            raise self._conditions[0].failed("the row before its change is unknown, and its table has no key")
+        keys = set(self._schema.indexes_of(names))
+        return tuple([cell if at in keys else ABSENT for at, cell in enumerate(after)])
+
+
+def _with(change: RowChange, op: Op, before: Row | None, after: Row | None) -> RowChange:
+    """Return a change with another operation and images."""
+    images = change.images
+    old, new = images.wire_keys
+    keys = (None, new) if before is None else (old, None)
+    rows = Rows(before, after, images.message_key_columns, keys)
+    return msgspec.structs.replace(change, op=op, images=rows)
+
+
+#: Maximum number of cached tables and definitions; active ones are soon cached again.
+_MOST_TABLES: Final = 2_000
