@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 import pytest
+from row_rules_support import compact, message, story
 from spark.backfills import config_for, lines_in, partitions_in
 from support import CANAL, DATA, OPEN, TICDC, captured, captured_files, record, row_message
 
@@ -184,6 +185,34 @@ def test_rows_with_rules_for_columns_are_the_relays(spark: Any, tmp_path: Path) 
     plain = relayed(config_for(str(path)), records[:-1])
     assert plain.keys() == found.keys()
     assert plain != found
+
+
+def test_rows_with_conditions_are_the_relays(spark: Any, tmp_path: Path) -> None:
+    """A row that enters or leaves the selection, too, and one that the condition does not accept."""
+    records = [msgspec.structs.replace(each, topic="t", offset=at) for at, each in enumerate(story())]
+    failing = compact(message(at=20, status=None), 20)
+    records.append(msgspec.structs.replace(failing, topic="t", offset=len(records)))
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"".join(format_record(each, each.offset) for each in records))
+    rows = [{"tables": ["d.*"], "where": "status.startsWith('paid')"}]
+    config = config_for(
+        str(path),
+        str(tmp_path / "out"),
+        route={"rows": rows},
+        errors={"encode": "dead-letter", "dead_letter_topic": "dead"},
+    )
+    counts = from_files(spark, config)
+    translator, expected = translator_of(config), dict[str, list[bytes]]()
+    for each in records:
+        with suppress(CodecError):
+            for out in translator.translate(each):
+                lines = expected.setdefault(f"{out.topic}/{out.partition}", [])
+                lines.append(format_record(out, len(lines)).rstrip(b"\n"))
+    found = lines_in(tmp_path / "out")
+    (letter,) = found.pop("dead/0")
+    assert b"encode.condition" in letter
+    assert found == expected
+    assert counts.lost["rows-filtered"] == translator.losses[Loss.ROWS_FILTERED] > 0
 
 
 def test_one_partition_is_split_over_many_tasks(spark: Any, tmp_path: Path) -> None:
