@@ -14,14 +14,6 @@ from typing import Final
 import msgspec
 
 from relay.catalog import Catalog, DdlMessage, apply_bootstrap, apply_ddl
-from relay.catalog.redacted_history import (
-    Redact,
-    apply_redacted,
-    is_redacted,
-    redacted_definition,
-    redacted_record,
-    source_topic,
-)
 from relay.model.errors import Malformed
 from relay.model.events import TSO_LOGICAL_BITS, Bootstrap, Position, Source, TableId, TableSchema
 from relay.model.limits import Limits
@@ -121,37 +113,8 @@ def _quoted(name: str) -> str:
 
 
 def is_definition(record: ConsumerRecord) -> bool:
-    """Return whether a record has definitions from a schema history, and is not a Kafka record."""
-    return record.topic.startswith(_TOPIC) or is_redacted(record)
-
-
-def is_from_source(record: ConsumerRecord) -> bool:
-    """Return whether an entry of a schema history comes from the source stream, and is not imported."""
-    return not source_topic(record).startswith(_TOPIC)
-
-
-def apply_definitions(catalog: Catalog, record: ConsumerRecord) -> tuple[Catalog, tuple[TableId, ...]]:
-    """Apply a definition or a redacted entry; return the catalog after it, and its tables.
-
-    Raises Malformed, LimitExceeded.
-    """
-    if is_redacted(record):
-        return apply_redacted(catalog, record)
-    definition = definition_in(record)
-    return apply_definition(catalog, definition), (definition.table,)
-
-
-def redacted_entry(record: ConsumerRecord, after: Catalog, redact: Redact) -> ConsumerRecord:
-    """Return the entry of a schema history for a record, without what the route hides.
-
-    `after`: the catalog after the record. `redact`: returns a definition without what the route hides.
-    """
-    if is_redacted(record):
-        return record
-    if is_definition(record):
-        alone, _ = apply_definitions(Catalog(limits=after.limits), record)
-        return redacted_definition(record, alone, redact)
-    return redacted_record(record, after, redact)
+    """Return whether a record is a definition from a schema history, not a Kafka record."""
+    return record.topic.startswith(_TOPIC)
 
 
 def definition_in(record: ConsumerRecord) -> Definition:

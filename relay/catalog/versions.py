@@ -72,18 +72,7 @@ class Recover(msgspec.Struct, frozen=True, gc=False):
     source: TableId
 
 
-class RedactedVersion(msgspec.Struct, frozen=True, gc=False):
-    """A definition from a redacted entry of the schema history, which lacks its statement.
-
-    `why`: the reason if the definition is unknown.
-    """
-
-    schema: TableSchema | None
-    is_gone: bool
-    why: Unknown = Unknown.DOES_NOT_FIT
-
-
-Effect = Define | Alter | Copy | CopiedTo | Drop | DropView | Recover | RedactedVersion
+Effect = Define | Alter | Copy | CopiedTo | Drop | DropView | Recover
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -111,7 +100,7 @@ def why_unknown(history: History) -> Unknown:
         if version.is_gone:
             return why if at else Unknown.DROPPED
         match version.effect:
-            case Define(None, _, reason) | RedactedVersion(None, _, reason):
+            case Define(None, _, reason):
                 return reason
             case Copy() | Recover():
                 return Unknown.COPIED
@@ -127,8 +116,6 @@ def is_cut(history: History) -> bool:
 def recovered(history: History) -> TableSchema | None:
     """Return the definition before the newest DROP; the present one if there is none (after TRUNCATE)."""
     for index, version in enumerate(history):
-        if isinstance(version.effect, Drop) or (
-            isinstance(version.effect, RedactedVersion) and version.is_gone
-        ):
+        if isinstance(version.effect, Drop):
             return history[index + 1].schema if index + 1 < len(history) else None
     return history[0].schema if history else None

@@ -19,7 +19,6 @@ from relay.catalog.versions import (
     History,
     Identity,
     Recover,
-    RedactedVersion,
     Unknown,
     Version,
     recovered,
@@ -102,23 +101,10 @@ class Writer:
 
         Does nothing if the history is full and all its versions are newer.
         """
-        if not self._is_repeated(table):
-            self._dropped.discard(table.database)
-            self._insert(table, self._history(table), effect)
-
-    def insert_redacted(self, table: TableId, state: RedactedVersion) -> None:
-        """Insert a version from a redacted entry of the schema history, which replaces an earlier copy of it.
-
-        Does nothing if the statement itself was applied.
-        """
+        if self._is_repeated(table):
+            return
+        self._dropped.discard(table.database)
         history = self._history(table)
-        same = [each for each in history if each.identity == self._identity]
-        is_applied = any(not isinstance(each.effect, RedactedVersion) for each in same)
-        if not is_applied:
-            self._insert(table, tuple([each for each in history if each not in same]), state)
-
-    def _insert(self, table: TableId, history: History, effect: Effect) -> None:
-        """Insert a version into a history of the table, which lacks it."""
         index = 0
         while index < len(history) and self._at.precedes(history[index].at):
             index += 1
@@ -234,15 +220,6 @@ class Writer:
     def _version(
         self, table: TableId, older: History, at: Position, effect: Effect, identity: Identity
     ) -> Version:
-        schema, is_gone = self._after(table, older, effect, identity)
-        if schema is not None and schema.id != table:
-            schema = msgspec.structs.replace(schema, id=table)
-        return Version(at, schema, is_gone, effect, identity)
-
-    def _after(
-        self, table: TableId, older: History, effect: Effect, identity: Identity
-    ) -> tuple[TableSchema | None, bool]:
-        """Return the definition after an effect, and whether the table is gone."""
         schema, is_gone = (older[0].schema, older[0].is_gone) if older else (None, False)
         exists = bool(older) and not is_gone
         match effect:
@@ -258,11 +235,11 @@ class Writer:
                 schema, is_gone = recovered(older if source == table else self._history(source)), False
             case CopiedTo(_, is_moved):
                 schema, is_gone = (None, True) if is_moved else (schema, is_gone)
-            case RedactedVersion(redacted, is_gone):
-                schema = redacted
             case Drop() | DropView():
                 schema, is_gone = _dropped(effect, schema, is_gone=is_gone)
-        return schema, is_gone
+        if schema is not None and schema.id != table:
+            schema = msgspec.structs.replace(schema, id=table)
+        return Version(at, schema, is_gone, effect, identity)
 
     def _copied(self, source: TableId, target: TableId, identity: Identity) -> TableSchema | None:
         """Return the source's definition before the copy; the present one if no copy is recorded yet."""

@@ -277,7 +277,7 @@ def _changing(
         except Need:
             # A claim check: only rows are large enough for one, no producer sends DDL that way.
             continue
-        entry = history_record(translator.history_entry(record), config.history_topic)
+        entry = history_record(record, config.history_topic)
         if is_definition(record):
             # An entry of the same table and time replaces the other.
             if values.get(entry.key) != entry.value:

@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from relay.codecs.losses import Loss
-from relay.codecs.simple.definitions import version_of
 from relay.column_rules.ddl_text import (
     CannotRewrite,
     StatementRewriter,
@@ -22,9 +21,7 @@ from relay.column_rules.replacements import HashKey
 from relay.column_rules.rules import ParsedRule, folded, hides_values
 from relay.model.errors import DdlNotUnderstood, LimitExceeded, NotRepresentable
 from relay.model.events import (
-    ABSENT,
     Bootstrap,
-    Column,
     DdlKind,
     Event,
     RowChange,
@@ -94,19 +91,6 @@ class ColumnRules:
             return self._definition(schema)
         except NotRepresentable:
             return None
-
-    def redacted(self, schema: TableSchema) -> TableSchema:
-        """Return a definition of the source without defaults and comments of columns with hidden values.
-
-        It keeps its version, by which rows of Simple refer to it.
-        """
-        rules = self._rules_of(schema.id)
-        if rules is None:
-            return schema
-        columns = tuple([_bare(column, rules) for column in schema.columns])
-        if columns == schema.columns:
-            return schema
-        return msgspec.structs.replace(schema, columns=columns, version=version_of(schema))
 
     def _row(self, change: RowChange, losses: list[Loss]) -> RowChange:
         if self.hides_values and change.source.query is not None:
@@ -323,13 +307,6 @@ class ColumnRules:
                 is_column = is_name(token, change.ddl) and (names is None or folded(token.text) in names)
                 if is_column and rules.changes(token.text):
                     raise CannotRewrite
-
-
-def _bare(column: Column, rules: TableRules) -> Column:
-    """Return a column without default and comment if its values are hidden."""
-    if not rules.effect(column.name).hides:
-        return column
-    return msgspec.structs.replace(column, default=ABSENT, comment=None)
 
 
 #: Maximum number of cached tables and definitions; active ones are soon cached again.

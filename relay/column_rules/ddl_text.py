@@ -439,7 +439,7 @@ def _counters(tokens: Sequence[Token]) -> list[tuple[int, int]]:
             continue
         is_assigned = at + 1 < len(tokens) and tokens[at + 1].text == "="
         value = tokens[at + 1 + is_assigned : at + 2 + is_assigned]
-        if value and value[0].kind == "number":
+        if value and value[0].kind in _NUMBERS:
             is_forced = at > 0 and tokens[at - 1].text.upper() == "FORCE"
             found.append((tokens[at - is_forced].start, value[0].end))
     return found
@@ -447,6 +447,8 @@ def _counters(tokens: Sequence[Token]) -> list[tuple[int, int]]:
 
 #: Options whose number is the next one of a column.
 _COUNTERS: Final = frozenset({"AUTO_INCREMENT", "AUTO_RANDOM_BASE"})
+#: Kinds of tokens that are numbers; those of bits are also hexadecimal.
+_NUMBERS: Final = frozenset({"number", "bits"})
 
 
 def _renamings(changes: Iterable[Change]) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.codecs.losses import Loss
-from relay.codecs.simple.definitions import is_tso
 from relay.column_rules.replacements import HashKey
 from relay.column_rules.rules import (
     HASH_DIGITS,
@@ -165,7 +164,6 @@ class TableProjection:
             unique_keys=unique,
             indexes=indexes,
             key_order=tuple([name for name in schema.key_order if name in names]),
-            version=_source_version(schema),
         )
         #: Whether values of some of its columns do not reach the target.
         self.hides_values = any(rules.effect(column.name).hides for column in schema.columns)
@@ -229,11 +227,6 @@ class TableProjection:
 
     def _index(self, index: Index) -> Index:
         return msgspec.structs.replace(index, columns=self._rules.names(index.columns))
-
-
-def _source_version(schema: TableSchema) -> int | None:
-    """Return TiDB's version of a definition; None for one that was derived from columns as in the source."""
-    return schema.version if schema.version is not None and is_tso(schema.version) else None
 
 
 def _key_reason(table: TableId, action: ColumnAction | None) -> str:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final, TypeVar
 
 from relay.catalog import Catalog, Unknown
-from relay.catalog.definitions import apply_definitions, is_definition, redacted_entry
+from relay.catalog.definitions import apply_definition, definition_in, is_definition
 from relay.codecs import encoder_of
 from relay.codecs.given_options import OptionValue, option_texts
 from relay.codecs.losses import Loss
@@ -173,21 +173,11 @@ class Translator:
         records that cannot be translated. Raises DecodeError, Need.
         """
         if is_definition(record):
-            self.catalog, tables = apply_definitions(self.catalog, record)
-            return tables
+            definition = definition_in(record)
+            self.catalog = apply_definition(self.catalog, definition)
+            return (definition.table,)
         events, self.catalog = self._line.decoded(record, [])
         return _tables_in(events)
-
-    def history_entry(self, record: ConsumerRecord) -> ConsumerRecord:
-        """Return the entry of the schema history for a record that was learned or translated.
-
-        It is the record itself; on routes that hide values, the definitions after it without hidden defaults
-        and comments.
-        """
-        rules = self.route.column_rules
-        if rules is None or not rules.hides_values:
-            return record
-        return redacted_entry(record, self.catalog, rules.redacted)
 
     def tables_of(self, record: ConsumerRecord) -> tuple[TableId, ...]:
         """Return a record's tables; () if it cannot be read. Changes nothing."""

@@ -110,6 +110,7 @@ OPTIONS = [
     (" ENGINE=InnoDB AUTO_INCREMENT=98765 CHARSET=utf8mb4", " ENGINE=InnoDB CHARSET=utf8mb4"),
     (" AUTO_INCREMENT = 98765, ENGINE = InnoDB", " ENGINE = InnoDB"),
     (" auto_increment 98765", ""),
+    (" COMMENT='x' AUTO_INCREMENT=0x5C8F", " COMMENT='x'"),
     (" COMMENT='x',AUTO_INCREMENT=98765", " COMMENT='x'"),
     (" COMMENT='x', AUTO_INCREMENT=98765 , ENGINE=InnoDB", " COMMENT='x', ENGINE=InnoDB"),
     (" /* , */ AUTO_INCREMENT=98765 /* end */", " /* , */ /* end */"),

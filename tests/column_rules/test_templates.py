@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 from column_rules_support import KEY, row, rule
-from engine_support import ENGINE, ENGINES
+from engine_support import ENGINE, ENGINES, needs_kernel
 from reference_engine import Interpreter
-from support import TICDC, record
+from support import TICDC, captured, reading_options, record
 from templates_support import Both
 
-from relay import ColumnRule, ConsumerRecord
+from relay import ColumnRule, ConsumerRecord, NotRepresentable, Translator
 from relay.column_rules.replacements import HashKey
 from relay.templates.engine import Engine
 from relay.templates.ops import Template
@@ -88,3 +89,46 @@ def test_no_template_shows_the_key() -> None:
     assert "hash" in repr(seen[-1])
     for text in (repr(seen), str(seen), f"{HashKey(KEY)} {HashKey(KEY)!r}", repr(vars(both.templated))):
         assert KEY.decode() not in text
+
+
+@needs_kernel
+def test_the_projection_of_a_template_is_not_that_of_other_rows() -> None:
+    """NULL in the NOT NULL key of a table with another rule became NULL in the target."""
+    file = "mysql/debezium.no-schema/07_keys"
+    records = captured(file)
+    marks = (b'"table":"pk_single"', b'"op":"c"', b'"after":{"id":1')
+    one = next(each for each in records if all(mark in (each.value or b"") for mark in marks))
+    null = msgspec.structs.replace(one, value=(one.value or b"").replace(marks[-1], b'"after":{"id":null'))
+    found = []
+    for engine in (None, ENGINE):
+        translator = Translator(
+            "debezium-json",
+            "debezium-json",
+            reading_options(file),
+            columns=[rule("rename", "v", name="z", tables="*.*")],
+            engine=engine,
+        )
+        for each in (*records, *[msgspec.structs.replace(one, offset=1000 + at) for at in range(60)]):
+            translator.translate(each)
+        found.append((translator.translate(null), translator.losses))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("action", ["rename", "hash"])
+def test_losses_do_not_depend_on_how_many_rows_came_before(
+    action: str, compile_at: Callable[[int], None]
+) -> None:
+    """The first 15 rows of a table passed a route that refuses them."""
+    compile_at(8)
+    one = next(each for each in captured("mysql/canal-json/09_dml") if b'"INSERT"' in (each.value or b""))
+    more = {"name": "q"} if action == "rename" else {}
+    translator = Translator(
+        "canal-json",
+        "flat-json",
+        target_options={"strict": "untyped"},
+        columns=[rule(action, "name", tables="*.*", **more)],
+        hash_key=KEY,
+    )
+    for at in range(20):
+        with pytest.raises(NotRepresentable, match="untyped"):
+            translator.translate(msgspec.structs.replace(one, offset=at))

@@ -301,9 +301,6 @@ class PlainTranslator:
     def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
         raise NotImplementedError
 
-    def history_entry(self, record: ConsumerRecord, /) -> ConsumerRecord:
-        return record
-
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
         return []
 

@@ -294,7 +294,11 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         Raises like `before`: columns that the projection lacks must be readable, too.
         """
         typed = self.typed(has_before=True)
-        return projection.rows(self) if typed is None else typed.projected(projection)
+        if typed is not None:
+            return typed.projected(projection)
+        reader = getattr(self, "reader", None)
+        rows = projection.rows(self)
+        return rows if reader is None else ProjectedRows(rows, reader)
 
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
@@ -309,6 +313,37 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def __reduce__(self) -> tuple[type[Rows], tuple[object, ...]]:
         return Rows, (self.before, self.after, self.message_key_columns, self.wire_keys)
+
+
+class ProjectedRows(LazyRows, frozen=True, eq=False, gc=False):
+    """Canonical rows of a projection. `reader`: of the original rows; its `type_info` determines losses."""
+
+    rows: Rows
+    reader: Any
+
+    @property
+    def before(self) -> Row | None:
+        """Return the row before the change."""
+        return self.rows.before
+
+    @property
+    def after(self) -> Row | None:
+        """Return the row after the change."""
+        return self.rows.after
+
+    @property
+    def message_key_columns(self) -> tuple[str, ...] | None:
+        """Return the same as in `Images`."""
+        return self.rows.message_key_columns
+
+    @property
+    def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
+        """Return `raw_key` of the old row and of the new one."""
+        return self.rows.wire_keys
+
+    def raw_key(self) -> WireKey | None:
+        """Return the message's own form of the key."""
+        return self.rows.raw_key()
 
 
 class _CellRows(LazyRows, frozen=True, eq=False, gc=False):

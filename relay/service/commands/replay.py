@@ -187,8 +187,7 @@ class Replay:
                 done += letters
                 if self._history_topic and self._translator.catalog is not catalog:
                     # A running relay reads the history, and so learns it, too.
-                    entry = self._translator.history_entry(letters[0].original)
-                    learned.append(history_record(entry, self._history_topic, self._route))
+                    learned.append(history_record(letters[0].original, self._history_topic, self._route))
         if self._writes:
             await self._sink.write([*learned, *produced])
             now_ms = int(time.time() * 1000)

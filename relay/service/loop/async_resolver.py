@@ -41,10 +41,6 @@ class Translates(HasCounts, Protocol):
         """Apply a record's DDL and schemas to the catalog, and return the tables concerned."""
         ...
 
-    def history_entry(self, record: ConsumerRecord, /) -> ConsumerRecord:
-        """Return what the schema history keeps of a record that has changed the catalog."""
-        ...
-
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
         """Decode one record."""
         ...

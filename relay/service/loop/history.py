@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
-from relay.catalog.definitions import is_from_source, undefined
-from relay.catalog.redacted_history import source_topic
+from relay.catalog.definitions import is_definition, undefined
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
 from relay.core.dead_letters import ROUTE_HEADER
@@ -28,7 +27,7 @@ from relay.io.record_lines import format_record, parse_record
 from relay.io.resolver import Resolver
 from relay.model.errors import CodecError, TopicUnusable
 from relay.model.lookups import Need
-from relay.model.records import ConsumerRecord, Header, ProducerRecord, RecordPosition, size_of
+from relay.model.records import ConsumerRecord, Header, ProducerRecord, size_of
 from relay.service.loop.async_resolver import Translates, learn
 from relay.service.loop.ddl_order import DdlFollower, DdlOrder, DdlPartitions
 from relay.service.observe.status import Status
@@ -41,12 +40,11 @@ _SHARED: Final = (
 
 
 def history_record(record: ConsumerRecord, topic: str, route: str = "") -> ProducerRecord:
-    """Return the history's record for a source record that changed the catalog (`Translator.history_entry`).
+    """Return the history's record for a source record that changed the catalog.
 
     `route`: the name of the route that has read it; "" for imported records.
     """
-    position = RecordPosition(source_topic(record), record.partition, record.offset)
-    key = str(position).encode()
+    key = str(record.position).encode()
     headers: tuple[Header, ...] = ((ROUTE_HEADER, route.encode()),) if route else ()
     # No timestamp: the value has the record's, and a broker may refuse one from a clock that runs ahead.
     return ProducerRecord(topic, 0, 0, key, format_record(record, record.offset), headers)
@@ -371,9 +369,9 @@ class Schemas:
     def _log_foreign(self, records: Sequence[ConsumerRecord]) -> None:
         """Log topics that are not read here, each once: another route may use the same history."""
         foreign = [
-            topic
+            record.topic
             for record in records
-            if is_from_source(record) and (topic := source_topic(record)) not in self._source_topics
+            if record.topic not in self._source_topics and not is_definition(record)
         ]
         if new := set(foreign) - self._foreign:
             self._foreign |= new

@@ -364,8 +364,7 @@ class InFlightBatchBuilder:
                 return None
             produced = instead
         if changes_catalog and self._stage.history_topic:
-            recorded = self._translator.history_entry(record)
-            entry = history_record(recorded, self._stage.history_topic, self._stage.errors.route)
+            entry = history_record(record, self._stage.history_topic, self._stage.errors.route)
             if misfit := self._sink.misfit([entry]):
                 self._refuse(record, self._misfit_error(record, misfit))
                 return None
