@@ -19,7 +19,7 @@ from relay.column_rules.effects import effects_on, lines_of
 from relay.config import Config
 from relay.config.checks import config_advice
 from relay.config.kafka import source_cluster, target_cluster
-from relay.config.keys import DeliveryMode, PartitionBy, RouteConfig, Target, TopicRuleConfig
+from relay.config.keys import PartitionBy, RouteConfig, Target, TopicRuleConfig
 from relay.config.loading import examine
 from relay.config.registries import resolver_of
 from relay.config.wiring import load_schema_dumps
@@ -179,7 +179,7 @@ def _processes(config: Config) -> Iterator[str]:
     if len(processes) > 1:
         shards = ", ".join(str(each.delivery.shard) for each in processes)
         are = "each a member of the group"
-        if config.delivery.mode is DeliveryMode.EXACTLY_ONCE:
+        if config.is_exactly_once:
             are = f"shards {shards} of {processes[0].delivery.shards}"
         yield f"work    of {len(processes)} processes, {are}"
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from relay.codecs import codec_named
 from relay.config.addresses import is_host, parse_server, same_brokers, split_servers
 from relay.config.config import Config, partitioning
-from relay.config.keys import DeliveryMode, FileFormat, RouteConfig, SecurityConfig, Wait
+from relay.config.keys import FileFormat, RouteConfig, SecurityConfig, Wait
 from relay.config.registries import config_registry_problems
 from relay.config.wiring import hash_key, translator_of
 from relay.core.config_lint import advice
@@ -251,11 +251,11 @@ def _fixed_topics(config: Config) -> Iterable[str]:
 
 def _mode_problems(config: Config) -> Iterator[Problem]:
     delivery = config.delivery
-    if delivery.mode is not DeliveryMode.EXACTLY_ONCE and (delivery.shards > 1 or delivery.transactional_id):
+    if not config.is_exactly_once and (delivery.shards > 1 or delivery.transactional_id):
         yield Problem(
             "delivery.mode", "shards and transactional_id are for exactly-once", 'set mode = "exactly-once"'
         )
-    if delivery.mode is DeliveryMode.EXACTLY_ONCE and config.source.group_instance_id:
+    if config.is_exactly_once and config.source.group_instance_id:
         hint = "leave it out: the shard is the instance"
         yield Problem(
             "source.group_instance_id",
@@ -288,7 +288,7 @@ def _process_problems(config: Config) -> Iterator[Problem]:
 def _transaction_problems(config: Config) -> Iterator[Problem]:
     delivery = config.delivery
     most = delivery.transaction_timeout_seconds - _ROUND_SECONDS
-    if delivery.mode is DeliveryMode.EXACTLY_ONCE and delivery.transaction_interval_seconds >= most:
+    if config.is_exactly_once and delivery.transaction_interval_seconds >= most:
         interval = f"{delivery.transaction_interval_seconds:g} s"
         message = f"is {interval}, and the brokers abort a transaction of that length"
         yield Problem("delivery.transaction_interval_seconds", message, f"set it to less than {most:g}")
@@ -318,7 +318,7 @@ def _waiting_problems(config: Config) -> Iterator[Problem]:
         ),
         "delivery.drain_timeout_seconds": delivery.drain_timeout_seconds,
     }
-    if delivery.mode is not DeliveryMode.EXACTLY_ONCE:
+    if not config.is_exactly_once:
         name = f"source.rebalance_timeout_ms and {_CONNECT_SECONDS} s to connect"
         waits[name] = config.source.rebalance_timeout_ms / 1000 + _CONNECT_SECONDS
     name, longest = max(waits.items(), key=lambda item: item[1])

@@ -180,6 +180,21 @@ class Config(BaseSettings):
         """Return the id that fences an older instance of this shard."""
         return f"{self.delivery.transactional_id or self.source.group_id}-{self.delivery.shard}"
 
+    @property
+    def is_exactly_once(self) -> bool:
+        """Return whether offsets are committed in transactions, together with the records."""
+        return self.delivery.mode is DeliveryMode.EXACTLY_ONCE
+
+    @property
+    def uses_progress_topic(self) -> bool:
+        """Return whether offsets are committed to the progress topic, not to the group."""
+        return self.is_exactly_once and not self.is_one_cluster
+
+    def as_shard(self, number: int, count: int) -> Config:
+        """Return the configuration of one shard of `count`, numbered from 0, as a single process."""
+        changes = {"processes": 1, "shard": number, "shards": count}
+        return self.model_copy(update={"delivery": self.delivery.model_copy(update=changes)})
+
     def of_process(self, number: int) -> Config:
         """Return the configuration of one of `processes`, numbered from 0.
 
@@ -190,15 +205,13 @@ class Config(BaseSettings):
         for key in ("max_records_per_second", "max_bytes_per_second"):
             limit = getattr(self.source, key)
             source[key] = limit and max(1, limit // delivery.processes)
-        changes = {"processes": 1}
-        if delivery.mode is DeliveryMode.EXACTLY_ONCE:
+        shard, count = delivery.shard, delivery.shards
+        if self.is_exactly_once:
             # Together they read the partitions that the instance would read without them.
-            shard = delivery.shard + number * delivery.shards
-            changes |= {"shard": shard, "shards": delivery.shards * delivery.processes}
-        return self.model_copy(
+            shard, count = shard + number * count, count * delivery.processes
+        return self.as_shard(shard, count).model_copy(
             update={
                 "source": self.source.model_copy(update=source),
-                "delivery": delivery.model_copy(update=changes),
                 "http": self.http.model_copy(update={"port": 0}),
             }
         )
@@ -256,7 +269,7 @@ class Config(BaseSettings):
             "errors.dead_letter_topic": self.dead_letter_topic,
             "schema.history_topic": self.history_topic,
         }
-        if self.delivery.mode is DeliveryMode.EXACTLY_ONCE and not self.is_one_cluster:
+        if self.uses_progress_topic:
             own["delivery.progress_topic"] = self.delivery.progress_topic
         return {key: name for key, name in own.items() if name}
 

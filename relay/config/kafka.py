@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from pydantic import SecretStr
@@ -102,13 +101,8 @@ def transactional_settings(config: Config) -> TransactionalSettings:
 
 def shard_settings(config: Config) -> list[TransactionalSettings]:
     """Return the transactional settings of every shard, those of other instances and processes included."""
-    own = transactional_settings(config)
     count = config.delivery.shards * config.delivery.processes
-    prefix = own.transactional_id.removesuffix(f"-{config.delivery.shard}")
-    return [
-        replace(own, transactional_id=f"{prefix}-{number}", shard=Shard(number, count))
-        for number in range(count)
-    ]
+    return [transactional_settings(config.as_shard(number, count)) for number in range(count)]
 
 
 def _shard(config: Config) -> Shard:

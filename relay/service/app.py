@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from relay.config import Config, DeliveryMode, kafka
+from relay.config import Config, kafka
 from relay.config.registries import resolver_of
 from relay.config.wiring import error_policies_of, load_schema_dumps, translator_of
 from relay.core.detection import FormatHints
@@ -216,7 +216,7 @@ def _clients(config: Config, clusters: Clusters, written: WrittenTopics, log: Lo
     source: Callable[..., KafkaSource] = partial(KafkaSource, consumer)
     sink: Callable[..., KafkaSink] = partial(KafkaSink, kafka.producer_settings(config))
     progress = _progress_topic(config, clusters)
-    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE:
+    if config.is_exactly_once:
         source = partial(ShardSource, consumer)
         settings = kafka.transactional_settings(config)
         sink = partial(TransactionalSink, settings, identity=ProducerIdentity())
@@ -241,7 +241,7 @@ def _dry_clients(config: Config, clusters: Clusters, topics: Topics, log: Log) -
 
 def _progress_topic(config: Config, clusters: Clusters) -> ProgressTopic | None:
     """Return the topic for source offsets, which exactly-once needs between two clusters."""
-    if config.delivery.mode is not DeliveryMode.EXACTLY_ONCE or config.is_one_cluster:
+    if not config.uses_progress_topic:
         return None
     return ProgressTopic(clusters.target, config.delivery.progress_topic, config.source.group_id)
 

@@ -13,7 +13,7 @@ from relay.codecs.codec import Options
 from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Keys
 from relay.codecs.row_keys import has_row_keys, keys_of
-from relay.config import Config, DeliveryMode, Start
+from relay.config import Config, Start
 from relay.io.kafka.admin import CreateError, NewTopic, TopicInfo
 from relay.io.kafka.sizes import DEFAULT_LIMIT_BYTES
 from relay.text.durations import duration_text
@@ -158,7 +158,7 @@ def _own_topics(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[Re
         yield RequiredTopic(
             name=config.history_topic, role=Role.HISTORY, partitions=1, replicas=replicas, settings=_COMPACTED
         )
-    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE and not config.is_one_cluster:
+    if config.uses_progress_topic:
         name = config.delivery.progress_topic
         yield RequiredTopic(
             name=name, role=Role.PROGRESS, partitions=1, replicas=replicas, settings=_OFTEN_COMPACTED

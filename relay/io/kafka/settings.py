@@ -186,14 +186,19 @@ class ClusterSettings(NamedTuple):
 
 @dataclass(frozen=True)
 class Shard:
-    """One of `count` parts of the partitions of topics, by `partition % count`."""
+    """One of `count` parts of the partitions of topics, as `shard_of` has it."""
 
     number: int = 0
     count: int = 1
 
     def contains(self, partition: int) -> bool:
         """Return whether a partition with this number belongs to the shard."""
-        return partition % self.count == self.number
+        return shard_of(partition, self.count) == self.number
+
+
+def shard_of(partition: int, count: int) -> int:
+    """Return the number of the shard, of `count`, to which a partition with this number belongs."""
+    return partition % count
 
 
 @dataclass(frozen=True)

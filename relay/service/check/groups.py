@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from aiokafka import TopicPartition
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from relay.config import Config, DeliveryMode
+from relay.config import Config
 from relay.io.kafka.admin import TopicInfo
 from relay.io.kafka.ports import Partition, PollFailed
 from relay.io.kafka.progress import read_progress
@@ -109,7 +109,7 @@ async def _offsets(
     committed: Mapping[Partition, int]
     numbers = {name: range(found.partitions) for name, found in topics.items()}
     pairs = [TopicPartition(name, number) for name, each in numbers.items() for number in each]
-    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE and not config.is_one_cluster:
+    if config.uses_progress_topic:
         progress = config.delivery.progress_topic
         is_reached = target.is_reached
         committed = (

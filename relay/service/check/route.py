@@ -14,7 +14,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 
 from relay.codecs import codec_named
-from relay.config import Config, DeliveryMode
+from relay.config import Config
 from relay.config.kafka import transactional_settings
 from relay.config.keys import Wait
 from relay.io.kafka.admin import TopicAdmin, TopicInfo
@@ -115,7 +115,7 @@ async def _target_findings(
     found += _table_topics(config, target)
     if config.has_table_topics:
         found += await _table_topic_warnings(config, target, sources, {each.name for each in wanted})
-    exactly_once = config.delivery.mode is DeliveryMode.EXACTLY_ONCE
+    exactly_once = config.is_exactly_once
     # Each process has a separate transactional id.
     found += [await _writer(target, each) for each in (config.of_processes if exactly_once else [config])]
     return found
@@ -221,7 +221,7 @@ def _idle_processes(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator
     processes = config.of_processes
     counts = [found.partitions for found in topics.values()]
     busy = min(len(processes), sum(counts))
-    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE:
+    if config.is_exactly_once:
         busy = sum(each.delivery.shard < max(counts, default=0) for each in processes)
     if len(processes) > 1 and topics and busy < len(processes):
         idle = len(processes) - busy
@@ -327,7 +327,7 @@ async def _table_topic_warnings(
 
 async def _writer(cluster: ClusterInspection, config: Config) -> Finding:
     """Return whether the producer that the route needs is allowed."""
-    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE:
+    if config.is_exactly_once:
         subject = f"target transactional id {config.transactional_id}"
         grant = "grant WRITE on the transactional id"
         answer = await cluster.may_use_transactional_id(config.transactional_id)
@@ -341,7 +341,7 @@ async def _writer(cluster: ClusterInspection, config: Config) -> Finding:
         return Finding(CheckState.UNTESTED, subject, answer)
     if not answer:
         return Finding(CheckState.FAILED, subject, f"{refused}; {grant}")
-    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE and (problem := await _too_long(cluster, config)):
+    if config.is_exactly_once and (problem := await _too_long(cluster, config)):
         return Finding(CheckState.FAILED, subject, problem)
     return Finding(CheckState.OK, subject, allowed)
 
