@@ -14,6 +14,7 @@ from relay.cli import layout
 from relay.cli.event_text import Line, bytes_text, event_lines, header_lines, wall_time
 from relay.cli.inspect import event_object, exact, line_printer
 from relay.cli.requests.route import ExplainRequest
+from relay.cli.source_positions import parse_position, source_topic
 from relay.codecs.losses import INFERRED, INFORMATIONAL, Loss
 from relay.config import Config
 from relay.config.kafka import source_cluster
@@ -33,7 +34,7 @@ from relay.model.events import Event
 from relay.model.records import ConsumerRecord, ProducerRecord, RecordPosition
 from relay.service.commands.offline import HistoryTranslator, learned_translator
 from relay.service.commands.replay import misfit_of
-from relay.text.redaction import printable, quoted, to_json
+from relay.text.redaction import printable, to_json
 
 _POLICIES: Mapping[Policy, str] = {
     Policy.STOP: "relay stops before this record",
@@ -88,21 +89,14 @@ def position_of(request: ExplainRequest, config: Config) -> RecordPosition:
     if any(part is not None for part in parts):
         message, hint = "cannot be combined with --topic, --partition or --offset", "keep one of the two"
         raise ConfigError([Problem("POSITION", message, hint)])
-    text = request.position
-    if text.count("/") == 1:
-        text = f"{_topic(config, None, 'POSITION')}/{text}"
-    position = RecordPosition.parse(text)
-    if position is None:
-        hint = "write TOPIC/PARTITION/OFFSET, such as orders/3/4711"
-        raise ConfigError([Problem("POSITION", f"{quoted(request.position)} is not a position", hint)])
-    return position._replace(topic=_topic(config, position.topic, "POSITION"))
+    return parse_position(request.position, config, "POSITION")
 
 
 def _of_parts(topic: str | None, partition: int | None, offset: int | None, config: Config) -> RecordPosition:
     if partition is None or offset is None:
         hint = "write TOPIC/PARTITION/OFFSET, or --partition N --offset N"
         raise ConfigError([Problem("POSITION", "is missing", hint)])
-    return RecordPosition(_topic(config, topic, "--topic"), partition, offset)
+    return RecordPosition(source_topic(config, topic, "--topic"), partition, offset)
 
 
 def explain(request: ExplainRequest) -> None:
@@ -115,18 +109,6 @@ def explain(request: ExplainRequest) -> None:
         typer.echo(to_json(_object(explanation, config), exact))
     else:
         line_printer()(explanation_lines(explanation, config))
-
-
-def _topic(config: Config, given: str | None, path: str) -> str:
-    topics = config.source.topics
-    if given is None and len(topics) == 1:
-        return topics[0]
-    if given not in topics:
-        problem = "lacks the topic"
-        if given is not None:
-            problem = f"{given!r} is not a source topic of this configuration"
-        raise ConfigError([Problem(path, problem, "its source topics are: " + ", ".join(topics))])
-    return given
 
 
 async def _explain(config: Config, position: RecordPosition, *, unmasked: bool) -> Explanation:

@@ -36,10 +36,16 @@ class RecordPosition(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> RecordPosition | None:
         """Parse `topic/partition/offset`; None if the text has another form."""
-        topic, *numbers = text.rsplit("/", 2)
-        if len(numbers) != 2 or not topic or not all(map(_is_number, numbers)):
-            return None
-        return cls(topic, int(numbers[0]), int(numbers[1]))
+        found = split_numbers(text, 2)
+        return None if found is None else cls(found[0], *found[1])
+
+
+def split_numbers(text: str, count: int) -> tuple[str, list[int]] | None:
+    """Split a topic and `count` numbers, written `topic/number/…`; None if the text has another form."""
+    topic, *numbers = text.rsplit("/", count)
+    if len(numbers) != count or not topic or not all(map(_is_number, numbers)):
+        return None
+    return topic, [int(number) for number in numbers]
 
 
 def _is_number(text: str) -> bool:

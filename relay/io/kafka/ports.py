@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from relay.io.kafka.sizes import NoMatch
 from relay.model.errors import BrokerUnavailable
-from relay.model.records import ConsumerRecord, ProducerRecord
+from relay.model.records import ConsumerRecord, ProducerRecord, split_numbers
 
 
 class Partition(NamedTuple):
@@ -25,6 +25,12 @@ class Partition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> Partition | None:
+        """Parse `topic/partition`; None if the text has another form."""
+        found = split_numbers(text, 1)
+        return None if found is None else cls(found[0], *found[1])
 
 
 class StartPosition(NamedTuple):
