@@ -81,6 +81,28 @@ def _offsets_in(answer: Any) -> dict[Partition, int]:
     return found
 
 
+def why_gone(committed: int, first: int, end: int) -> str:
+    """Return why reading cannot continue at a committed offset; empty if it can.
+
+    `first`, `end`: the oldest offset of the partition, and the one after its last record.
+    """
+    if committed == first - 1:
+        return f"offset {committed} was deleted by retention before relay read it"
+    if committed < first:
+        return f"offsets {committed} to {first - 1} were deleted by retention before relay read them"
+    if committed > end:
+        return f"the committed offset {committed} is above the end {end}: the topic was recreated"
+    return ""
+
+
+def was_added(partition: Partition, older: Iterable[Partition]) -> bool:
+    """Return whether a partition was added to its topic after one of `older`, which a group reads already.
+
+    Added partitions have the highest numbers.
+    """
+    return any(each.topic == partition.topic and each.partition < partition.partition for each in older)
+
+
 class StartOffsets(NamedTuple):
     """Where partitions begin, and texts about records after `start` that may have been deleted."""
 

@@ -262,7 +262,10 @@ class _TransactionsRequest_v0(RequestStruct):  # type: ignore[misc]  # noqa: N80
 
 
 class TransactionsRequest(Request[_TransactionsRequest_v0]):  # type: ignore[misc]  # aiokafka is not typed
-    """A coordinator's information about transactional ids (KIP-664, Kafka 3.0). Requires write permission."""
+    """A coordinator's information about transactional ids (KIP-664, Kafka 3.0).
+
+    Requires DESCRIBE on each id, which WRITE includes.
+    """
 
     API_KEY = 65
 

@@ -36,7 +36,7 @@ from relay.io.kafka.fencing import StaticMember
 from relay.io.kafka.fetched import relay_records, take_any_name
 from relay.io.kafka.hanging_transactions import written_ends
 from relay.io.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, StartPosition
-from relay.io.kafka.positions import committed_offsets, start_offsets
+from relay.io.kafka.positions import committed_offsets, start_offsets, was_added, why_gone
 from relay.io.kafka.settings import ConsumerSettings, Start
 from relay.io.logs import Log
 from relay.model.errors import (
@@ -233,8 +233,7 @@ class KafkaSource:
         older, added = set(committed), set()
         for pair in sorted(fresh):
             is_new = pair.partition >= self.partitions_at_start.get(pair.topic, 0)
-            follows = any(each.topic == pair.topic and each.partition < pair.partition for each in older)
-            if is_new or follows or await self._has_begun(pair):
+            if is_new or was_added(Partition(*pair), older) or await self._has_begun(pair):
                 added.add(pair)
                 older.add(Partition(*pair))
         return added
@@ -509,16 +508,10 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
 
 def _check_kept(partition: Partition, group: str, committed: int, first: int, end: int) -> None:
     """Raise RecordsGone if the committed offset is outside the offsets that the partition holds."""
-    if committed < first:
-        gone = f"records {committed}…{first - 1} of {partition}"
-        what = f"{gone} were deleted by retention before relay had read them"
-    elif committed > end:
-        what = f"{partition} ends at {end}, before the committed offset {committed}: it was recreated"
-    else:
-        return
-    raise RecordsGone(f"{what}; {_reset_hint(group)}")
+    if why := why_gone(committed, first, end):
+        raise RecordsGone(f"{partition}: {why}; {_reset_hint(group)}")
 
 
 def _reset_hint(group: str) -> str:
     how = "with `relay offsets seek`"
-    return f"to continue anyway, change the positions of group {group!r} {how}, or use a new group"
+    return f"to continue anyway, change the committed offsets of group {group!r} {how}, or use a new group"
