@@ -38,7 +38,7 @@ COMMANDS: Final[Mapping[str, str | tuple[str, Mapping[str, str]]]] = {
         },
     ),
     "offsets": (
-        "Show and change the positions from which a stopped relay continues.",
+        "Show the committed offsets of a route, and change them while it is stopped.",
         {
             "show": "offsets:ShowOffsetsRequest",
             "seek": "offsets:SeekRequest",

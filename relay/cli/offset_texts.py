@@ -1,14 +1,16 @@
-"""Texts and JSON of positions and of their changes, for `relay offsets`."""
+"""Texts and JSON of committed offsets and of their changes, for `relay offsets`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from relay.config import Config, DeliveryMode
+from relay.config import Config
 from relay.io.kafka.ports import Partition
-from relay.io.kafka.settings import Start, StartSettings
-from relay.service.commands.offset_changes import OffsetChange, Span, StoredOffset
+from relay.io.kafka.positions import why_gone
+from relay.io.kafka.settings import Start, StartSettings, shard_of
+from relay.model.errors import RecordsGone
+from relay.service.commands.offset_changes import OffsetChange, OffsetRange, PartitionOffsets
 
 _REPEATS: Final = (
     "repeated records are written to the target a second time, with the same relay.source header; a reader "
@@ -18,113 +20,127 @@ _REPEATS_TRANSACTIONS: Final = (
     "exactly-once does not prevent these repeats: the first copies are in transactions that are committed"
 )
 _SKIPS: Final = (
-    "skipped records are not written, and DDL among them is not learned: later rows may be read with older "
+    "skipped records are not written, and relay does not apply their DDL: later rows may be read with older "
     "definitions; `relay schema-history import` adds newer ones"
 )
-_EXPIRED: Final = "records that retention has deleted can be neither repeated nor relayed"
+_DELETED: Final = "records that retention has deleted can be neither repeated nor relayed"
 _UNCOMMITTED: Final = (
-    "unknown: how many records after the stored offsets are in the target already; a crash may have come "
+    "unknown: how many records after the committed offsets are in the target already; a crash may have come "
     "between their delivery and the commit"
 )
 _UNCOUNTED: Final = (
-    "unknown: the exact number of records, because markers of transactions and compacted records have "
-    "offsets, too; --count reads the records and counts them"
+    "unknown: the exact number of records, because transaction markers and compacted records have offsets, "
+    "too; --count reads the records and counts them"
 )
 _TIMES: Final = (
     "Kafka finds the first record with this timestamp or a later one: later offsets may have earlier "
     "timestamps, if those of the topic are not in order"
 )
 _COMMIT_TS: Final = (
-    "reading begins up to ten minutes before the commit ts, because clocks differ; to leave out events below "
-    'it, set start = "commit-ts" and start_commit_ts in [source]'
+    'records before the commit ts are repeated, too; to leave out their events, set start = "commit-ts" and '
+    "start_commit_ts in [source]"
 )
 
 
-class SeekTarget(NamedTuple):
-    """Where partitions are to begin.
+class OffsetsTarget(NamedTuple):
+    """Offsets at which partitions are to begin."""
 
-    start: Settings that determine it; None for those of the route. Without effect if there are `offsets`.
-    """
+    text: str
+    offsets: Mapping[Partition, int]
+
+
+class StartTarget(NamedTuple):
+    """Settings that determine where partitions are to begin; None for those of the route."""
 
     text: str
     start: StartSettings | None = None
-    offsets: Mapping[Partition, int] | None = None
 
 
-def state_text(stored: StoredOffset) -> str:
-    """Return a remark about a stored offset, empty if it is usual."""
-    if stored.committed is None:
-        return "no stored offset"
-    if stored.is_beyond_end:
-        return "the stored offset is after the end: the topic was recreated"
-    if stored.expired is not None:
-        return f"{_offsets(stored.expired)} deleted by retention before relay has read them"
-    return ""
+SeekTarget = OffsetsTarget | StartTarget
 
 
-def stored_object(stored: StoredOffset, shards: int) -> dict[str, Any]:
-    """Return a position for programs. `shards`: their number, 0 without."""
+def state_text(offsets: PartitionOffsets) -> str:
+    """Return a remark about a committed offset, empty if it is usual."""
+    if offsets.committed is None:
+        return "no committed offset"
+    why = why_gone(offsets.committed, offsets.log_start, offsets.log_end)
+    if not why:
+        return ""
+    hint = "seek --to-earliest accepts the gap"
+    if offsets.is_beyond_end:
+        hint = "seek --to-earliest begins with the new topic"
+    return f"{why}; relay refuses to start ({RecordsGone.code}): {hint}"
+
+
+def offsets_object(offsets: PartitionOffsets, shards: int) -> dict[str, Any]:
+    """Return the offsets of a partition for programs. `shards`: their number, 0 without."""
     found = {
-        "topic": stored.partition.topic,
-        "partition": stored.partition.partition,
-        "stored": stored.committed,
-        "begins": stored.begins,
-        "oldest": stored.first,
-        "end": stored.end,
-        "left": stored.left,
-        "expired": _span_object(stored.expired),
-        "recreated": stored.is_beyond_end,
+        "topic": offsets.partition.topic,
+        "partition": offsets.partition.partition,
+        "committed": offsets.committed,
+        "next": offsets.next,
+        "log_start": offsets.log_start,
+        "log_end": offsets.log_end,
+        "lag": offsets.lag,
+        "deleted": _range_object(offsets.deleted),
+        "recreated": offsets.is_beyond_end,
     }
-    return found | ({"shard": stored.partition.partition % shards} if shards else {})
+    return found | ({"shard": shard_of(offsets.partition.partition, shards)} if shards else {})
 
 
 def change_object(change: OffsetChange, records: int | None) -> dict[str, Any]:
     """Return a change for programs. `records`: the counted records, None without a count."""
     return {
-        "topic": change.stored.partition.topic,
-        "partition": change.stored.partition.partition,
-        "from": change.stored.committed,
+        "topic": change.current.partition.topic,
+        "partition": change.current.partition.partition,
+        "committed": change.current.committed,
         "to": change.to,
-        "is_known": change.is_known,
-        "repeated": _span_object(change.repeated, records),
-        "added": _span_object(change.added, records),
-        "skipped": _span_object(change.skipped, records),
-        "expired": _span_object(change.expired),
+        "effect_known": change.has_known_effect,
+        "repeated": _range_object(change.repeated, records),
+        "added": _range_object(change.added, records),
+        "skipped": _range_object(change.skipped, records),
+        "deleted": _range_object(change.deleted),
     }
 
 
-def _span_object(span: Span | None, records: int | None = None) -> dict[str, Any] | None:
-    if span is None:
+def _range_object(offsets: OffsetRange | None, records: int | None = None) -> dict[str, Any] | None:
+    if offsets is None:
         return None
-    return {"first": span.first, "last": span.last, "offsets": span.size, "records": records}
+    return {"first": offsets.first, "last": offsets.last, "offsets": offsets.size, "records": records}
 
 
 def effect_text(change: OffsetChange, records: int | None) -> str:
     """Return the effect of a change. `records`: the counted records, None without a count."""
     if not change.is_needed:
         return "no change"
-    if not change.is_known:
-        return "unknown: " + (state_text(change.stored) or change.stored.why_unknown)
+    if not change.has_known_effect:
+        return f"unknown: {_why_unknown(change.current)}"
     parts = [
-        f"{verb} {_records(span, records)}, {_offsets(span)}"
-        for verb, span in (
+        f"{verb} {_records(offsets, records)}, {_offsets(offsets)}"
+        for verb, offsets in (
             ("repeats", change.repeated),
             ("also reads", change.added),
             ("skips", change.skipped),
         )
-        if span is not None
+        if offsets is not None
     ]
-    if change.expired is not None:
-        parts.append(f"passes over {_offsets(change.expired)}, deleted by retention")
-    return "; ".join(parts) or "stores where reading begins anyway"
+    if change.deleted is not None:
+        parts.append(f"passes over {_offsets(change.deleted)}, deleted by retention")
+    return "; ".join(parts) or "stores the offset at which relay would start anyway"
 
 
-def _records(span: Span, records: int | None) -> str:
-    return f"at most {span.size} records" if records is None else f"{records} records"
+def _why_unknown(offsets: PartitionOffsets) -> str:
+    if offsets.committed is None:
+        return offsets.why_unknown
+    return why_gone(offsets.committed, offsets.log_start, offsets.log_end)
 
 
-def _offsets(span: Span) -> str:
-    return f"offset {span.first}" if span.size == 1 else f"offsets {span.first} to {span.last}"
+def _records(offsets: OffsetRange, records: int | None) -> str:
+    return f"at most {offsets.size} records" if records is None else f"{records} records"
+
+
+def _offsets(offsets: OffsetRange) -> str:
+    return f"offset {offsets.first}" if offsets.size == 1 else f"offsets {offsets.first} to {offsets.last}"
 
 
 def warnings_of(
@@ -133,22 +149,26 @@ def warnings_of(
     """Yield the consequences of changes, and what cannot be known about them."""
     needed = [each for each in changes if each.is_needed]
     repeats = any(each.repeated is not None for each in needed)
-    is_exactly_once = config.delivery.mode is DeliveryMode.EXACTLY_ONCE
     if repeats:
         yield _REPEATS
-    if repeats and is_exactly_once:
+    if repeats and config.is_exactly_once:
         yield _REPEATS_TRANSACTIONS
     if repeats and config.source.start == Start.COMMIT_TS:
         yield f"events below start_commit_ts = {config.source.start_commit_ts} are still left out"
     if any(each.skipped is not None for each in needed):
         yield _SKIPS
-    if any(each.expired is not None for each in needed):
-        yield _EXPIRED
-    if not is_exactly_once and any(each.stored.committed is not None for each in needed):
+    if any(each.deleted is not None for each in needed):
+        yield _DELETED
+    if not config.is_exactly_once and any(each.current.committed is not None for each in needed):
         yield _UNCOMMITTED
-    if not is_counted and any(each.read is not None for each in needed):
+    if not is_counted and any(each.affected is not None for each in needed):
         yield _UNCOUNTED
-    if target.start is not None and target.start.start is Start.TIMESTAMP:
+    if isinstance(target, StartTarget) and target.start is not None:
+        yield from _start_warnings(target.start.start)
+
+
+def _start_warnings(start: Start) -> Iterator[str]:
+    if start is Start.TIMESTAMP:
         yield _TIMES
-    if target.start is not None and target.start.start is Start.COMMIT_TS:
+    if start is Start.COMMIT_TS:
         yield _COMMIT_TS

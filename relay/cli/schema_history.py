@@ -27,7 +27,7 @@ from relay.cli.requests.schema_history import (
     ResetRequest,
     ShowHistoryRequest,
 )
-from relay.config import Config, DeliveryMode
+from relay.config import Config
 from relay.config.registries import resolver_of
 from relay.config.wiring import translator_with_schema_dumps
 from relay.io.kafka.reading import quiet_client
@@ -35,7 +35,8 @@ from relay.model.errors import CodecError, ConfigError, Problem, ServiceError
 from relay.model.events import Position, TableId, TableSchema
 from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, ProducerRecord, RecordPosition
-from relay.service.commands.history_admin import ensure_topic, members, read_kept, write
+from relay.service.commands.history_admin import ensure_topic, read_kept, write
+from relay.service.commands.running_instances import group_members
 from relay.service.loop.history import Unreadable, apply_records, entries_of, history_record, source_records
 from relay.text.hints import hint_for
 from relay.text.redaction import printable, to_json
@@ -349,7 +350,7 @@ def reset(request: ResetRequest) -> int:
         say(f"schema history {topic} is empty")
         return 0
     with quiet_client():
-        running = asyncio.run(members(config))
+        running = asyncio.run(group_members(config))
     if not request.yes:
         for line in (*_consequences(topic, len(entries)), _running(config, running)):
             say(line)
@@ -385,7 +386,7 @@ def _running(config: Config, members: int | str) -> str:
         return f"relay cannot determine whether instances are running: {members}."
     if members:
         return f"Group {group} has {members} members now."
-    if config.delivery.mode is DeliveryMode.EXACTLY_ONCE:
+    if config.is_exactly_once:
         return (
             "relay cannot determine whether instances are running: with exactly-once they do not join the "
             "group."

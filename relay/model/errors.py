@@ -36,7 +36,7 @@
         ├─ MemoryExhausted          the process is out of memory
         ├─ AddressUnavailable       the address of [http] is in use or not permitted
         ├─ ReplayUnderWay           another replay of the same dead letters is running
-        ├─ RelayRunning             positions cannot be changed while instances of the route run
+        ├─ RelayRunning             offsets cannot be changed while instances of the route run
         └─ DeliveryFailed           a record was not acknowledged, or an offset not committed
 
 Configuration and codec errors, and TooManyFailures, are caused by the user's input (exit status 2); service
@@ -319,7 +319,7 @@ class ReplayUnderWay(ServiceError):
 
 
 class RelayRunning(ServiceError):
-    """The stored positions of a route cannot be changed while its instances run."""
+    """The committed offsets of a route cannot be changed while its instances run."""
 
     code = "service.relay-running"
 

@@ -16,6 +16,7 @@ import pytest
 import typer
 from config_support import MINIMAL
 from rich.cells import cell_len
+from rich.text import Text
 from support import DATA, captured
 from typer.testing import Result
 
@@ -91,6 +92,18 @@ def test_help(relay: Run, command: tuple[str, ...]) -> None:
     assert too_wide(result.stdout) == []
     assert not re.findall(r"\w…[ │]", result.stdout), "a word is cut"
     check(f"help/{'-'.join(('relay', *command))}", result.stdout)
+
+
+@pytest.mark.parametrize("command", list(all_commands()), ids=lambda path: "-".join(path) or "relay")
+def test_help_has_no_markup(command: tuple[str, ...]) -> None:
+    """Rich takes a word in brackets for a tag, and prints nothing for it. Only bold text is intended."""
+    found = typer.main.get_command(commands.app)
+    context = typer.Context(found)
+    for name in command:
+        found = found.get_command(context, name)  # type: ignore[attr-defined]  # all but the last are groups
+    for text in (found.help, *(getattr(each, "help", None) for each in found.params)):
+        written = re.sub(r"\[/?bold\]", "", text or "").replace("\\[", "[")
+        assert Text.from_markup(text or "").plain == written
 
 
 def test_no_golden_text_is_left_over() -> None:

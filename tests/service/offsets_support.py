@@ -77,10 +77,10 @@ class Route:
         assert await relay.stop() == 0
 
     async def reach(self, count: int) -> None:
-        """Wait until all stored positions together are this high."""
+        """Wait until the committed offsets add up to this number."""
 
         async def is_reached() -> bool:
-            return sum(each["stored"] or 0 for each in await self.shown()) == count
+            return sum(each["committed"] or 0 for each in await self.shown()) == count
 
         await self.kafka.until(is_reached)
 
@@ -97,8 +97,8 @@ class Route:
     async def shown(self) -> list[dict[str, Any]]:
         return await self.objects("show")
 
-    async def positions(self) -> list[int | None]:
-        return [each["stored"] for each in await self.shown()]
+    async def committed(self) -> list[int | None]:
+        return [each["committed"] for each in await self.shown()]
 
     async def marks(self) -> list[str]:
         """The source positions of the committed records in the target, in the order of the partitions."""

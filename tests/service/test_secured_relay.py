@@ -20,9 +20,9 @@ from relay.service import app
 from relay.service.check import CheckState
 from relay.service.check.reasons import with_reasons
 from relay.service.check.route import preflight
-from relay.service.commands.activity import Activity, activity
 from relay.service.commands.offset_changes import OffsetChange
-from relay.service.commands.offsets import apply, positions_of
+from relay.service.commands.offsets import open_route_offsets, store_offsets
+from relay.service.commands.running_instances import find_running_instances
 
 pytestmark = pytest.mark.kafka
 
@@ -115,13 +115,14 @@ async def test_a_relay_with_no_more_permissions_than_it_needs(
 
 
 @both_modes
-async def test_positions_are_changed_with_the_permissions_of_a_relay(login: Login, mode: str) -> None:
+async def test_offsets_are_changed_with_the_permissions_of_a_relay(login: Login, mode: str) -> None:
     config = await login.lay(mode)
     await login.kafka.produce(login.source, numbered(20))
-    assert await activity(config) == Activity([], [])
-    async with positions_of(config) as positions:
-        stored = await positions.stored()
-        await apply(config, positions, [OffsetChange(stored=each, to=4) for each in stored])
+    found = await find_running_instances(config)
+    assert (list(found.evidence), list(found.unknown)) == ([], [])
+    async with open_route_offsets(config) as route:
+        current = await route.read()
+        await store_offsets(config, route, [OffsetChange(current=each, to=4) for each in current])
     await login.until_committed(8)
 
 

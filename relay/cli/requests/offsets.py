@@ -14,7 +14,7 @@ Partitions = Annotated[
     typer.Option(
         "--partition",
         metavar="[TOPIC/]N",
-        help="Only this source partition; may be repeated. The topic may be left out if there is one.",
+        help="Only this source partition; may be repeated. The topic is optional if the route has only one.",
         show_default="all",
     ),
 ]
@@ -22,13 +22,13 @@ JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object p
 
 
 class ChangeOptions(CommandOptions, frozen=True, kw_only=True):
-    """How a change of positions is shown and made."""
+    """How a change of committed offsets is shown and made."""
 
     execute: Annotated[
         bool,
         typer.Option(
             "--execute/--dry-run",
-            help="Store the new positions; by default the command only shows the effect.",
+            help="Store the new offsets; by default the command only shows the effect.",
         ),
     ] = False
     count: Annotated[
@@ -45,8 +45,8 @@ class ChangeOptions(CommandOptions, frozen=True, kw_only=True):
             "--watch",
             min=0,
             metavar="SECONDS",
-            help="With --execute and exactly-once: how long to watch for running shards, from their last "
-            "transaction on. Idle ones commit once a minute.",
+            help="With exactly-once and --execute: seconds to watch for a commit by a running shard, counted "
+            "from its last transaction.",
         ),
     ] = 75
     as_json: JsonLines = False
@@ -54,11 +54,10 @@ class ChangeOptions(CommandOptions, frozen=True, kw_only=True):
 
 
 class ShowOffsetsRequest(CommandRequest, frozen=True, kw_only=True):
-    """Show where relay continues in each source partition, how much is left to read, and where these
-    positions are stored.
+    """Show the committed offset and the lag of each source partition, and where the offsets are stored.
 
-    relay may be running; no group is joined, and nothing is written. The next start begins at `begins`: the
-    stored offset, or `start` in [source] without one.
+    relay may be running; the command joins no group and writes nothing. `next` is where the next start
+    begins: at the committed offset, or without one at `source.start`; "-" if relay would not start.
     """
 
     WORK: ClassVar = "relay.cli.offsets:show"
@@ -70,12 +69,12 @@ class ShowOffsetsRequest(CommandRequest, frozen=True, kw_only=True):
 
 
 class SeekRequest(CommandRequest, frozen=True, kw_only=True):
-    """Set the positions from which a stopped relay continues: back to repeat records, forward to skip some.
+    """Change the committed offsets of a stopped route: back to repeat records, forward to skip some.
 
-    Give one of the targets. Without --execute the command changes nothing, and shows which records of each
-    partition would be repeated or skipped. With it, it is refused while instances of the route run.
+    Give exactly one --to-… option. Without --execute, the command only shows which records would be repeated
+    or skipped. With --execute, it fails if an instance of the route is running.
 
-    Repeated records are written to the target again, also with exactly-once. They have the same relay.source
+    Repeated records are written to the target again, even with exactly-once. They have the same relay.source
     header as before. A reader that applies them in order goes back to older rows until relay has caught up.
     """
 
@@ -89,7 +88,7 @@ class SeekRequest(CommandRequest, frozen=True, kw_only=True):
             "--to-offset",
             metavar="[TOPIC/]PARTITION/OFFSET",
             help="The next record to read of a partition, as in relay.source, logs and `relay explain`; may "
-            "be repeated. Other partitions keep their positions.",
+            "be repeated. Other partitions keep their offsets.",
         ),
     ] = ()
     time: Annotated[
@@ -107,8 +106,8 @@ class SeekRequest(CommandRequest, frozen=True, kw_only=True):
             "--to-commit-ts",
             min=1,
             metavar="TS",
-            help="The first record whose Kafka timestamp is at most ten minutes before the time of this "
-            "commit ts of TiDB, else the oldest record.",
+            help="Start ten minutes before this TiDB commit ts, because clocks differ; at the oldest record "
+            "if no record is that new.",
         ),
     ] = None
     earliest: Annotated[bool, typer.Option("--to-earliest", help="The oldest record.")] = False
@@ -118,11 +117,11 @@ class SeekRequest(CommandRequest, frozen=True, kw_only=True):
 
 
 class ResetOffsetsRequest(CommandRequest, frozen=True, kw_only=True):
-    """Set the positions of a stopped relay to `start` in [source], as if it had never run.
+    """Change the committed offsets of a stopped route to `source.start`, as if it had never run.
 
-    Without --execute the command changes nothing, and shows which records of each partition would be repeated
-    or skipped. With it, it is refused while instances of the route run. Dead letters, the schema history and
-    the target keep their records. Repeated records are written to the target again, also with exactly-once.
+    Without --execute, the command only shows which records would be repeated or skipped. With --execute, it
+    fails if an instance of the route is running. Dead letters, the schema history and the target keep their
+    records. Repeated records are written to the target again, even with exactly-once.
     """
 
     WORK: ClassVar = "relay.cli.offsets:reset"

@@ -1,11 +1,11 @@
-"""Access the schema history's topic for the commands: read and write records, list running instances."""
+"""Access the schema history's topic for the commands: read and write records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from relay.config import Config
-from relay.config.kafka import producer_settings, source_cluster, target_cluster
+from relay.config.kafka import producer_settings, target_cluster
 from relay.io.kafka.admin import TopicAdmin
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.ports import Undelivered, start_sink
@@ -14,7 +14,6 @@ from relay.io.kafka.sink import KafkaSink
 from relay.io.kafka.sizes import TopicLimits
 from relay.model.errors import DeliveryFailed, RecordTooLarge, TopicUnusable
 from relay.model.records import ConsumerRecord, ProducerRecord
-from relay.service.check.cluster import ClusterInspection
 from relay.service.commands.replay import target_topics
 from relay.service.loop.history import kept_records
 from relay.topics.plan import RequiredTopic, Role, not_created, problems, required_topics
@@ -94,20 +93,3 @@ async def write(config: Config, records: Sequence[ProducerRecord], progress: Pro
         ) from error
     finally:
         await sink.stop()
-
-
-async def members(config: Config) -> int | str:
-    """Return the number of instances in the consumer group or, as text, why it is unknown."""
-    cluster = ClusterInspection(Brokers.from_settings(source_cluster(config)))
-    try:
-        await cluster.connect()
-        if not cluster.is_reached:
-            return f"no broker answers at {config.source.bootstrap_servers}"
-        found = await cluster.group(config.source.group_id)
-        if isinstance(found, str):
-            return found
-        if not found.operations:
-            return f"DESCRIBE on group {config.source.group_id} is not allowed"
-        return len(found.members)
-    finally:
-        await cluster.close()

@@ -1,6 +1,6 @@
-"""The stored offset of a partition, and the effect of another one. Sends no requests.
+"""The committed offset of a partition, and the effect of another one. Pure computation.
 
-The numbers are those of offsets. There may be fewer records: markers of transactions have offsets, too, and
+The numbers are those of offsets. There may be fewer records: transaction markers have offsets, too, and
 compaction removes records, but not their offsets.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 from relay.io.kafka.ports import Partition
 
 
-class Span(NamedTuple):
+class OffsetRange(NamedTuple):
     """Offsets from `first` to before `end`."""
 
     first: int
@@ -30,89 +30,106 @@ class Span(NamedTuple):
         return self.end - 1
 
 
-class StoredOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """The position of a route in a partition.
+class PartitionOffsets(msgspec.Struct, frozen=True, kw_only=True):
+    """The offsets of a partition, and the one that a route has committed.
 
-    committed: The stored offset, below which everything has been relayed; None if none is stored.
-    begins: The offset at which the next start begins: the stored one, or else that of `start`; None if
-        `start` yields none, for the reason `why_unknown`.
-    first, end: The oldest offset of the partition, and the one after its last record.
+    committed: The committed offset, below which everything has been relayed; None if there is none.
+    start: Of a partition without a committed offset: the offset that `start` in the configuration yields;
+        None if it yields none, for the reason `why_unknown`.
+    log_start, log_end: The offset of the oldest record, and the one after the last record that is not part of
+        an open transaction.
     """
 
     partition: Partition
     committed: int | None
-    begins: int | None
-    first: int
-    end: int
+    start: int | None = None
+    log_start: int
+    log_end: int
     why_unknown: str = ""
 
     @property
     def is_beyond_end(self) -> bool:
-        """Return whether the stored offset is above the partition's end: the topic was recreated."""
-        return self.committed is not None and self.committed > self.end
+        """Return whether the committed offset is above the partition's end: the topic was recreated."""
+        return self.committed is not None and self.committed > self.log_end
 
     @property
-    def expired(self) -> Span | None:
-        """Return the offsets that retention has deleted before relay has read them."""
-        return None if self.committed is None else _span(self.committed, self.first)
+    def deleted(self) -> OffsetRange | None:
+        """Return the offsets whose records retention has deleted before relay read them."""
+        return None if self.committed is None else _range(self.committed, self.log_start)
 
     @property
-    def left(self) -> int | None:
+    def next(self) -> int | None:
+        """Return the offset at which the next start begins; None if relay would not start."""
+        return None if self.is_beyond_end or self.deleted is not None else self.reached
+
+    @property
+    def reached(self) -> int | None:
+        """Return the committed offset, or else that of `start`; None if it is unknown."""
+        return self.start if self.committed is None else self.committed
+
+    @property
+    def lag(self) -> int | None:
         """Return the number of offsets that are left to read; None if it is unknown."""
-        if self.begins is None or self.is_beyond_end:
+        if self.reached is None or self.is_beyond_end:
             return None
-        return max(0, self.end - max(self.begins, self.first))
+        return max(0, self.log_end - max(self.reached, self.log_start))
 
 
 class OffsetChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a stored offset to `to`, which is within the partition."""
+    """A change of a committed offset to `to`, which is within the partition."""
 
-    stored: StoredOffset
+    current: PartitionOffsets
     to: int
 
     @property
     def is_needed(self) -> bool:
-        """Return whether another offset is stored."""
-        return self.to != self.stored.committed
+        """Return whether another offset is committed."""
+        return self.to != self.current.committed
 
     @property
-    def is_known(self) -> bool:
-        """Return whether the effect is known."""
-        return self.stored.begins is not None and not self.stored.is_beyond_end
+    def has_known_effect(self) -> bool:
+        """Return whether the records that the change repeats or skips are known."""
+        return self.current.reached is not None and not self.current.is_beyond_end
 
     @property
-    def repeated(self) -> Span | None:
+    def repeated(self) -> OffsetRange | None:
         """Return the offsets that have been relayed and are relayed again."""
-        return None if self.stored.committed is None else self._before
+        return None if self.current.committed is None else self._reread
 
     @property
-    def added(self) -> Span | None:
-        """Return the offsets before `start` that are read, of a partition without a stored offset."""
-        return self._before if self.stored.committed is None else None
+    def added(self) -> OffsetRange | None:
+        """Return the offsets that are relayed although they are before `start`.
+
+        None if the partition has a committed offset.
+        """
+        return self._reread if self.current.committed is None else None
 
     @property
-    def skipped(self) -> Span | None:
+    def skipped(self) -> OffsetRange | None:
         """Return the offsets that are not relayed although the partition has them."""
-        if self.stored.begins is None or not self.is_known:
+        reached = self.current.reached
+        if reached is None or self.current.is_beyond_end:
             return None
-        return _span(max(self.stored.begins, self.stored.first), self.to)
+        return _range(max(reached, self.current.log_start), self.to)
 
     @property
-    def expired(self) -> Span | None:
-        """Return the offsets that retention has deleted, and that are passed over."""
-        return self.stored.expired
+    def deleted(self) -> OffsetRange | None:
+        """Return the offsets whose records retention has deleted, and that the change gives up."""
+        return self.current.deleted
 
     @property
-    def read(self) -> Span | None:
+    def affected(self) -> OffsetRange | None:
         """Return the offsets whose records the change is about: repeated, added or skipped ones."""
-        return self._before or self.skipped
+        return self._reread or self.skipped
 
     @property
-    def _before(self) -> Span | None:
-        return (
-            _span(self.to, self.stored.begins) if self.stored.begins is not None and self.is_known else None
-        )
+    def _reread(self) -> OffsetRange | None:
+        """The offsets from the new one to the one that relay has reached."""
+        reached = self.current.reached
+        if reached is None or self.current.is_beyond_end:
+            return None
+        return _range(self.to, reached)
 
 
-def _span(first: int, end: int) -> Span | None:
-    return Span(first, end) if first < end else None
+def _range(first: int, end: int) -> OffsetRange | None:
+    return OffsetRange(first, end) if first < end else None

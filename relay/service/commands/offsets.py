@@ -1,12 +1,12 @@
-"""Read and change the stored positions of a route, while it is stopped.
+"""Read the committed offsets of a route, and change them while it is stopped.
 
 With at-least-once, and with exactly-once in one cluster, the consumer group keeps them; with exactly-once
-between two clusters, the progress topic. A change is stored in the way in which relay itself stores
-positions, so that brokers guard it:
+between two clusters, the progress topic. The commands commit offsets in the way in which relay itself does,
+so that brokers guard the change:
 
 * A group's coordinator refuses a commit from outside the group while the group has members.
 * For exactly-once, the change is a transaction of each shard's transactional id. It fences an instance that
-  still runs: its next commit fails, and its restart begins at the new position.
+  still runs: its next commit fails, and its restart begins at the new offset.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from aiokafka.errors import (
     UnknownMemberIdError,
 )
 
-from relay.config import Config, DeliveryMode
+from relay.config import Config
 from relay.config.kafka import shard_settings, source_cluster, start_settings, target_cluster
 from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.clients import Brokers, Clusters
 from relay.io.kafka.ports import Partition, PollFailed, Undelivered
-from relay.io.kafka.positions import StartOffsets, committed_offsets, find_start
+from relay.io.kafka.positions import StartOffsets, committed_offsets, find_start, was_added
 from relay.io.kafka.progress import read_progress
 from relay.io.kafka.reading import bounds, consuming, partitions_of
 from relay.io.kafka.settings import Start, StartSettings
 from relay.io.kafka.sink import TransactionalSink
 from relay.model.errors import ConfigError, DeliveryFailed, RelayRunning, ServiceError, TopicUnusable
-from relay.service.commands.offset_changes import OffsetChange, StoredOffset
+from relay.service.commands.offset_changes import OffsetChange, PartitionOffsets
 from relay.topics.startup import check_topics
 
 _REQUEST_SECONDS: Final = 60.0
@@ -49,46 +49,36 @@ _HAS_MEMBERS: Final = (
 )
 
 
-def is_exactly_once(config: Config) -> bool:
-    """Return whether positions are part of transactions."""
-    return config.delivery.mode is DeliveryMode.EXACTLY_ONCE
-
-
-def uses_progress_topic(config: Config) -> bool:
-    """Return whether the progress topic keeps the positions."""
-    return is_exactly_once(config) and not config.is_one_cluster
-
-
 def storage_of(config: Config) -> str:
-    """Return where the positions are kept, as text."""
+    """Return where the committed offsets are kept, as text."""
     group = config.source.group_id
-    if uses_progress_topic(config):
+    if config.uses_progress_topic:
         return f"progress topic {config.delivery.progress_topic} at {config.target_servers}, group {group}"
     return f"consumer group {group} at {config.source.bootstrap_servers}"
 
 
-class RoutePositions:
-    """The positions of a route, at its brokers. Made by `positions_of`."""
+class RouteOffsets:
+    """The committed offsets of a route, at its brokers. Made by `open_route_offsets`."""
 
     def __init__(self, config: Config, consumer: AIOKafkaConsumer, pairs: Sequence[TopicPartition]) -> None:
         self._config, self._consumer = config, consumer
         self.partitions = [Partition(*pair) for pair in pairs]
         self._pairs = list(pairs)
 
-    async def stored(self) -> list[StoredOffset]:
-        """Return the position in each partition. Raises TopicUnusable, BrokerUnavailable."""
+    async def read(self) -> list[PartitionOffsets]:
+        """Return the offsets of each partition. Raises TopicUnusable, BrokerUnavailable."""
         async with asyncio.timeout(_REQUEST_SECONDS):
             committed = await self._committed()
             first, end = await bounds(self._consumer, self._pairs)
-            begins, why = await self._begins(committed, first)
+            start, why = await self._start(committed, first)
         return [
-            StoredOffset(
+            PartitionOffsets(
                 partition=partition,
                 committed=committed.get(partition),
-                begins=begins.get(partition),
-                first=first[TopicPartition(*partition)],
-                end=end[TopicPartition(*partition)],
-                why_unknown="" if partition in begins else why,
+                start=start.get(partition),
+                log_start=first[TopicPartition(*partition)],
+                log_end=end[TopicPartition(*partition)],
+                why_unknown="" if partition in committed or partition in start else why,
             )
             for partition in self.partitions
         ]
@@ -122,7 +112,7 @@ class RoutePositions:
 
     async def _committed(self) -> Mapping[Partition, int]:
         config = self._config
-        if not uses_progress_topic(config):
+        if not config.uses_progress_topic:
             return await committed_offsets(self._consumer, config.source.group_id, self.partitions)
         brokers = Brokers.from_settings(target_cluster(config))
         try:
@@ -130,29 +120,27 @@ class RoutePositions:
         except PollFailed as error:
             raise TopicUnusable(str(error)) from error
 
-    async def _begins(
+    async def _start(
         self, committed: Mapping[Partition, int], first: Mapping[TopicPartition, int]
     ) -> tuple[dict[Partition, int], str]:
-        """Return where the next start begins, and why that is unknown for some partitions."""
-        begins = dict(committed)
+        """Return where partitions without a committed offset begin, and why that is unknown for some."""
+        start: dict[Partition, int] = {}
         fresh = [each for each in self.partitions if each not in committed]
         if start_settings(self._config.source).start is Start.LATEST:
-            # A partition after one with a stored offset was added later: it is read from its beginning.
-            known = {each.topic: each.partition for each in reversed(self.partitions) if each in committed}
-            added = [each for each in fresh if each.partition > known.get(each.topic, each.partition)]
-            begins |= {each: first[TopicPartition(*each)] for each in added}
-            fresh = [each for each in fresh if each not in begins]
+            # An added partition is read from its beginning.
+            start = {each: first[TopicPartition(*each)] for each in fresh if was_added(each, committed)}
+            fresh = [each for each in fresh if each not in start]
         if not fresh:
-            return begins, ""
+            return start, ""
         try:
             found = await self.find(None, fresh)
         except (ConfigError, ServiceError) as error:
-            return begins, str(error)
-        return begins | {Partition(*pair): offset for pair, offset in found.offsets.items()}, ""
+            return start, str(error)
+        return start | {Partition(*pair): offset for pair, offset in found.offsets.items()}, ""
 
 
 @contextlib.asynccontextmanager
-async def positions_of(config: Config) -> AsyncIterator[RoutePositions]:
+async def open_route_offsets(config: Config) -> AsyncIterator[RouteOffsets]:
     """Connect to the source, without joining the group. Raises TopicUnusable, BrokerUnavailable."""
     brokers = Brokers.from_settings(source_cluster(config))
     pairs = [
@@ -161,35 +149,36 @@ async def positions_of(config: Config) -> AsyncIterator[RoutePositions]:
         for number in range(await partitions_of(brokers, topic))
     ]
     async with consuming(brokers, pairs, config.source.group_id) as consumer:
-        yield RoutePositions(config, consumer, pairs)
+        yield RouteOffsets(config, consumer, pairs)
 
 
-async def apply(config: Config, positions: RoutePositions, changes: Sequence[OffsetChange]) -> None:
-    """Store the offsets of the changes.
+async def store_offsets(config: Config, route: RouteOffsets, changes: Sequence[OffsetChange]) -> None:
+    """Commit the offsets of the changes.
 
     Raises RelayRunning, DeliveryFailed, TopicUnusable, BrokerUnavailable.
     """
-    offsets = {each.stored.partition: each.to for each in changes if each.is_needed}
-    if not is_exactly_once(config):
-        await positions.commit(offsets)
+    offsets = {each.current.partition: each.to for each in changes if each.is_needed}
+    if not config.is_exactly_once:
+        await route.commit(offsets)
         return
     clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
     # As at a start: the progress topic may not exist yet, and a hanging transaction has to be ended first.
     topics = await check_topics(config, clusters)
-    done: list[int] = []
+    changed_shards: list[int] = []
     for settings in shard_settings(config):
-        ours = {each: at for each, at in offsets.items() if settings.shard.contains(each.partition)}
-        if not ours:
+        shard_offsets = {each: at for each, at in offsets.items() if settings.shard.contains(each.partition)}
+        if not shard_offsets:
             continue
         sink = TransactionalSink(settings, topics.limits, clusters.target, topics.compacted)
         try:
-            await _commit(sink, ours)
+            await _commit(sink, shard_offsets)
         except (Undelivered, ServiceError) as error:
+            changed = ", ".join(map(str, changed_shards)) or "none"
             raise DeliveryFailed(
                 f"offsets of shard {settings.shard.number} cannot be committed: {error}; shards whose "
-                f"offsets were changed: {', '.join(map(str, done)) or 'none'}"
+                f"offsets were changed: {changed}; correct the cause and run the command again"
             ) from error
-        done.append(settings.shard.number)
+        changed_shards.append(settings.shard.number)
 
 
 async def _commit(sink: TransactionalSink, offsets: Mapping[Partition, int]) -> None:
