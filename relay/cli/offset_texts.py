@@ -11,6 +11,7 @@ from relay.io.kafka.positions import why_gone
 from relay.io.kafka.settings import Start, StartSettings, shard_of
 from relay.model.errors import RecordsGone
 from relay.service.commands.offset_changes import OffsetChange, OffsetRange, PartitionOffsets
+from relay.text.redaction import plural
 
 _REPEATS: Final = (
     "repeated records are written to the target a second time, with the same relay.source header; a reader "
@@ -136,7 +137,7 @@ def _why_unknown(offsets: PartitionOffsets) -> str:
 
 
 def _records(offsets: OffsetRange, records: int | None) -> str:
-    return f"at most {offsets.size} records" if records is None else f"{records} records"
+    return f"at most {plural(offsets.size, 'record')}" if records is None else plural(records, "record")
 
 
 def _offsets(offsets: OffsetRange) -> str:
