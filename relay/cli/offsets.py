@@ -37,11 +37,11 @@ from relay.io.kafka.clients import Brokers
 from relay.io.kafka.ports import Partition
 from relay.io.kafka.reading import count_records, quiet_client
 from relay.io.kafka.settings import Start, StartSettings, shard_of
-from relay.model.errors import ConfigError, Problem, RelayRunning
+from relay.model.errors import ConfigError, Problem
 from relay.model.events import TSO_LOGICAL_BITS
 from relay.service.commands.offset_changes import OffsetChange, PartitionOffsets
 from relay.service.commands.offsets import RouteOffsets, open_route_offsets, storage_of, store_offsets
-from relay.service.commands.running_instances import RunningInstances, find_running_instances
+from relay.service.commands.running_instances import RunningInstances, find_running_instances, require_stopped
 from relay.text.redaction import plural, printable, to_json
 
 _DRY_RUN: Final = "dry run: nothing was changed; add --execute to store the new offsets"
@@ -196,10 +196,8 @@ async def _change(
 
 async def _refuse_if_running(config: Config, options: ChangeOptions) -> None:
     """Raise RelayRunning if an instance of the route runs."""
-    found = await find_running_instances(config, options.watch, lambda text: _say_unless_quiet(options, text))
-    if found.evidence:
-        raise RelayRunning(f"{'; '.join(found.evidence)}; stop all instances first; nothing was changed")
-    _say_unless_quiet(options, *found.unknown, *([_FENCED] if config.is_exactly_once else []))
+    unknown = await require_stopped(config, options.watch, lambda text: _say_unless_quiet(options, text))
+    _say_unless_quiet(options, *unknown, *([_FENCED] if config.is_exactly_once else []))
 
 
 def _say_unless_quiet(options: ChangeOptions | ShowOffsetsRequest, *texts: str) -> None:

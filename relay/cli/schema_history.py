@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from relay.cli.files import STANDARD, LineFormat, open_input, open_output
 from relay.cli.inspect import definition_object, line_printer
 from relay.cli.progress import NoProgress, progress_of
 from relay.cli.record_files import RecordReader, RecordWriter
-from relay.cli.requests.options import ConfigSource
+from relay.cli.requests.options import WATCH_SECONDS, ConfigSource
 from relay.cli.requests.schema_history import (
     ExportRequest,
     ImportRequest,
@@ -31,12 +31,16 @@ from relay.config import Config
 from relay.config.registries import resolver_of
 from relay.config.wiring import translator_with_schema_dumps
 from relay.io.kafka.reading import quiet_client
-from relay.model.errors import CodecError, ConfigError, Problem, ServiceError
+from relay.model.errors import CodecError, ConfigError, Problem
 from relay.model.events import Position, TableId, TableSchema
 from relay.model.lookups import Need
 from relay.model.records import ConsumerRecord, ProducerRecord, RecordPosition
 from relay.service.commands.history_admin import ensure_topic, read_kept, write
-from relay.service.commands.running_instances import group_members
+from relay.service.commands.running_instances import (
+    RunningInstances,
+    find_running_instances,
+    require_stopped,
+)
 from relay.service.loop.history import Unreadable, apply_records, entries_of, history_record, source_records
 from relay.text.hints import hint_for
 from relay.text.redaction import printable, to_json
@@ -345,22 +349,22 @@ def reset(request: ResetRequest) -> int:
     """
     config, quiet = load_history_config(request.config), request.quiet
     entries = read_history_kept(config, quiet=quiet)
-    topic, group = config.history_topic, config.source.group_id
+    topic = config.history_topic
     if not entries:
         say(f"schema history {topic} is empty")
         return 0
-    with quiet_client():
-        running = asyncio.run(group_members(config))
     if not request.yes:
-        for line in (*_consequences(topic, len(entries)), _running(config, running)):
+        with quiet_client():
+            found = asyncio.run(find_running_instances(config))
+        for line in (*_consequences(topic, len(entries)), *_running(config, found)):
             say(line)
         say_error("nothing was changed; add --yes to do it")
         return FAILED
-    if isinstance(running, int) and running:
-        why = f"group {group} has {running} members"
-        raise ServiceError(f"{why}: stop all instances first; nothing was changed")
+    with quiet_client():
+        unknown = asyncio.run(require_stopped(config, WATCH_SECONDS, (lambda _: None) if quiet else say))
     if not quiet:
-        say(_running(config, running))
+        for line in unknown:
+            say(line)
     now_ms = int(time.time() * 1000)
     nothing = [ProducerRecord(topic, 0, now_ms, each.key, None) for each in entries]
     with quiet_client():
@@ -380,15 +384,9 @@ def _consequences(topic: str, count: int) -> list[str]:
     ]
 
 
-def _running(config: Config, members: int | str) -> str:
-    group = config.source.group_id
-    if isinstance(members, str):
-        return f"relay cannot determine whether instances are running: {members}."
-    if members:
-        return f"Group {group} has {members} members now."
+def _running(config: Config, found: RunningInstances) -> Sequence[str]:
+    if found.evidence:
+        return found.evidence
     if config.is_exactly_once:
-        return (
-            "relay cannot determine whether instances are running: with exactly-once they do not join the "
-            "group."
-        )
-    return f"Group {group} has no members now."
+        return [*found.unknown, "no running shard was found, but an idle one may go unnoticed"]
+    return found.unknown or ["no running instance was found"]

@@ -319,7 +319,7 @@ class ReplayUnderWay(ServiceError):
 
 
 class RelayRunning(ServiceError):
-    """The committed offsets of a route cannot be changed while its instances run."""
+    """Committed offsets or the schema history of a route cannot be changed while its instances run."""
 
     code = "service.relay-running"
 

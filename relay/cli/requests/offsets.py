@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from relay.cli.command import CommandOptions, CommandRequest
-from relay.cli.requests.options import ConfigSource, Quiet
+from relay.cli.requests.options import WATCH_SECONDS, ConfigSource, Quiet
 
 Partitions = Annotated[
     tuple[str, ...],
@@ -48,7 +48,7 @@ class ChangeOptions(CommandOptions, frozen=True, kw_only=True):
             help="With exactly-once and --execute: seconds to watch for a commit by a running shard, counted "
             "from its last transaction.",
         ),
-    ] = 75
+    ] = WATCH_SECONDS
     as_json: JsonLines = False
     quiet: Quiet = False
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from relay.codecs.codec import Side
     from relay.config import Config
 
+#: How long to watch shards for a commit: longer than the minute after which an idle one commits.
+WATCH_SECONDS: Final = 75
+
 
 def sources(incomplete: str) -> list[str]:
     """Return the protocols that the shell may complete a name to, of those that can be read."""

@@ -139,6 +139,10 @@ class TypedReader:
         except (ValueError, ArithmeticError, TypeError) as error:
             raise self._malformed(part, self.names[at], error) from None
 
+    def forget_projections(self) -> None:
+        """Make the readers of projections again, for a copy of another kind."""
+        self._projections = {}
+
     def projected(self, projection: RowProjection) -> tuple[TypedReader, ProjectedCells]:
         """Return the reader of the same cells in a projection, and the function that selects its cells.
 

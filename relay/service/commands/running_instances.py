@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from relay.config import Config
 from relay.config.kafka import shard_settings, source_cluster, target_cluster
 from relay.io.kafka.clients import Brokers
+from relay.model.errors import RelayRunning
 from relay.service.check.cluster import ClusterInspection, Transaction
 from relay.text.redaction import plural
 
@@ -47,7 +48,20 @@ async def find_running_instances(
     return RunningInstances(shards.evidence, (*found.unknown, *shards.unknown))
 
 
-async def group_members(config: Config) -> int | str:
+async def require_stopped(
+    config: Config, watch_seconds: float, say: Callable[[str], object]
+) -> Sequence[str]:
+    """Raise RelayRunning if instances of the route run; return reasons why some may run without any evidence.
+
+    The arguments are those of `find_running_instances`.
+    """
+    found = await find_running_instances(config, watch_seconds, say)
+    if found.evidence:
+        raise RelayRunning(f"{'; '.join(found.evidence)}; stop all instances first; nothing was changed")
+    return found.unknown
+
+
+async def _group_members(config: Config) -> int | str:
     """Return the number of instances in the consumer group or, as text, why it is unknown."""
     cluster = ClusterInspection(Brokers.from_settings(source_cluster(config)))
     try:
@@ -65,7 +79,7 @@ async def group_members(config: Config) -> int | str:
 
 
 async def _running_members(config: Config) -> RunningInstances:
-    members, group = await group_members(config), config.source.group_id
+    members, group = await _group_members(config), config.source.group_id
     if isinstance(members, str):
         return RunningInstances(unknown=[f"whether group {group} has members is unknown: {members}"])
     if members:
