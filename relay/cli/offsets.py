@@ -184,7 +184,7 @@ async def _change(
         if not options.execute:
             found = await find_running_instances(config)
             for text in found.evidence:
-                say_warning(f"{text}: --execute would be refused")
+                say_warning(f"--execute would be refused: {text}")
             _say_unless_quiet(options, *found.unknown, _DRY_RUN)
             return
         await _refuse_if_running(config, options)

@@ -331,7 +331,7 @@ async def test_a_group_with_members_is_left_alone(route: Route) -> None:
     await route.reach(20)
     dry = await route.call("seek", "--to-earliest")
     assert dry.exit_code == 0
-    assert f"group {route.group} has 1 active member: --execute would be refused" in dry.stderr
+    assert f"--execute would be refused: group {route.group} has 1 active member" in dry.stderr
     result = await route.call("seek", "--to-earliest", "--execute")
     assert result.exit_code == 3
     assert f"group {route.group} has 1 active member; stop all instances first; nothing was changed" in (
