@@ -3,6 +3,7 @@
 from relay.codecs.codec import Codec
 from relay.codecs.protocols import BUILT_IN, PROTOCOLS, codec_named, plugin_problems
 from relay.codecs.shared.large_messages import Handling, LargeMessageOptions, object_location
+from relay.codecs.shared.rows import split_images
 from relay.codecs.shared.shaped import encoder_of
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "encoder_of",
     "object_location",
     "plugin_problems",
+    "split_images",
 ]

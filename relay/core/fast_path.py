@@ -5,6 +5,7 @@ Records that fit no template take the slow path, and new templates are derived f
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -26,19 +27,20 @@ from relay.codecs.codec import (
 from relay.codecs.losses import Loss
 from relay.core.counts import is_inference_counted
 from relay.core.pipeline import PartitionPath, Pipeline, TranslatedPart, overhead_bytes, size_bytes
+from relay.core.row_witness import RowWitness, Selecting
 from relay.model.errors import DecodeError, EncodeError
 from relay.model.events import Event, RowChange, TableId, TransactionMark
 from relay.model.limits import uncounted_bytes
 from relay.model.lookups import Need
 from relay.model.records import SOURCE_HEADER, ConsumerRecord, Header, ProducerRecord, check_types
+from relay.row_rules import Verdict
 from relay.templates.engine import Engine, Message, Translation
-from relay.templates.ops import MessageFields
+from relay.templates.ops import LOSS, MessageFields
 from relay.templates.route.deriving import Deriver, MessageFormat, TracedLine
 from relay.templates.route.known import FoundRows, TemplateInfo, TopicOfRows
 from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
 from relay.templates.route.route_templates import RouteTemplates
 from relay.templates.route.topic_templates import TopicTemplates
-from relay.templates.tracing import NotTemplatable
 
 
 def open_fast_path(
@@ -65,7 +67,14 @@ def open_fast_path(
         for_topic = encoder.for_topic
     writes_ends = not line.router.has_topics_of_tables_alone
     traced = TracedLine(
-        reader, partial(_prepared_alike, line), encode, for_topic, line.refused, writes_ends, seal
+        reader,
+        partial(line.prepared, has_verdict=True),
+        encode,
+        for_topic,
+        line.refused,
+        writes_ends,
+        seal,
+        _witness_of(line),
     )
     new_engine = partial(engine, marker, source.templates.framing)
     form = MessageFormat(options.unlimited_bytes, target.templates.lengths_at)
@@ -85,17 +94,10 @@ def open_fast_path(
     return SealedFastPath(line, templates, opener, seal)
 
 
-def _prepared_alike(line: Pipeline, events: list[Event]) -> list[Event]:
-    """Return the events to encode for events whose values are unknown.
-
-    Raises NotTemplatable for a row whose values decide whether it is written.
-    """
+def _witness_of(line: Pipeline) -> Callable[[RowChange, ConsumerRecord], list[bytes] | None] | None:
+    """Return the function that writes the cells on which row rules depend; None without such rules."""
     rules = line.route.row_rules
-    if rules is not None and any(
-        isinstance(event, RowChange) and rules.has_table(event.table) for event in events
-    ):
-        raise NotTemplatable
-    return line.prepared(events)
+    return None if rules is None else RowWitness(rules, line.answers).texts
 
 
 class _RowPath:
@@ -108,6 +110,7 @@ class _RowPath:
         self.templates = templates
         self._line, self._router, self._seal = line, line.router, seal
         self._moves_rows = self._router.moves_rows
+        self._row_rules = line.route.row_rules
         self._deciding_headers = line.route.source.templates.deciding_headers
 
     def _slow_path(self, record: ConsumerRecord) -> list[ProducerRecord]:
@@ -128,7 +131,7 @@ class _RowPath:
             return self._slow_path(record)
 
         def learn(events: list[Event], out: list[ProducerRecord], losses: list[Loss]) -> None:
-            if self._stay_together(events):
+            if self._stay_together(events) and self._stay_alike(events):
                 self.templates.learn(opened, events, out, losses)
 
         self.templates.misses += 1
@@ -142,6 +145,23 @@ class _RowPath:
         """
         return len(events) == 1 or not self._moves_rows or self._router.has_topics_of_tables_alone
 
+    def _stay_alike(self, events: list[Event]) -> bool:
+        """Return whether the row rules leave all events as they are: others show no template of theirs."""
+        if self._row_rules is None:
+            return True
+        kept, _ = self._row_rules.apply(events)
+        return len(kept) == len(events) and all(map(operator.is_, kept, events))
+
+    def _selecting(self, known: TemplateInfo) -> Selecting:
+        """Return the verdicts on the rows of a template. Raises ConditionFailed."""
+        change, rules = known.events[0], self._row_rules
+        rows = rules.filter_of(change.schema) if rules and isinstance(change, RowChange) else None
+        if rows is None or not isinstance(change, RowChange):
+            message = "a template with cells for row rules is of a table without rules"
+            raise AssertionError(message)
+        selecting = known.selecting = Selecting(rows, change.op, change.schema)
+        return selecting
+
     def _by_template(
         self, record: ConsumerRecord, known: TemplateInfo, destination: tuple[str, int], found: Translation
     ) -> list[ProducerRecord] | None:
@@ -149,9 +169,19 @@ class _RowPath:
 
         None if the template does not apply at the record's position, or if the output may exceed the limit.
         """
-        (topic, partition), (_, key, value, mark) = destination, found
+        (topic, partition), (number, key, value, mark) = destination, found
         if known.allows is not None and not known.allows(record.partition, record.offset):
             return None
+        if known.witnessed:
+            selecting = known.selecting
+            if not isinstance(selecting, Selecting):
+                selecting = self._selecting(known)
+            verdict, value = selecting.of(value or b"")
+            if verdict is Verdict.LEFT_OUT and number < LOSS and len(known.events) == 1:
+                known.left_out += 1
+                return []
+            if verdict is not Verdict.KEPT:
+                return self._slow_path(record)
         if self._seal is not None:
             key, value = self._seal(topic, key, value)
         headers = (*known.headers, *self._line.inherited(record.headers), (SOURCE_HEADER, mark))
@@ -240,7 +270,7 @@ class FastPath(_RowPath):
             return self._by_rows(record, path)
         number, key, value, mark = found
         known = of_topic.known.get(number)
-        if known is None or known.headers or known.has_tombstone or self._moves_rows:
+        if known is None or known.headers or known.witnessed or known.has_tombstone or self._moves_rows:
             return self._routed(record, path, of_topic, found)
         allows = known.allows
         if allows is not None and not allows(record.partition, record.offset):

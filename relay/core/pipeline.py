@@ -114,7 +114,7 @@ class Pipeline:
         answers: LookupCache,
         counts: EventCounts,
     ) -> None:
-        self.route, self.router, self._answers = route, router, answers
+        self.route, self.router, self.answers = route, router, answers
         self._unchecked = min(uncounted_bytes(answers.limits), FLAT_BYTES)
         self.limits, self.counts, self.count = answers.limits, counts, counts.add
         self._selection, self.refused = route.selection, route.target_options.refused_losses
@@ -271,9 +271,14 @@ class Pipeline:
         out = self._encoded(groups, record, path.header_prefix, losses)
         return _Translated(decoded, events, left_out, catalog, routed, out)
 
-    def prepared(self, events: list[Event]) -> list[Event]:
-        """Return the events to route and encode for decoded events."""
-        if self._selects:
+    def prepared(self, events: list[Event], *, has_verdict: bool = False) -> list[Event]:
+        """Return the events to route and encode for decoded events.
+
+        `has_verdict`: the row rules are known to keep them.
+        """
+        if has_verdict and self._selection is not None:
+            events, _ = self._selection.filter(events)
+        elif self._selects and not has_verdict:
             events, _ = self._selected(events)
         if self._column_rules is not None:
             events, _ = self._column_rules.apply(events)
@@ -467,10 +472,10 @@ class Pipeline:
         OutOfMemory, which has a policy, replaces MemoryError; TypeError reports members of a wrong type.
         """
         if isinstance(error, Need):
-            self._answers.pin(error, record.position)
+            self.answers.pin(error, record.position)
             return
         if isinstance(error, DecodeError | MemoryError):
-            self._answers.distrust(record.position)
+            self.answers.distrust(record.position)
         check_types(record)
         if isinstance(error, MemoryError):
             reason = "out of memory during translation; lower limits would refuse such a record earlier"

@@ -3,7 +3,7 @@
 `RowRules` is the step between the selection of tables and the column rules; `RowRule` is one rule.
 """
 
-from relay.row_rules.applying import RowRules
+from relay.row_rules.applying import RowRules, TableFilter, Verdict
 from relay.row_rules.rules import (
     WHERE_FORM,
     ParsedRowRule,
@@ -19,7 +19,9 @@ __all__ = [
     "ParsedRowRule",
     "RowRule",
     "RowRules",
+    "TableFilter",
     "UnknownBefore",
+    "Verdict",
     "parse_row_rules",
     "parse_where",
     "unknown_before_of",

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from relay.codecs.losses import Loss
 from relay.column_rules.rules import folded
-from relay.model.events import ABSENT, Event, Images, Op, Row, RowChange, Rows, TableId, TableSchema
-from relay.row_rules.conditions import TableCondition
+from relay.model.events import ABSENT, Event, Op, Row, RowChange, Rows, TableId, TableSchema
+from relay.row_rules.conditions import CellImages, Reader, TableCondition
 from relay.row_rules.rules import ParsedRowRule, UnknownBefore
+
+
+class Verdict(enum.Enum):
+    """What becomes of a row: it is written as it is, left out, or enters or leaves the selection."""
+
+    KEPT = "kept"
+    LEFT_OUT = "left out"
+    ENTERS = "enters"
+    LEAVES = "leaves"
 
 
 class RowRules:
@@ -40,14 +50,17 @@ class RowRules:
             return events, []
         kept: list[Event] = []
         for event in events:
-            rows = self._filter_of(event.schema) if isinstance(event, RowChange) else None
+            rows = self.filter_of(event.schema) if isinstance(event, RowChange) else None
             found = event if rows is None or not isinstance(event, RowChange) else rows.change(event)
             if found is not None:
                 kept.append(found)
         return kept, [Loss.ROWS_FILTERED] * (len(events) - len(kept))
 
-    def _filter_of(self, schema: TableSchema) -> TableFilter | None:
-        """Return the rules for a definition; None if there are none."""
+    def filter_of(self, schema: TableSchema) -> TableFilter | None:
+        """Return the rules for a definition; None if there are none.
+
+        Raises ConditionFailed for a rule that cannot be applied.
+        """
         if schema not in self._filters:
             if len(self._filters) >= _MOST_TABLES:
                 self._filters.clear()
@@ -76,20 +89,42 @@ class TableFilter:
 
     def change(self, change: RowChange) -> RowChange | None:
         """Return a change as it is written; None if it is left out."""
-        images = change.images
-        if change.op is Op.DELETE:
-            return change if self._was_selected(images) else None
+        verdict = self.verdict(change.op, change.images)
+        if verdict is _KEPT:
+            return change
+        if verdict is Verdict.ENTERS:
+            return _with(change, Op.INSERT, None, change.after)
+        return _with(change, Op.DELETE, self._old_row(change), None) if verdict is Verdict.LEAVES else None
+
+    def verdict(self, op: Op, images: CellImages) -> Verdict:
+        """Return what becomes of a row. Raises ConditionFailed, DecodeError."""
+        if op is Op.DELETE:
+            return _KEPT if self._was_selected(images) else _LEFT_OUT
         is_selected = self._is_selected(images)
-        if change.op is not Op.UPDATE:
-            return change if is_selected else None
+        if op is not Op.UPDATE:
+            return _KEPT if is_selected else _LEFT_OUT
         was_selected = self._was_selected(images)
         if is_selected and was_selected:
-            return None if self._ignores and self._is_ignored(images) else change
+            return _LEFT_OUT if self._ignores and self._is_ignored(images) else _KEPT
         if is_selected:
-            return _with(change, Op.INSERT, None, change.after)
-        return _with(change, Op.DELETE, self._old_row(change), None) if was_selected else None
+            return Verdict.ENTERS
+        return Verdict.LEAVES if was_selected else _LEFT_OUT
 
-    def _is_selected(self, images: Images) -> bool:
+    def variables(self) -> list[tuple[str, int, Reader]]:
+        """Return the variables of all conditions: name, index of the column, how its values are read."""
+        return [each for condition in self._conditions for each in condition.variables]
+
+    def expressions(self) -> list[Callable[[Mapping[str, Any]], bool]]:
+        """Return the functions that evaluate the conditions for values by name."""
+        return [condition.evaluate for condition in self._conditions]
+
+    def witnessed(self) -> tuple[int, ...] | None:
+        """Return the indexes of the columns on which verdicts depend; None if these are all columns."""
+        if self._ignores or any(condition.reads_all for condition in self._conditions):
+            return None
+        return tuple(sorted({at for condition in self._conditions for at in condition.indexes}))
+
+    def _is_selected(self, images: CellImages) -> bool:
         """Return whether all conditions hold for the row after its change."""
         for condition in self._conditions:
             holds = condition.holds(images, is_old=False)
@@ -99,12 +134,12 @@ class TableFilter:
                 return False
         return True
 
-    def _was_selected(self, images: Images) -> bool:
+    def _was_selected(self, images: CellImages) -> bool:
         """Return whether all conditions held for the row before its change, as far as that is known."""
         return all(self._held(condition, images) for condition in self._conditions)
 
     @staticmethod
-    def _held(condition: TableCondition, images: Images) -> bool:
+    def _held(condition: TableCondition, images: CellImages) -> bool:
         holds = condition.holds(images, is_old=True)
         if holds is not None:
             return holds
@@ -113,7 +148,7 @@ class TableFilter:
             raise condition.failed("the row before its change is unknown")
         return unknown_before is UnknownBefore.SELECTED
 
-    def _is_ignored(self, images: Images) -> bool:
+    def _is_ignored(self, images: CellImages) -> bool:
         """Return whether an update certainly changes nothing but ignored columns."""
         before = images.cells_at(self._compared, is_old=True)
         # Different values may be equal in Python, such as decimals with other scales: types are fixed here.
@@ -141,5 +176,6 @@ def _with(change: RowChange, op: Op, before: Row | None, after: Row | None) -> R
     return msgspec.structs.replace(change, op=op, images=rows)
 
 
+_KEPT, _LEFT_OUT = Verdict.KEPT, Verdict.LEFT_OUT
 #: Maximum number of cached tables and definitions; active ones are soon cached again.
 _MOST_TABLES: Final = 2_000

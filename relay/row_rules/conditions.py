@@ -7,14 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from relay.column_rules.rules import folded
 from relay.model.errors import ConditionFailed
-from relay.model.events import ABSENT, Cell, Column, Images, TableSchema, Value
+from relay.model.events import ABSENT, Cell, Column, TableSchema, Value
 from relay.mysql.members import label_text
 from relay.row_rules.expressions import ROW, EvaluationFailed, Expression
 from relay.row_rules.rules import ParsedRowRule
+
+#: Converts a value of a column to that of CEL; raises ValueError.
+Reader = Callable[[Any], Any]
+
+
+class CellImages(Protocol):
+    """The part of `Images` that conditions read."""
+
+    def cells_at(self, indexes: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        """Return cells of the row before or after the change, as in `Images`."""
+        ...
 
 
 class TableCondition:
@@ -24,13 +35,24 @@ class TableCondition:
     """
 
     def __init__(self, rule: ParsedRowRule, where: Expression, schema: TableSchema, target: str) -> None:
+        self.evaluate = where.evaluate
         self.rule, self._where, self._schema, self._target = rule, where, schema, target
         self._names, self.indexes = self._columns()
         self._readers = [_reader(schema.columns[at]) for at in self.indexes]
         self._all: tuple[int, ...] = tuple(range(len(schema.columns))) if where.uses_row else ()
         self._all_readers = [_reader(schema.columns[at]) for at in self._all]
 
-    def holds(self, images: Images, *, is_old: bool) -> bool | None:
+    @property
+    def variables(self) -> list[tuple[str, int, Reader]]:
+        """The variables of the expression: name, index of the column, how its values are read."""
+        return list(zip(self._names, self.indexes, self._readers, strict=True))
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether the condition reads all columns of a row."""
+        return self._where.uses_row
+
+    def holds(self, images: CellImages, *, is_old: bool) -> bool | None:
         """Return whether the condition holds for the row before or after a change.
 
         None if it is unknown, because the image or a column that decides is absent. Raises ConditionFailed
@@ -71,7 +93,7 @@ class TableCondition:
         return [name for _, name in sorted(found)], tuple([at for at, _ in sorted(found)])
 
     def _values(
-        self, names: Sequence[str], readers: Sequence[Callable[[Value], Any]], cells: Sequence[Cell]
+        self, names: Sequence[str], readers: Sequence[Reader], cells: Sequence[Cell]
     ) -> dict[str, Any]:
         """Return values by name, without absent ones. Raises ConditionFailed for one that CEL cannot hold."""
         values: dict[str, Any] = {}
@@ -86,7 +108,7 @@ class TableCondition:
         return values
 
 
-def _reader(column: Column) -> Callable[[Value], Any]:
+def _reader(column: Column) -> Reader:
     """Return the function that converts values of a column to those of CEL; it raises ValueError."""
     if column.type.base not in {"enum", "set"}:
         return _plain

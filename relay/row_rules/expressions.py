@@ -68,14 +68,11 @@ class Expression:
         bound = set(_BOUND.findall(text))
         names = [name for name in program.variables() if name not in bound]
         self.variables: tuple[str, ...] = tuple(names)
+        #: The names of columns, without `ROW` and without the names of CEL's types.
+        self.columns = tuple([name for name in names if name != ROW and name not in _TYPES])
 
     def __reduce__(self) -> tuple[type[Expression], tuple[str]]:
         return type(self), (self.text,)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of columns, without `ROW` and without the names of CEL's types."""
-        return tuple([name for name in self.variables if name != ROW and name not in _TYPES])
 
     @property
     def uses_row(self) -> bool:

@@ -144,11 +144,11 @@ class Trace:
         `length_at`: offset of a length field for the rest. Raises NotTemplatable if it has another value.
         """
         if length_at is None:
-            return self._unframed_ops(text)
+            return self.unframed_ops(text)
         rest = text[length_at + _LENGTH_BYTES :]
         if text[length_at : length_at + _LENGTH_BYTES] != len(rest).to_bytes(_LENGTH_BYTES, "big"):
             raise NotTemplatable
-        sized = Sized(_LENGTH_BYTES, self._unframed_ops(rest))
+        sized = Sized(_LENGTH_BYTES, self.unframed_ops(rest))
         return (Constant(text[:length_at]), sized) if length_at else (sized,)
 
     def check_marks(self, others: Iterable[bytes | None]) -> None:
@@ -231,7 +231,8 @@ class Trace:
     def _is_avro(self, text: bytes) -> bool:
         return any(isinstance(self._ops[int(found[3])], Avro) for found in self._marks(text))
 
-    def _unframed_ops(self, text: bytes) -> tuple[_UnframedOp, ...]:
+    def unframed_ops(self, text: bytes) -> tuple[_UnframedOp, ...]:
+        """Return the ops that print a text without a length field. Raises NotTemplatable."""
         try:
             if not self._is_avro(text):
                 _check_json(text)

@@ -19,7 +19,7 @@ from relay.codecs.losses import Loss
 from relay.model.events import Event, RowChange, Rows, TableId, TransactionMark
 from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.templates.engine import Engine, Message, Run
-from relay.templates.ops import LOSS, TIME_MS, Below, Condition, TargetMessage, Template
+from relay.templates.ops import LOSS, TIME_MS, Below, Condition, Sized, TargetMessage, TargetOp, Template
 from relay.templates.route.known import TemplateInfo
 from relay.templates.tracing import NotTemplatable, Trace, traced_numbers
 
@@ -33,6 +33,8 @@ class TracedLine(NamedTuple):
     refused: Losses for which a record is refused.
     writes_ends: Whether the end of a transaction has a topic; otherwise it is counted.
     seal: Converts the output of `encode` to messages for a topic; None if it already consists of messages.
+    witness: Returns the cells that decide whether a row is written, which a template prints before its value;
+        None for a row that is written in any case.
     """
 
     decoder: TracingDecoder
@@ -42,6 +44,7 @@ class TracedLine(NamedTuple):
     refused: frozenset[Loss]
     writes_ends: bool
     seal: Seal | None
+    witness: Callable[[RowChange, ConsumerRecord], list[bytes] | None] | None = None
 
 
 class MessageFormat(NamedTuple):
@@ -159,6 +162,7 @@ class Deriver:
         numbered = traced_numbers(record, trace)
         line.decoder.decode(record, catalog, lost)
         lost = _without(lost, message.beside)
+        read_losses = list(lost)
         encode = line.encode if topic is None or line.for_topic is None else line.for_topic(topic)
         payloads = list(encode(events, numbered, lost))
         if any(payload.blobs for payload in payloads):
@@ -180,7 +184,14 @@ class Deriver:
             has_tombstone=has_tombstone,
             written_for=topic,
         )
+        witness = self._witness(message.change, numbered, trace)
+        if witness:
+            if others or first.value is None:
+                raise NotTemplatable
+            known.witnessed, known.read_losses = len(witness), read_losses
         (key, value), *more = [self._target(payload, trace) for payload in (first, *others)]
+        if value is not None:
+            value = (*witness, *value)
         trace.check_marks(text for payload in payloads for _, text in payload.headers)
         template = Template(
             message.key,
@@ -193,6 +204,18 @@ class Deriver:
         )
         _set_size(template, known)
         return template, known, message.beside
+
+    def _witness(self, change: RowChange, record: ConsumerRecord, trace: Trace) -> tuple[TargetOp, ...]:
+        """Return the ops that print the cells that decide whether a row is written; () if none do.
+
+        Raises NotTemplatable if printing them loses something.
+        """
+        before = dict(trace.losses)
+        texts = None if self._line.witness is None else self._line.witness(change, record)
+        ops = tuple([Sized(WITNESS_LENGTH_BYTES, trace.unframed_ops(text)) for text in texts or ()])
+        if trace.losses != before:
+            raise NotTemplatable
+        return ops
 
     def _written(self, events: list[Event], lost: list[Loss]) -> list[Event]:
         """Return the events that the pipeline encodes."""
@@ -269,10 +292,20 @@ def _fits(  # noqa: PLR0913, PLR0917 - a template's result, and the expected one
         if tombstone != (messages[0][0], None):
             return False
     found = _translated(engine, record, known)
+    if found is not None and known.witnessed:
+        found = found[0], [(key, without_witness(value or b"", known.witnessed)) for key, value in found[1]]
     if found is None or _sealed(found[1], out[0], seal) != messages:
         return False
     added, fitting = divmod(found[0], LOSS)
     return fitting == number and sorted(known.with_losses(added * LOSS).losses) == sorted(losses)
+
+
+def without_witness(value: bytes, parts: int) -> bytes:
+    """Return a value without the parts that a template prints before it, each after its length."""
+    at = 0
+    for _ in range(parts):
+        at += WITNESS_LENGTH_BYTES + int.from_bytes(value[at : at + WITNESS_LENGTH_BYTES], "big")
+    return value[at:]
 
 
 def _sealed(
@@ -294,6 +327,8 @@ def _translated(engine: Engine, record: ConsumerRecord, known: TemplateInfo) -> 
     return None if found is None else (found[0], [found[1:3]])
 
 
+#: Bytes of the length before a part of a witness.
+WITNESS_LENGTH_BYTES: Final = 8
 #: More bytes than any record's messages have.
 _NO_LIMIT: Final = 1 << 60
 

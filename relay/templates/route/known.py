@@ -38,14 +38,18 @@ class TemplateInfo:
         "is_of_marks",
         "is_unused_since_start",
         "is_used",
+        "left_out",
         "losses",
         "lost",
         "more",
+        "read_losses",
+        "selecting",
         "served",
         "size",
         "table",
         "topic",
         "uses",
+        "witnessed",
         "written_for",
     )
 
@@ -85,12 +89,18 @@ class TemplateInfo:
         self.is_used = True
         #: Whether no row has fitted since the translator started over.
         self.is_unused_since_start = False
+        #: The number of parts that the template prints before its value, for row rules; the losses of reading
+        #: a row; and, once a row has fitted, the verdicts on its rows and the number that was left out.
+        self.witnessed = 0
+        self.read_losses: list[Loss] = []
+        self.selecting: object = None
+        self.left_out = 0
         #: The topic of rows, cached if it depends on their table.
         self.topic: TopicOfRows | None = None
 
     def with_losses(self, added: int) -> TemplateInfo:
         """Return the same facts for records whose values made these additions to the template's number."""
-        return TemplateInfo(
+        found = TemplateInfo(
             self.events,
             [*self.losses, *map(Loss, self.lost(added))],
             self.headers,
@@ -102,6 +112,8 @@ class TemplateInfo:
             written_for=self.written_for,
             is_of_marks=self.is_of_marks,
         )
+        found.witnessed, found.read_losses = self.witnessed, self.read_losses
+        return found
 
 
 #: The facts of a template that adjacent rows fit, and the messages that they become.

@@ -150,7 +150,11 @@ class RouteTemplates:
         number, messages = run
         known = topic.known.get(number) or topic.add_loss_variant(number)
         allows = known.allows
-        if known.has_tombstone or (allows is not None and not allows(record.partition, record.offset)):
+        if (
+            known.has_tombstone
+            or known.witnessed
+            or (allows is not None and not allows(record.partition, record.offset))
+        ):
             return None
         return known, messages
 
@@ -161,6 +165,11 @@ class RouteTemplates:
                 self._count_uses(known)
 
     def _count_uses(self, known: TemplateInfo) -> None:
+        if known.left_out:
+            self._uses += known.left_out
+            self._count([], [*known.read_losses, Loss.ROWS_FILTERED], known.left_out)
+            known.served += known.left_out
+            known.left_out, known.is_used, known.is_unused_since_start = 0, True, False
         if known.uses:
             self._uses += 0 if known.is_of_marks else known.uses
             self._count(known.events, known.losses, known.uses)
