@@ -32,7 +32,7 @@ from relay.model.errors import DecodeError, EncodeError
 from relay.model.events import Event, RowChange, TableId, TransactionMark
 from relay.model.limits import uncounted_bytes
 from relay.model.lookups import Need
-from relay.model.records import SOURCE_HEADER, ConsumerRecord, Header, ProducerRecord, check_types
+from relay.model.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord, check_types
 from relay.row_rules import Verdict
 from relay.templates.engine import Engine, Message, Translation
 from relay.templates.ops import LOSS, MessageFields
@@ -162,6 +162,15 @@ class _RowPath:
         selecting = known.selecting = Selecting(rows, change.op, change.schema)
         return selecting
 
+    def _not_kept(
+        self, record: ConsumerRecord, known: TemplateInfo, verdict: Verdict | None, number: int
+    ) -> list[ProducerRecord]:
+        """Return the records for a row that the row rules do not leave as it is; `number`: the engine's."""
+        if verdict is Verdict.LEFT_OUT and number < LOSS and len(known.events) == 1:
+            known.left_out += 1
+            return []
+        return self._slow_path(record)
+
     def _by_template(
         self, record: ConsumerRecord, known: TemplateInfo, destination: tuple[str, int], found: Translation
     ) -> list[ProducerRecord] | None:
@@ -173,15 +182,9 @@ class _RowPath:
         if known.allows is not None and not known.allows(record.partition, record.offset):
             return None
         if known.witnessed:
-            selecting = known.selecting
-            if not isinstance(selecting, Selecting):
-                selecting = self._selecting(known)
-            verdict, value = selecting.of(value or b"")
-            if verdict is Verdict.LEFT_OUT and number < LOSS and len(known.events) == 1:
-                known.left_out += 1
-                return []
-            if verdict is not Verdict.KEPT:
-                return self._slow_path(record)
+            verdict, value = (known.selecting or self._selecting(known)).of(value or b"")
+            if verdict is not _KEPT:
+                return self._not_kept(record, known, verdict, number)
         if self._seal is not None:
             key, value = self._seal(topic, key, value)
         headers = (*known.headers, *self._line.inherited(record.headers), (SOURCE_HEADER, mark))
@@ -270,16 +273,30 @@ class FastPath(_RowPath):
             return self._by_rows(record, path)
         number, key, value, mark = found
         known = of_topic.known.get(number)
-        if known is None or known.headers or known.witnessed or known.has_tombstone or self._moves_rows:
+        if known is None or known.headers or known.has_tombstone or self._moves_rows:
             return self._routed(record, path, of_topic, found)
         allows = known.allows
         if allows is not None and not allows(record.partition, record.offset):
             return self._by_rows(record, path)
-        headers: tuple[Header, ...] = ((SOURCE_HEADER, mark),)
-        if record.headers:
-            headers = line.inherited(record.headers) + headers
+        if known.witnessed:
+            return self._selected(record, path, known, found)
+        own = ((SOURCE_HEADER, mark),)
+        headers = line.inherited(record.headers) + own if record.headers else own
         known.uses += 1
         return [ProducerRecord(path.target, path.partition, time_ms, key, value, headers)]
+
+    def _selected(
+        self, record: ConsumerRecord, path: PartitionPath, known: TemplateInfo, found: Translation
+    ) -> list[ProducerRecord]:
+        """Return the records from an engine's output for a row of a table with row rules."""
+        number, key, value, mark = found
+        verdict, value = (known.selecting or self._selecting(known)).of(value or b"")
+        if verdict is not _KEPT:
+            return self._not_kept(record, known, verdict, number)
+        own = ((SOURCE_HEADER, mark),)
+        headers = self._line.inherited(record.headers) + own if record.headers else own
+        known.uses += 1
+        return [ProducerRecord(path.target, path.partition, record.timestamp_ms, key, value, headers)]
 
     def _routed(
         self, record: ConsumerRecord, path: PartitionPath, of_topic: TopicTemplates, found: Translation
@@ -575,6 +592,7 @@ def _rows(known: TemplateInfo, messages: Sequence[Message]) -> int:
     return len(messages) // (1 + len(known.more))
 
 
+_KEPT: Final = Verdict.KEPT
 #: Maximum events of a record of marks: a begin and an end.
 _MOST_MARKS: Final = 2
 #: Small numbers as digits.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from relay.codecs.losses import Loss
 from relay.model.events import Event, TableId
@@ -12,6 +12,14 @@ from relay.templates.engine import Message
 
 #: Returns whether a row with this partition and offset follows the DDL that it must follow.
 Allows = Callable[[int, int], bool]
+
+
+class Selects(Protocol):
+    """The verdicts of row rules on the rows of a template."""
+
+    def of(self, value: bytes) -> tuple[Any, bytes]:
+        """Return the verdict on a row, and its message's value without the cells before it."""
+        ...
 
 
 class TopicOfRows(NamedTuple):
@@ -93,7 +101,7 @@ class TemplateInfo:
         #: a row; and, once a row has fitted, the verdicts on its rows and the number that was left out.
         self.witnessed = 0
         self.read_losses: list[Loss] = []
-        self.selecting: object = None
+        self.selecting: Selects | None = None
         self.left_out = 0
         #: The topic of rows, cached if it depends on their table.
         self.topic: TopicOfRows | None = None
