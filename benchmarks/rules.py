@@ -1,4 +1,4 @@
-"""What column rules cost a row: with an engine and without, next to the same rows without rules.
+"""What column and row rules cost a row: with an engine and without, next to the same rows without rules.
 
 Each sample is a pass of a warm translator over the rows of one table of 12 columns, in processor time; the
 rules take turns.
@@ -19,6 +19,7 @@ from relay.column_rules import ColumnAction, ColumnRule
 from relay.core.translator import Translator
 from relay.io.kernel import engine, mode
 from relay.model.records import ConsumerRecord
+from relay.row_rules import RowRule
 from relay.templates.engine import Engine
 
 _WORKLOAD: Final = "wide_12"
@@ -33,13 +34,15 @@ def _rule(action: ColumnAction, *columns: str, tables: str = "*.*", **more: str 
     return msgspec.convert(given, ColumnRule)
 
 
-RULES: Final[Mapping[str, Sequence[ColumnRule]]] = {
+RULES: Final[Mapping[str, Sequence[ColumnRule | RowRule]]] = {
     NONE: (),
     "rules of other tables": (_rule(ColumnAction.DROP, "*", tables="other.*"),),
     "drop of two columns": (_rule(ColumnAction.DROP, *_ANY),),
     "rename of one": (_rule(ColumnAction.RENAME, "*_3", name="other"),),
     "fixed value of two": (_rule(ColumnAction.FIXED, *_TEXT, value="***"),),
     "hash of two": (_rule(ColumnAction.HASH, *_TEXT),),
+    "condition on one, with distinct values": (RowRule(tables=("*.*",), where="id > 0"),),
+    "conditions of other tables": (RowRule(tables=("other.*",), where="id > 0"),),
 }
 
 
@@ -105,7 +108,9 @@ def _warm(
     target: str, name: str, fills: type[Engine] | None, records: Sequence[ConsumerRecord]
 ) -> Translator:
     """A translator that has translated the rows once."""
-    translator = Translator(wide.PROTOCOL, target, columns=RULES[name], hash_key=_KEY, engine=fills)
+    columns = [rule for rule in RULES[name] if isinstance(rule, ColumnRule)]
+    rows = [rule for rule in RULES[name] if isinstance(rule, RowRule)]
+    translator = Translator(wide.PROTOCOL, target, columns=columns, rows=rows, hash_key=_KEY, engine=fills)
     for record in records:
         translator.translate(record)
     return translator

@@ -1,4 +1,4 @@
-"""What row rules need of a row that a template translates: the cells of their conditions.
+"""The cells of a row on which row rules depend, written and read beside the message of a template.
 
 A template of a table with row rules writes these cells before the value of its message, as flat JSON: one
 object for each image, each after its length. `RowWitness.writes` traces them, `Selecting.of` reads them.
@@ -100,7 +100,7 @@ class Selecting:
     """The verdicts on rows of one template, by their cells. `op`, `schema`: those of the rows."""
 
     def __init__(self, rules: TableFilter, op: Op, schema: TableSchema) -> None:
-        self._has_old, self._has_new = op in {Op.UPDATE, Op.DELETE}, op is not Op.DELETE
+        self._has_both = op is Op.UPDATE
         self._width = len(rules.witnessed() or ())
         #: The column of a variable that is not the column's cell in JSON, and how it is read.
         self._converted: list[tuple[str, str, Reader | None]] = []
@@ -114,38 +114,39 @@ class Selecting:
                 self._converted.append((name, column.name, None))
         conditions = rules.expressions()
         self._condition = conditions[0] if len(conditions) == 1 else _all_of(conditions)
-        self._known: dict[bytes, Verdict | None] = {}
+        self._known: dict[bytes, Verdict] = {}
 
     def of(self, value: bytes) -> tuple[Verdict | None, bytes]:
         """Return the verdict on a row, and its message's value without the cells before it.
 
         The verdict is None if only the pipeline can translate the row, or refuse it.
         """
-        end = LENGTH_BYTES + int.from_bytes(value[:LENGTH_BYTES], "big")
-        if self._has_old and self._has_new:
-            end += LENGTH_BYTES + int.from_bytes(value[end : end + LENGTH_BYTES], "big")
-        cells = value[:end]
         known = self._known
+        end = LENGTH_BYTES + int.from_bytes(value[:LENGTH_BYTES], "big")
+        if self._has_both:
+            end += LENGTH_BYTES + int.from_bytes(value[end : end + LENGTH_BYTES], "big")
+        cells = value[LENGTH_BYTES:end]
         if cells in known:
             return known[cells], value[end:]
-        verdict = self._verdict(cells)
+        try:
+            if self._has_both:
+                verdict = self._of_update(value[:end])
+            else:
+                verdict = _KEPT if self._holds(cells) else _LEFT_OUT
+        except (EvaluationFailed, ValueError, KeyError):
+            return None, value[end:]
         if end <= _LONGEST_KNOWN:
             if len(known) >= _MOST_KNOWN:
                 known.clear()
             known[cells] = verdict
         return verdict, value[end:]
 
-    def _verdict(self, cells: bytes) -> Verdict | None:
-        try:
-            if not (self._has_old and self._has_new):
-                return Verdict.KEPT if self._holds(cells[LENGTH_BYTES:]) else Verdict.LEFT_OUT
-            end = LENGTH_BYTES + int.from_bytes(cells[:LENGTH_BYTES], "big")
-            was_selected = self._holds(cells[LENGTH_BYTES:end])
-            is_selected = self._holds(cells[end + LENGTH_BYTES :])
-        except (EvaluationFailed, ValueError, KeyError):
-            return None
+    def _of_update(self, cells: bytes) -> Verdict:
+        end = LENGTH_BYTES + int.from_bytes(cells[:LENGTH_BYTES], "big")
+        was_selected = self._holds(cells[LENGTH_BYTES:end])
+        is_selected = self._holds(cells[end + LENGTH_BYTES :])
         if was_selected is is_selected:
-            return Verdict.KEPT if is_selected else Verdict.LEFT_OUT
+            return _KEPT if is_selected else _LEFT_OUT
         return Verdict.ENTERS if is_selected else Verdict.LEAVES
 
     def _holds(self, text: bytes) -> bool:
@@ -167,6 +168,7 @@ def _decimal(text: str) -> int | float:
     return number_of(Decimal(text))
 
 
+_KEPT, _LEFT_OUT = Verdict.KEPT, Verdict.LEFT_OUT
 #: Maximum verdicts of a template that are kept, and the most bytes of the cells of one.
 _MOST_KNOWN: Final = 1_000
 _LONGEST_KNOWN: Final = 200
