@@ -1,7 +1,7 @@
 """The cells of a row on which row rules depend, written and read beside the message of a template.
 
 A template of a table with row rules writes these cells before the value of its message, as flat JSON: one
-object for each image, each after its length. `RowWitness.writes` traces them, `Selecting.of` reads them.
+object for each image, each after its length. `RowWitness.texts` traces them, `Selecting.of` reads them.
 """
 
 from __future__ import annotations
@@ -170,5 +170,5 @@ def _decimal(text: str) -> int | float:
 
 _KEPT, _LEFT_OUT = Verdict.KEPT, Verdict.LEFT_OUT
 #: Maximum verdicts of a template that are kept, and the most bytes of the cells of one.
-_MOST_KNOWN: Final = 1_000
-_LONGEST_KNOWN: Final = 200
+_MOST_KNOWN: Final = 100
+_LONGEST_KNOWN: Final = 100
