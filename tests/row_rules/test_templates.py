@@ -12,7 +12,7 @@ from engine_support import ENGINE, ENGINES
 from hypothesis import given
 from hypothesis import strategies as st
 from row_rules_support import CREATE, PAID, compact, message, rule, source_records, statement
-from support import TICDC
+from support import TICDC, captured
 from templates_support import Both, outcome
 
 from relay import ConsumerRecord, Loss, RowRule, UnknownBefore
@@ -168,3 +168,17 @@ def test_messages_of_several_rows_are_those_of_the_pipeline() -> None:
         found.fits(record)
         found.fits(compact(one, at + 100))
     assert found.templated.events["insert"] == 18
+
+
+@pytest.mark.parametrize("target", ["canal-json", "debezium-json"])
+@pytest.mark.parametrize("where", ["id > 3", "has(row.name) && row.name != null"])
+def test_captured_rows_are_those_of_the_pipeline(target: str, where: str) -> None:
+    found = both(rule(where, tables="*.*"), target=target)
+    records = [
+        each
+        for name in ("09_dml", "10_ddl", "12_bulk")
+        for each in captured(f"ticdc/canal-json.tidb-extension/{name}")
+    ]
+    for each in records[:600]:
+        found.fits(each)
+    assert found.templated.losses[Loss.ROWS_FILTERED] > 0
