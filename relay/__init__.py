@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from relay.routing import TopicRule
     from relay.routing.partitioning import Partitioning
     from relay.row_rules import RowRule, UnknownBefore
+    from relay.table_rules import TableRule
     from relay.templates.columns import RecordColumns, TextColumn
     from relay.templates.engine import Engine
 
@@ -151,6 +152,7 @@ __all__ = [
     "TableFilter",
     "TableGlob",
     "TableId",
+    "TableRule",
     "TableSchema",
     "TextColumn",
     "TopicRule",
@@ -176,6 +178,7 @@ _MODULES = (
         "routing",
         "column_rules",
         "row_rules",
+        "table_rules",
         "templates.columns",
         "templates.engine",
         "core.pipeline",

@@ -27,7 +27,7 @@ from relay.catalog import Catalog
 from relay.catalog.definitions import is_definition
 from relay.codecs.codec import NonDdlMarker
 from relay.config import Config
-from relay.config.wiring import translator_of
+from relay.config.wiring import check_table_names, translator_of
 from relay.core.translator import Translator
 from relay.io.resolver import Resolver
 from relay.model.errors import DecodeError, SchemaMissing
@@ -186,6 +186,7 @@ def learn_ddl(
     resolver = (schemas or RegistrySchemas(config)).resolver
     for _, _, record in sorted(ordered, key=lambda found: found[:2]):
         resolver.learn(translator, record)
+    check_table_names(translator)
     return translator.catalog
 
 

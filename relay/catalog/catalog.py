@@ -113,6 +113,16 @@ class Catalog(msgspec.Struct, frozen=True):
                 if version.schema is None or not version.schema.is_view:
                     yield TableId(database, table)
 
+    def existing_tables(self) -> Iterator[TableId]:
+        """Find the tables, without views, that exist after all known statements."""
+        for database, tables in self.histories.items():
+            for table, history in tables.items():
+                newest = history[0] if history else None
+                if newest is None or newest.is_gone:
+                    continue
+                if newest.schema is None or not newest.schema.is_view:
+                    yield TableId(database, table)
+
     @property
     def versions(self) -> int:
         """The number of table versions in the catalog."""

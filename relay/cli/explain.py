@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -29,8 +30,8 @@ from relay.io.kafka.clients import Brokers
 from relay.io.kafka.reading import Lookup, look_up, quiet_client
 from relay.io.kafka.sizes import misfit_error
 from relay.io.record_lines import format_record
-from relay.model.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
-from relay.model.events import Event
+from relay.model.errors import CodecError, ConfigError, NotRepresentable, Problem, RelayError, ServiceError
+from relay.model.events import Event, TableId
 from relay.model.records import ConsumerRecord, ProducerRecord, RecordPosition
 from relay.service.commands.offline import HistoryTranslator, learned_translator
 from relay.service.commands.replay import misfit_of
@@ -67,6 +68,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     `unchecked`: why it is unknown whether the target accepts the output. `window`: the number of records
     whose rows are joined to messages. `letter_misfit`: why the dead-letter topic refuses the record's dead
     letter, at which relay stops. `hides_record`: the original is not shown, because it has hidden values.
+    `renamed`: the record's tables that have another name in the target, with that name.
     """
 
     record: ConsumerRecord
@@ -79,6 +81,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     window: int = 1
     letter_misfit: str = ""
     hides_record: bool = False
+    renamed: Sequence[tuple[TableId, TableId]] = ()
 
 
 def position_of(request: ExplainRequest, config: Config) -> RecordPosition:
@@ -147,6 +150,7 @@ async def _explain(config: Config, position: RecordPosition, *, unmasked: bool) 
         window=1 if joining is None else joining.most_rows,
         record=msgspec.structs.replace(record, key=None, value=None, headers=()) if hides else record,
         hides_record=hides,
+        renamed=_renamed(record, translator),
         learned=learned,
         events=events,
         output=produced,
@@ -155,6 +159,19 @@ async def _explain(config: Config, position: RecordPosition, *, unmasked: bool) 
         unchecked=unchecked,
         letter_misfit=letter_misfit,
     )
+
+
+def _renamed(record: ConsumerRecord, translator: Translator) -> list[tuple[TableId, TableId]]:
+    """Return the tables of a record that have another name in the target, each with that name."""
+    names = translator.route.table_names
+    found: list[tuple[TableId, TableId]] = []
+    if names is None:
+        return found
+    for table in translator.tables_of(record):
+        with suppress(NotRepresentable):
+            if (target := names.target_of(table)) != table:
+                found.append((table, target))
+    return found
 
 
 async def _letter_misfit(
@@ -198,6 +215,7 @@ def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
     found: dict[str, Any] = {
         **_record_members(explanation),
         "definitions": {"records": explanation.learned.records, "unreadable": explanation.learned.failed},
+        "renamed": [{"table": str(table), "target": str(name)} for table, name in explanation.renamed],
         "events": _event_objects(explanation),
         "output": [_output_object(out) for out in explanation.output],
         **{
@@ -288,8 +306,10 @@ def _source_lines(explanation: Explanation, config: Config) -> list[Line]:
         "key": bytes_text(record.key),
         "value": bytes_text(record.value),
     }
+    if explanation.renamed:
+        rows["renamed"] = ", ".join(f"{table} -> {name}" for table, name in explanation.renamed)
     if explanation.hides_record:
-        rows = {name: rows[name] for name in ("time", "tables")}
+        rows = {name: rows[name] for name in ("time", "tables", "renamed") if name in rows}
         rows["record"] = "not shown, because rules of this route hide values; --unmasked shows it"
     return [
         [("source", "bold"), (f"  {printable(str(record.position))}", "bold")],

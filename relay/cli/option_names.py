@@ -29,15 +29,15 @@ class Spelling(msgspec.Struct, frozen=True):
         side, option, name = path.partition(".option.")
         if option:
             return f"{self.option if side == 'from' else TARGET_OPTION} {name}"
-        if path.startswith("columns."):
-            number, _, name = path.removeprefix("columns.").partition(".")
-            return f"--column, rule {int(number) + 1}, {name}"
-        if path.startswith("rows."):
-            number, _, name = path.removeprefix("rows.").partition(".")
-            return f"--where, rule {int(number) + 1}, {name}"
+        rules, _, rest = path.partition(".")
+        if rules in _RULES and rest:
+            number, _, name = rest.partition(".")
+            return f"{_RULES[rules]}, rule {int(number) + 1}, {name}"
         return self.protocol if path == "from" else _OTHERS.get(path, path)
 
 
+#: Options with rules, by the keys of the core.
+_RULES: Final = {"columns": "--column", "rows": "--where", "tables": "--table"}
 TARGET_OPTION: Final = "--to-option"
 TARGET_REGISTRY: Final = "--to-registry"
 #: Options that have one spelling, by the keys of the core.

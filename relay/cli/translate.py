@@ -34,6 +34,9 @@ from relay.io.storage import storage_problems
 from relay.model.errors import ConfigError, Problem
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.row_rules import WHERE_FORM, RowRule, parse_where
+from relay.table_rules import RULE_FORM as TABLE_RULE_FORM
+from relay.table_rules import TableRule
+from relay.table_rules import parse_rule as parse_table_rule
 from relay.text.redaction import quoted
 
 
@@ -128,6 +131,7 @@ def _translator(request: TranslateRequest) -> Translator:
             columns=rules.rules,
             hash_key=rules.hash_key,
             rows=rows,
+            tables=_table_rules(request, problems),
             limits=limits,
         )
     except ConfigError as error:
@@ -146,6 +150,17 @@ def _row_rules(request: TranslateRequest, problems: list[Problem]) -> list[RowRu
             rules.append(parse_where(text))
         except ValueError as error:
             problems.append(Problem("--where", f"{quoted(text)}: {error}", WHERE_FORM))
+    return rules
+
+
+def _table_rules(request: TranslateRequest, problems: list[Problem]) -> list[TableRule]:
+    """Return the table rules; append errors to `problems`."""
+    rules: list[TableRule] = []
+    for text in request.tables:
+        try:
+            rules.append(parse_table_rule(text))
+        except ValueError as error:
+            problems.append(Problem("--table", f"{quoted(text)}: {error}", TABLE_RULE_FORM))
     return rules
 
 

@@ -76,6 +76,9 @@ def _rule_problems(config: Config) -> Iterator[Problem]:
     if config.route.columns:
         message = "column rules do not apply to tables of rows, which have all columns of the source"
         yield Problem("route.columns", message, "leave them out, and select columns where the rows are read")
+    if config.route.tables:
+        message = "table rules do not apply to tables of rows, which have the source's names"
+        yield Problem("route.tables", message, "leave them out, and name the tables where the rows are read")
 
 
 def route_problems(route: RouteConfig | None) -> list[Problem]:
@@ -91,6 +94,7 @@ def route_problems(route: RouteConfig | None) -> list[Problem]:
             columns=route.column_rules,
             hash_key=hash_key(route),
             rows=route.row_rules,
+            tables=route.table_rules,
         )
         problems = storage_problems(translator.route.storages)
     except ConfigError as error:
@@ -103,7 +107,7 @@ def route_path(path: str) -> str:
     """Translate a path of the core (`from.option.x`) to the key in the file (`route.from_options.x`)."""
     if path.startswith("route."):
         return path
-    if path.startswith(("include_", "exclude_", "columns.", "rows.")):
+    if path.startswith(("include_", "exclude_", "columns.", "rows.", "tables.")):
         return f"route.{path}"
     side, _, rest = path.partition(".option")
     return f"route.{side}_options{rest}" if rest else f"route.{side}"

@@ -31,6 +31,7 @@ from relay.io.log_text import LogFormat, LogLevel, LogSettings
 from relay.model import limits
 from relay.model.limits import DEFAULT_LIMITS
 from relay.row_rules import RowRule, UnknownBefore, unknown_before_of
+from relay.table_rules import TableRule
 from relay.text.durations import milliseconds_of, parse_duration, parse_timestamp
 
 
@@ -153,6 +154,10 @@ def _column_rules(given: object) -> object:
 
 def _row_rules(given: object) -> object:
     return _toml_list(given, '[{tables = ["shop.orders"], where = "status == \'paid\'"}]')
+
+
+def _table_rules(given: object) -> object:
+    return _toml_list(given, '[{from = "shop\\\\.orders", to = "archive.orders"}]')
 
 
 def _toml_list(given: object, example: str) -> object:
@@ -281,6 +286,18 @@ class RowRuleConfig(_ConfigTable):
         return RowRule(**dict(self))
 
 
+class TableRuleConfig(_ConfigTable):
+    """A table rule; see `relay.table_rules.rules.TableRule`."""
+
+    from_: Text = Field(alias="from")
+    to: Text
+
+    @property
+    def rule(self) -> TableRule:
+        """Return the rule in the translator's form."""
+        return TableRule(source=self.from_, target=self.to)
+
+
 class RouteConfig(_ConfigTable):
     """The protocols of source and target, the options of both, the selection of events, rules.
 
@@ -299,6 +316,7 @@ class RouteConfig(_ConfigTable):
     columns: Annotated[tuple[ColumnRuleConfig, ...], NoDecode, BeforeValidator(_column_rules)] = ()
     hash_key: SecretStr = SecretStr("")
     hash_key_file: FilePath = ""
+    tables: Annotated[tuple[TableRuleConfig, ...], NoDecode, BeforeValidator(_table_rules)] = ()
 
     @model_validator(mode="after")
     def _has_one_hash_key(self) -> Self:
@@ -315,6 +333,11 @@ class RouteConfig(_ConfigTable):
     def row_rules(self) -> list[RowRule]:
         """Return the row rules in the translator's form."""
         return [rule.rule for rule in self.rows]
+
+    @property
+    def table_rules(self) -> list[TableRule]:
+        """Return the table rules in the translator's form."""
+        return [rule.rule for rule in self.tables]
 
     @property
     def hides_values(self) -> bool:

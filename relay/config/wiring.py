@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from relay.catalog import Catalog
 from relay.catalog.definitions import apply_definition, as_of
@@ -14,6 +14,8 @@ from relay.core.translator import Translator
 from relay.io.definition_files import read_dumps
 from relay.io.hash_key import checked_key, read_hash_key
 from relay.io.kernel import translator_class
+from relay.model.errors import ConfigError, Problem
+from relay.model.events import TableId
 
 
 class Bootstrapped(NamedTuple):
@@ -55,6 +57,7 @@ def translator_of(config: Config, before_commit_ts: int | None = None) -> Transl
         columns=route.column_rules,
         hash_key=hash_key(route),
         rows=route.row_rules,
+        tables=route.table_rules,
         limits=config.limits.of_a_record(),
     )
 
@@ -65,6 +68,26 @@ def hash_key(route: RouteConfig) -> bytes:
         return read_hash_key(route.hash_key_file, "route.hash_key_file")
     key = route.hash_key.get_secret_value().encode()
     return checked_key(key, "route.hash_key") if key else key
+
+
+class HasTableNames(Protocol):
+    """A translator with table rules."""
+
+    @property
+    def name_conflicts(self) -> list[tuple[TableId, list[TableId]]]:
+        """Return the names in the target that several known tables would have, each with these tables."""
+        ...
+
+
+def check_table_names(translator: HasTableNames) -> None:
+    """Raise ConfigError if table rules give several known tables the same name in the target."""
+    problems = []
+    for name, tables in translator.name_conflicts:
+        named = " and ".join(map(str, tables))
+        message = f"tables {named} would have the same name in the target, {name}"
+        problems.append(Problem("route.tables", message, "give them different names, or exclude some"))
+    if problems:
+        raise ConfigError(problems)
 
 
 def error_policies_of(config: Config, dead_letter_partitions: int) -> ErrorPolicies:

@@ -215,7 +215,7 @@ class _RowPath:
         line, found = self._line, known.topic
         if found is not None and found.seen_version == line.seen_version:
             return found.name
-        name = self._router.topic_of_row(known.events[0], record, line.seen)
+        name = self._router.topic_of_row(line.renamed(known.events[0]), record, line.seen)
         if known.written_for not in {None, name}:
             return None
         if name is not None:

@@ -1,4 +1,4 @@
-"""Translate one record: decode, select, apply row and column rules, route, encode.
+"""Translate one record: decode, select, apply row and column rules, rename tables, route, encode.
 
 `Pipeline.translate` is the reference implementation; `Pipeline._run` has the steps. Templates
 (`relay.templates.route`) are derived from it and must produce the same bytes, faster.
@@ -48,6 +48,7 @@ from relay.model.records import (
 )
 from relay.routing import Destinations, Group, RoutedEvents, Router, TopicsInUse, WatermarkGate
 from relay.routing.partitioning import ByKey
+from relay.table_rules import NO_TABLES, TakenNames
 
 
 class State(NamedTuple):
@@ -74,8 +75,9 @@ class PartitionPath(msgspec.Struct, frozen=True):
 class _Translated(msgspec.Struct, gc=False):
     """The translation of a record.
 
-    `events`: the events to write. `left_out`: the losses of omitted events. `catalog`: the catalog after the
-    record. `routed`: the router's new state, if it changes. `out`: the target's records.
+    `events`: the events to write, with the source's names of tables. `left_out`: the losses of omitted
+    events. `catalog`: the catalog after the record. `routed`: the router's new state, if it changes. `taken`:
+    the names of tables in use after the record. `out`: the target's records.
     """
 
     decoded: list[Event]
@@ -83,6 +85,7 @@ class _Translated(msgspec.Struct, gc=False):
     left_out: Sequence[Loss]
     catalog: Catalog
     routed: RoutedEvents | None
+    taken: TakenNames
     out: list[ProducerRecord]
 
 
@@ -120,6 +123,9 @@ class Pipeline:
         self._selection, self.refused = route.selection, route.target_options.refused_losses
         self._row_rules, self._column_rules = route.row_rules, route.column_rules
         self._selects = self._selection is not None or self._row_rules is not None
+        self._table_names = route.table_names
+        #: The names of tables in use. It survives `restore`: rows that fit templates take no names.
+        self.taken = NO_TABLES
         self._hides_values = route.hides_values
         self.decode, self._prepare, self.encode = decoder.decode, encoder.prepare, encoder.encode
         self._for_topic = encoder.for_topic if isinstance(encoder, TopicEncoder) else None
@@ -159,7 +165,7 @@ class Pipeline:
     def start_over(self) -> None:
         """Return to the state before the first record."""
         self.restore(self._new_state())
-        self.copied_topics, self.watermarks_ms = set(), {}
+        self.copied_topics, self.watermarks_ms, self.taken = set(), {}, NO_TABLES
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Set all source partitions, like `Translator.expect_partitions`."""
@@ -183,7 +189,7 @@ class Pipeline:
             self._refuse_losses(losses)
         decoded, left_out, routed, out = found.decoded, found.left_out, found.routed, found.out
         self._count(record, decoded, found.events, [*losses, *left_out] if left_out else losses)
-        self.catalog = found.catalog
+        self.catalog, self.taken = found.catalog, found.taken
         if routed is not None:
             self.gate, self.seen = routed.gate, routed.seen
             if routed.copies:
@@ -203,17 +209,17 @@ class Pipeline:
         whole record: a part is refused; several parts have statements, which share limits; statements go
         elsewhere than rows; or inferred rows would not be counted.
         """
-        before, done = self.catalog, list[tuple[_Translated, list[Loss]]]()
+        before, taken, done = self.catalog, self.taken, list[tuple[_Translated, list[Loss]]]()
         try:
             for value in values:
                 losses: list[Loss] = []
                 found = self._run(msgspec.structs.replace(record, value=value), losses)
                 done.append((found, losses))
-                self.catalog = found.catalog
+                self.catalog, self.taken = found.catalog, found.taken
         except (Need, DecodeError, EncodeError, MemoryError):
             return None
         finally:
-            self.catalog = before
+            self.catalog, self.taken = before, taken
         parts = [
             TranslatedPart(found.decoded, found.out, found.catalog, _has_statement(found.decoded, losses))
             for found, losses in done
@@ -226,7 +232,7 @@ class Pipeline:
             return None
         for found, losses in done:
             self._count(record, found.decoded, found.events, [*losses, *found.left_out])
-            self.catalog = found.catalog
+            self.catalog, self.taken = found.catalog, found.taken
         return parts
 
     def _count(
@@ -243,25 +249,22 @@ class Pipeline:
     def _run(self, record: ConsumerRecord, losses: list[Loss]) -> _Translated:
         """Translate one record, without changing any state."""
         # These functions are attributes; Python 3.11 calls them faster through a local variable.
-        prepare, moves = self._prepare, self._moves
-        left_out: Sequence[Loss] = ()
+        moves, names = self._moves, self._table_names
         routed: RoutedEvents | None = None
         decoded, catalog = self._decoded_within_limits(record, losses)
-        events = decoded
-        if self._selects:
-            events, left_out = self._selected(events)
-        if self._column_rules is not None:
-            events, rule_losses = self._column_rules.apply(events)
-            losses += rule_losses
-        if prepare is not None:
-            events = prepare(events)
+        events, left_out = self._shaped(decoded, losses)
+        counted, taken = events, self.taken
+        if names is not None:
+            events, counted, taken = names.apply(events, taken, losses)
         path = self._path
         if path is None or record.partition != path.partition or record.topic != path.topic:
             path = self._path = self.path_of(record.topic, record.partition)
         # Everything stays in its partition: the same result as `_spread`, without its cost.
         groups: Sequence[Group] = ((path.destinations, events),)
         if moves is not None and moves(events):
-            groups, events, routed = self._grouped(events, record, catalog, losses)
+            groups, written, routed = self._grouped(events, record, catalog, losses)
+            counted = written if counted is events else _originals(written, events, counted)
+            events = written
         if record.timestamp_ms >= TIME_END_MS:
             losses.append(Loss.RECORD_TIME)
         if catalog is not self.catalog:
@@ -269,27 +272,47 @@ class Pipeline:
                 if isinstance(event, SchemaChange):
                     losses += statement_losses(event, self._carries)
         out = self._encoded(groups, record, path.header_prefix, losses)
-        return _Translated(decoded, events, left_out, catalog, routed, out)
+        return _Translated(decoded, counted, left_out, catalog, routed, taken, out)
+
+    def _shaped(
+        self, events: list[Event], losses: list[Loss], *, has_verdict: bool = False
+    ) -> tuple[list[Event], Sequence[Loss]]:
+        """Return the events that are translated, with their columns in the target, and the losses of others.
+
+        The losses of column rules are appended to `losses`. `has_verdict`: the row rules are known to keep the
+        events.
+        """
+        left_out: Sequence[Loss] = ()
+        if self._selects:
+            events, left_out = self._selected(events, has_verdict=has_verdict)
+        if self._column_rules is not None:
+            events, rule_losses = self._column_rules.apply(events)
+            losses += rule_losses
+        return events if self._prepare is None else self._prepare(events), left_out
 
     def prepared(self, events: list[Event], *, has_verdict: bool = False) -> list[Event]:
         """Return the events to route and encode for decoded events.
 
         `has_verdict`: the row rules are known to keep them.
         """
-        if has_verdict and self._selection is not None:
-            events, _ = self._selection.filter(events)
-        elif self._selects and not has_verdict:
-            events, _ = self._selected(events)
-        if self._column_rules is not None:
-            events, _ = self._column_rules.apply(events)
-        return events if self._prepare is None else self._prepare(events)
+        events, _ = self._shaped(events, [], has_verdict=has_verdict)
+        names = self._table_names
+        return events if names is None else names.apply(events, self.taken, []).written
 
-    def _selected(self, events: list[Event]) -> tuple[list[Event], Sequence[Loss]]:
+    def renamed(self, event: Event) -> Event:
+        """Return a row with the name that its table has in the target, and any other event unchanged."""
+        if self._table_names is None or not isinstance(event, RowChange):
+            return event
+        return self._table_names.row(event)
+
+    def _selected(
+        self, events: list[Event], *, has_verdict: bool
+    ) -> tuple[list[Event], Sequence[Loss]]:
         """Return the events that the selection and the row rules leave, and the losses to count."""
         left_out: Sequence[Loss] = ()
         if self._selection is not None:
             events, left_out = self._selection.filter(events)
-        if self._row_rules is not None:
+        if self._row_rules is not None and not has_verdict:
             events, rows_left_out = self._row_rules.apply(events)
             left_out = [*left_out, *rows_left_out] if rows_left_out else left_out
         return events, left_out
@@ -480,6 +503,12 @@ class Pipeline:
         if isinstance(error, MemoryError):
             reason = "out of memory during translation; lower limits would refuse such a record earlier"
             raise OutOfMemory(self.route.source.name, "", reason) from None
+
+
+def _originals(written: Iterable[Event], renamed: Iterable[Event], events: Iterable[Event]) -> list[Event]:
+    """Return the events as they were before tables were renamed; the router's own ones stay."""
+    before = {id(after): event for after, event in zip(renamed, events, strict=True)}
+    return [before.get(id(event), event) for event in written]
 
 
 def _defined(event: Event) -> Iterable[TableSchema]:

@@ -15,6 +15,8 @@ from relay.core.selection import Selection
 from relay.model.errors import ConfigError, Problem
 from relay.routing import Router, TopicRule
 from relay.row_rules import ParsedRowRule, RowRule, RowRules, parse_row_rules
+from relay.table_rules import TableNames, TableRule
+from relay.table_rules import parse_rules as parse_table_rules
 
 
 class Route(NamedTuple):
@@ -22,7 +24,7 @@ class Route(NamedTuple):
 
     `selection`: selects the events to translate (None: all), including the effect of target options.
     `column_rules`: drop, replace or rename columns (None: there are none). `row_rules`: select rows (None:
-    there are none).
+    there are none). `table_names`: renames tables (None: the target has the source's names).
     """
 
     source: Codec
@@ -32,6 +34,7 @@ class Route(NamedTuple):
     selection: Selection | None = None
     column_rules: ColumnRules | None = None
     row_rules: RowRules | None = None
+    table_names: TableNames | None = None
 
     @classmethod
     def parse(
@@ -42,8 +45,9 @@ class Route(NamedTuple):
         columns: Sequence[ColumnRule] = (),
         hash_key: bytes = b"",
         rows: Sequence[RowRule] = (),
+        tables: Sequence[TableRule] = (),
     ) -> Route:
-        """Parse the names and option texts of both sides, and the rules for columns and rows.
+        """Parse the names and option texts of both sides, and the rules for rows, columns and tables.
 
         Raises ConfigError with all problems.
         """
@@ -68,6 +72,10 @@ class Route(NamedTuple):
             row_rules = parse_row_rules(rows)
         except ConfigError as error:
             problems += error.problems
+        try:
+            table_rules = parse_table_rules(tables)
+        except ConfigError as error:
+            problems += error.problems
         if problems:
             raise ConfigError(problems)
         (source_codec, reading), (target_codec, writing_options) = parsed
@@ -77,7 +85,13 @@ class Route(NamedTuple):
         if rules:
             applied = ColumnRules(rules, hash_key, target_codec.name, needs_definitions=needs_definitions)
         selecting = RowRules(row_rules, target_codec.name) if row_rules else None
-        return cls(source_codec, target_codec, reading, writing_options, selected, applied, selecting)
+        names = None
+        if table_rules:
+            selects = (selection or Selection()).has_table
+            names = TableNames(
+                table_rules, target_codec.name, needs_definitions=needs_definitions, selects=selects
+            )
+        return cls(source_codec, target_codec, reading, writing_options, selected, applied, selecting, names)
 
     @property
     def storages(self) -> dict[str, str]:

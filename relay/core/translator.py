@@ -31,6 +31,7 @@ from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.routing import Router, TopicRule, routing_problems
 from relay.routing.partitioning import Partitioning
 from relay.row_rules import RowRule
+from relay.table_rules import TableRule
 from relay.templates.columns import RecordColumns
 from relay.templates.engine import Engine
 from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
@@ -55,6 +56,7 @@ class Translator:
     columns: Column rules, which drop or rename columns of the target, or replace their values.
     hash_key: The secret of the rules that hash values.
     rows: Row rules, which select the rows of tables. They apply before column rules.
+    tables: Table rules, which give databases and tables other names in the target.
     limits: Limits on the cost of one record.
     engine: Applies templates (`relay.templates`); None disables them. The output is the same.
 
@@ -82,13 +84,14 @@ class Translator:
         columns: Sequence[ColumnRule] = (),
         hash_key: bytes = b"",
         rows: Sequence[RowRule] = (),
+        tables: Sequence[TableRule] = (),
         limits: Limits = DEFAULT_LIMITS,
         engine: type[Engine] | None = None,
     ) -> None:
         reading = source, option_texts(source_options or {})
         writing = target, option_texts(target_options or {})
         try:
-            self.route = route = Route.parse(reading, writing, selection, columns, hash_key, rows)
+            self.route = route = Route.parse(reading, writing, selection, columns, hash_key, rows, tables)
         except ConfigError as error:
             problems = [*error.problems, *routing_problems(topic, partitions, partition_by, rules)]
             raise ConfigError(problems) from None
@@ -101,6 +104,7 @@ class Translator:
             writes_ddl_everywhere=route.target.ddl_everywhere,
             reserved=reserved,
             selects=None if selection is None or selection.tables is None else selection.has_table,
+            renaming=route.table_names,
         )
         route.check_keys(router, rules)
         self._answers, self._counts = LookupCache(limits), EventCounts()
@@ -175,9 +179,19 @@ class Translator:
         if is_definition(record):
             definition = definition_in(record)
             self.catalog = apply_definition(self.catalog, definition)
-            return (definition.table,)
-        events, self.catalog = self._line.decoded(record, [])
-        return _tables_in(events)
+            tables: tuple[TableId, ...] = (definition.table,)
+        else:
+            events, self.catalog = self._line.decoded(record, [])
+            tables = _tables_in(events)
+        if self.route.table_names is not None:
+            self._line.taken = self.route.table_names.learned(tables, self._line.taken)
+        return tables
+
+    @property
+    def name_conflicts(self) -> list[tuple[TableId, list[TableId]]]:
+        """The names in the target that table rules give to several known tables, each with these tables."""
+        names = self.route.table_names
+        return [] if names is None else names.conflicts(self.catalog.existing_tables())
 
     def tables_of(self, record: ConsumerRecord) -> tuple[TableId, ...]:
         """Return a record's tables; () if it cannot be read. Changes nothing."""

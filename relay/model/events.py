@@ -387,6 +387,10 @@ class Images(Protocol):
         """Return the images in a projection; raises like `before`."""
         ...
 
+    def of_table(self, schema: TableSchema) -> Images:
+        """Return the images as rows of the same definition with another table's name."""
+        ...
+
 
 #: Values of a row's key as the message writes them, in the order of the columns' names.
 WireKey = tuple[str | int | None, ...]
@@ -416,6 +420,10 @@ class Rows(msgspec.Struct, frozen=True):
     def projected(self, projection: RowProjection) -> Images:
         """Return the projected images."""
         return projection.rows(self)
+
+    def of_table(self, schema: TableSchema) -> Rows:  # noqa: ARG002 - rows have no name
+        """Return these images."""
+        return self
 
 
 class CellProjection(NamedTuple):

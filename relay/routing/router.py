@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from relay.catalog import Catalog
-from relay.model.errors import UnusableTopicName
+from relay.model.errors import NotRepresentable, UnusableTopicName
 from relay.model.events import Bootstrap, Event, Position, RowChange, SchemaChange, TableId, Watermark
 from relay.model.persistent_dict import PersistentDict
 from relay.model.records import ConsumerRecord
@@ -105,6 +105,18 @@ class RoutedEvents(NamedTuple):
     unrouted: Sequence[Event]
 
 
+class Renaming(Protocol):
+    """The names of tables in the target, if they differ from the source's."""
+
+    def target_of(self, table: TableId) -> TableId:
+        """Return the name in the target of a table of the source."""
+        ...
+
+    def source_of(self, table: TableId) -> TableId:
+        """Return the name in the source of a table in the latest events, which have the target's names."""
+        ...
+
+
 MAX_PATHS: Final = 100_000
 
 
@@ -115,7 +127,8 @@ class Router:
     reads_ddl_everywhere, writes_ddl_everywhere: Whether all partitions of the source or target have a copy of
         DDL.
     reserved: Topics that no table may use.
-    selects: Returns whether a table is selected; None selects all.
+    selects: Returns whether a table of the source is selected; None selects all.
+    renaming: The names of tables in the target; None if events have the source's names.
     max_paths: Maximum tables whose paths are cached; beyond that the cache is cleared.
 
     The router keeps only caches, the source's partitions (`expect`), and the numbers of partitions of written
@@ -133,13 +146,14 @@ class Router:
         writes_ddl_everywhere: bool = False,
         reserved: frozenset[str] = frozenset(),
         selects: Callable[[TableId], bool] | None = None,
+        renaming: Renaming | None = None,
         max_paths: int = MAX_PATHS,
     ) -> None:
         self._max_paths = max_paths
         self._rest, *self._rules = topic_routes(topic, partitions, partition_by, rules)
         self._reads_ddl_everywhere = reads_ddl_everywhere
         self._writes_ddl_everywhere = writes_ddl_everywhere
-        self._reserved, self._selects = reserved, selects
+        self._reserved, self._selects, self._renaming = reserved, selects, renaming
         self._fed: dict[str, tuple[int, ...]] = {}
         self._all_fed: tuple[int, ...] = ()
         self._paths: dict[tuple[str, TableId], _TablePath] = {}
@@ -285,7 +299,7 @@ class Router:
         for table in tables_of(change):
             if not table.table:
                 found |= self._in_use(change, out, table.database)
-            elif self._selects is None or self._selects(table):
+            elif self._is_selected(table):
                 path = self._path(record.topic, table)
                 found[path.topic] = path.route
                 tables[path.topic].append(table)
@@ -305,6 +319,12 @@ class Router:
             out.copies += 1
         else:
             out.unrouted.append(change)
+
+    def _is_selected(self, table: TableId) -> bool:
+        """Return whether a table of an event is selected."""
+        if self._selects is None:
+            return True
+        return self._selects(table if self._renaming is None else self._renaming.source_of(table))
 
     def _accepts(self, route: TopicRoute, record: ConsumerRecord) -> bool:
         """Return whether a statement in this partition is written, not only its copy in partition 0."""
@@ -344,10 +364,15 @@ class Router:
             found[self.topic_of(record.topic)] = self._rest
             if not self._rules:
                 return found
-        known = out.catalog.tables(record.topic, event.source.at(record))
+        known: Iterable[TableId] = out.catalog.tables(record.topic, event.source.at(record))
+        if self._selects is not None:
+            known = filter(self._selects, known)
+        if self._renaming is not None:
+            known = _renamed(known, self._renaming)
+        # Only rows of selected tables are seen.
         without = (table for topic, table in out.seen.tables.values() if topic == record.topic)
         for table in chain(known, without):
-            if database not in ("", table.database) or not (self._selects is None or self._selects(table)):
+            if database not in ("", table.database):
                 continue
             with suppress(UnusableTopicName):
                 path = self._paths.get((record.topic, table)) or self._path(record.topic, table)
@@ -412,6 +437,14 @@ class _RoutingState:
             self.groups[-1][1].append(event)
         else:
             self.groups.append((destinations, [event]))
+
+
+def _renamed(tables: Iterable[TableId], renaming: Renaming) -> Iterator[TableId]:
+    """Yield the names of tables in the target, of those that have one."""
+    for table in tables:
+        with suppress(NotRepresentable):
+            name = renaming.target_of(table)
+            yield name
 
 
 def _row_destinations(topic: str, route: TopicRoute, table: TableId) -> Destinations | None:

@@ -122,6 +122,10 @@ class LazyImages:
     def projected(self, projection: RowProjection) -> Images:
         return projection.rows(self)
 
+    def of_table(self, schema: TableSchema) -> Images:
+        del schema
+        return self
+
 
 _DDL = "CREATE TABLE\n`orders`\x1b"
 EVENTS: dict[str, list[Event]] = {

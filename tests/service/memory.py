@@ -301,6 +301,10 @@ class PlainTranslator:
     def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
         raise NotImplementedError
 
+    @property
+    def name_conflicts(self) -> list[tuple[TableId, list[TableId]]]:
+        return []
+
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
         return []
 

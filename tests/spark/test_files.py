@@ -18,7 +18,7 @@ from row_rules_support import compact, message, story
 from spark.backfills import config_for, lines_in, partitions_in
 from support import CANAL, DATA, OPEN, TICDC, captured, captured_files, record, row_message
 
-from relay import CodecError, ConsumerRecord, Loss
+from relay import CodecError, ConfigError, ConsumerRecord, Loss
 from relay.config import Config
 from relay.config.keys import InputFormat
 from relay.config.wiring import translator_of
@@ -149,6 +149,30 @@ def test_topics_by_table_are_the_relays(variant: str, spark: Any, tmp_path: Path
     assert len(expected) > 5
     assert lines_in(tmp_path / "out") == expected
     assert counts.lost["events-filtered"] > 0
+
+
+def test_renamed_tables_are_the_relays(spark: Any, tmp_path: Path) -> None:
+    """Rows, statements and topics; two tables with the same name are refused before anything is written."""
+    records = everything("ticdc/canal-json.tidb-extension")
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"".join(format_record(each, each.offset) for each in records))
+
+    def renaming(output: str, *tables: dict[str, str]) -> Config:
+        target = {"topic": "{topic}.{database}.{table}"}
+        return config_for(str(path), str(tmp_path / output), route={"tables": tables}, target=target)
+
+    rules = (
+        {"from": r"(dml|ddl)_(.*)\.(.*)", "to": "{2}_{1}.{3}_2"},
+        {"from": r"keys_db\..*", "to": "k.{table}"},
+    )
+    config = renaming("out", *rules)
+    from_files(spark, config)
+    expected = relayed(config, records)
+    assert any("db_dml." in topic for topic in expected)
+    assert lines_in(tmp_path / "out") == expected
+    with pytest.raises(ConfigError, match="would have the same name"):
+        from_files(spark, renaming("other", {"from": r"keys_db\..*", "to": "k.one"}))
+    assert not (tmp_path / "other").exists()
 
 
 def test_rows_with_rules_for_columns_are_the_relays(spark: Any, tmp_path: Path) -> None:

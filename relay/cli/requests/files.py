@@ -121,6 +121,15 @@ class TranslateRequest(CommandRequest, frozen=True, kw_only=True):
     ] = ()
     columns: ColumnTexts = ()
     hash_key_file: HashKeyFile = None
+    tables: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            "--table",
+            metavar="RULE",
+            help="Rename tables, by regular expressions: 'shop.orders -> archive.orders', "
+            "'shop\\.(.*) -> archive.{1}'; may be repeated.",
+        ),
+    ] = ()
     input_format: Format = LineFormat.AUTO
     dumps: DumpOptions
     on_error: Annotated[

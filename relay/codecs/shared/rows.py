@@ -6,9 +6,10 @@ A decoder keeps a row as the tuple of its wire values in column order (`TypedRow
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -100,6 +101,17 @@ class TypedReader:
         self._has_wire_key = key_cell is not None and len(self._handle_cells) == len(handle)
         self._cells_of: dict[tuple[int, ...], list[int | None]] = {}
         self._projections: dict[RowProjection, tuple[TypedReader, ProjectedCells]] = {}
+        #: The readers of the same cells for other names of the table.
+        self.renamed: dict[TableSchema, Self] = {}
+
+    def of_table(self, schema: TableSchema) -> Self:
+        """Return the reader of the same cells as rows of an equal table with another name, made once."""
+        found = self.renamed.get(schema)
+        if found is None:
+            if len(self.renamed) >= _MOST_PROJECTIONS:
+                self.renamed.clear()
+            found = self.renamed[schema] = renamed_reader(self, schema)
+        return found
 
     def raw_key(self, cells: Sequence[Any]) -> WireKey | None:
         """Return the row's key in these cells (`Images.raw_key`)."""
@@ -226,6 +238,24 @@ class TypedReader:
         return plain_row_function(names, steps, nulls or [None] * len(steps))
 
 
+class _HasPlans(Protocol):
+    """A reader of rows."""
+
+    schema: TableSchema
+    plans: dict[object, Any]
+    renamed: dict[TableSchema, Any]
+
+
+_Reader = TypeVar("_Reader", bound=_HasPlans)
+
+
+def renamed_reader(reader: _Reader, schema: TableSchema) -> _Reader:
+    """Return a copy of a reader for another table's name; plans of encoders depend on it."""
+    made = copy.copy(reader)
+    made.schema, made.plans, made.renamed = schema, {}, {}
+    return made
+
+
 #: Selects a projection's cells from a row's cells; also given the wire's name of the row, for errors.
 ProjectedCells = Callable[[Sequence[Any], str], list[Any]]
 #: Maximum number of projections of a reader; a route has one for a definition.
@@ -304,6 +334,12 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         rows = projection.rows(self)
         return rows if reader is None else ProjectedRows(rows, reader)
 
+    def of_table(self, schema: TableSchema) -> LazyRows | Rows:  # noqa: ARG002 - canonical rows have no name
+        """Return the same images as rows of an equal table with another name: without a reader, because
+        plans of encoders are kept with it.
+        """
+        return Rows(self.before, self.after, self.message_key_columns, self.wire_keys)
+
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
             return NotImplemented
@@ -380,6 +416,10 @@ class _CellRows(LazyRows, frozen=True, eq=False, gc=False):
         if cells is None:
             return None
         return reader.cells_at(indexes, cells, self.old_part if is_old else reader.parts.new)
+
+    def of_table(self, schema: TableSchema) -> Self:
+        """Return the same cells with the reader of the other table."""
+        return msgspec.structs.replace(self, reader=self.reader.of_table(schema))
 
     @property
     def message_key_columns(self) -> tuple[str, ...] | None:
@@ -506,6 +546,10 @@ class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
     def cells_at(self, indexes: Sequence[int], *, is_old: bool) -> list[Cell] | None:
         """Return the update's cells, if they are of this row."""
         return self.images.cells_at(indexes, is_old=is_old) if is_old is self.is_old else None
+
+    def of_table(self, schema: TableSchema) -> HalfRows:
+        """Return the row as one of the other table."""
+        return HalfRows(self.images.of_table(schema), self.is_old)
 
     def raw_key(self) -> WireKey | None:
         """Return the update's key of this row."""

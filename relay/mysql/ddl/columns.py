@@ -21,6 +21,7 @@ from relay.mysql.ddl.statements import (
     Change,
     ColumnDefinition,
     OtherChange,
+    TableName,
 )
 from relay.mysql.ddl.tokens import Cursor, Token
 from relay.mysql.types import default_text, defined_type, is_known_type, joined_name, with_implied_parameters
@@ -414,11 +415,16 @@ def bits_text(bits: Bits) -> str:
 
 
 def table_name_parts(cursor: Cursor) -> tuple[str, str | None]:
-    """Parse `table`, `.table` or `database.table`; return the table first."""
+    """Parse `table`, `.table` or `database.table`, and note its place; return the table first."""
+    start, database = cursor.peek().start, None
     if cursor.accept("."):
-        return cursor.name(), None
-    first = cursor.name()
-    return (cursor.name(), first) if cursor.accept(".") else (first, None)
+        table = cursor.name()
+    else:
+        table = cursor.name()
+        if cursor.accept("."):
+            table, database = cursor.name(), table
+    cursor.note_table(TableName(table, database), start)
+    return table, database
 
 
 #: Indexes that do not index ordinary column values.

@@ -62,6 +62,7 @@ from relay.mysql.ddl.statements import (
     DropPrimaryKey,
     DropTables,
     Item,
+    LocatedName,
     ModifyColumn,
     OtherChange,
     OtherStatement,
@@ -98,13 +99,17 @@ def read_ddl(
 
 
 class Located(NamedTuple):
-    """A statement in a text: its offsets, its tokens, and the items of ALTER TABLE and CREATE TABLE."""
+    """A statement in a text: its offsets, its tokens, and the items of ALTER TABLE and CREATE TABLE.
+
+    `tables`: the names of tables that the parser has read: not those in queries, nor all of foreign keys.
+    """
 
     statement: Statement
     start: int
     end: int
     tokens: list[Token]
     items: list[Item]
+    tables: list[LocatedName]
 
 
 def locate_statements(
@@ -128,11 +133,10 @@ def _located(sql: str, most_statements: int, *, backslash_escapes: bool) -> list
             continue
         if len(found) == most_statements:
             raise exceeded("ddl", "statement", "statements", "ddl_statements", most_statements)
-        first, cursor.items = cursor.position, []
+        first, cursor.items, cursor.tables = cursor.position, [], []
         start, statement = cursor.peek().start, _statement(cursor)
-        found.append(
-            Located(statement, start, cursor.end_of_text, tokens[first : cursor.position], cursor.items)
-        )
+        its_tokens = tokens[first : cursor.position]
+        found.append(Located(statement, start, cursor.end_of_text, its_tokens, cursor.items, cursor.tables))
         if not cursor.at_end():
             raise DdlNotUnderstood("unexpected text after the statement")
     if not found:

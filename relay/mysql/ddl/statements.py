@@ -203,6 +203,14 @@ class Item(NamedTuple):
     end: int
 
 
+class LocatedName(NamedTuple):
+    """The name of a table in a statement, and its offsets in the text."""
+
+    name: TableName
+    start: int
+    end: int
+
+
 class CreateTable(msgspec.Struct, frozen=True):
     """CREATE TABLE with columns. `changes` build the definition from an empty table."""
 

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from relay.model.errors import DdlNotUnderstood
 from relay.model.limits import MYSQL_NAME
-from relay.mysql.ddl.statements import Change, Item
+from relay.mysql.ddl.statements import Change, Item, LocatedName, TableName
 
 _Read = TypeVar("_Read")
 _WORD: Final = r"0-9A-Za-z_$\u0080-\U0010FFFF"
@@ -123,12 +123,13 @@ _START: Final = operator.attrgetter("start")
 class Cursor:
     """Reads tokens from left to right. Raises DdlNotUnderstood if a required token is missing.
 
-    `items`: the items of the statement that were read so far.
+    `items`: the items of the statement that were read so far. `tables`: names of tables.
     """
 
     def __init__(self, sql: str, tokens: list[Token]) -> None:
         self._sql, self._tokens, self._at = sql, tokens, 0
         self.items: list[Item] = []
+        self.tables: list[LocatedName] = []
         self._end = Token("end", "", len(sql), len(sql))
 
     def peek(self, ahead: int = 0) -> Token:
@@ -225,11 +226,12 @@ class Cursor:
 
     def attempt(self, read: Callable[[Cursor], _Read]) -> _Read | None:
         """Call a parser; if it raises DdlNotUnderstood, return None without consuming anything."""
-        at = self._at
+        at, tables = self._at, len(self.tables)
         try:
             return read(self)
         except DdlNotUnderstood:
             self._at = at
+            del self.tables[tables:]
             return None
 
     def text_since(self, token: Token) -> str:
@@ -250,6 +252,10 @@ class Cursor:
     def end_of_text(self) -> int:
         """The offset before the next token and the blanks before it: after the end of executable comments."""
         return len(self._sql[: self.peek().start].rstrip())
+
+    def note_table(self, name: TableName, start: int) -> None:
+        """Keep the name of a table from `start` to the cursor in `tables`."""
+        self.tables.append(LocatedName(name, start, self.end))
 
     def note_item(self, start: int, changes: Iterable[Change]) -> None:
         """Keep the item from `start` to the cursor in `items`."""

@@ -41,6 +41,11 @@ class Translates(HasCounts, Protocol):
         """Apply a record's DDL and schemas to the catalog, and return the tables concerned."""
         ...
 
+    @property
+    def name_conflicts(self) -> list[tuple[TableId, list[TableId]]]:
+        """Return the names in the target that several known tables would have, each with these tables."""
+        ...
+
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
         """Decode one record."""
         ...

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from relay.catalog.definitions import is_definition, undefined
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
+from relay.config.wiring import check_table_names
 from relay.core.dead_letters import ROUTE_HEADER
 from relay.core.selection import chosen_tables
 from relay.io.kafka.clients import Brokers, Clusters
@@ -232,12 +233,13 @@ class Schemas:
     async def load(self) -> None:
         """Learn all current records of the history, and log tables chosen by name that are still unknown.
 
-        Raises BrokerUnavailable, TopicUnusable.
+        Raises BrokerUnavailable, TopicUnusable, and ConfigError for tables with the same name in the target.
         """
         if self._topic is not None:
             await self._load(self._topic)
         if not self._is_reported:
             self._is_reported = True
+            check_table_names(self._translator)
             if unknown := undefined(self._translator.catalog, self._chosen):
                 self._log.warning("schemas.unknown", tables=unknown, message=_UNKNOWN)
 

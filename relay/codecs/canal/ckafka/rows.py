@@ -94,6 +94,10 @@ class CkafkaRows(LazyRows, frozen=True, eq=False, gc=False):
         cells, path = (images.old, images.old_path) if is_old else (images.new, images.new_path)
         return None if cells is None else self.text_reader.cells_at(indexes, cells, path)
 
+    def of_table(self, schema: TableSchema) -> CkafkaRows:
+        """Return the same text with the reader of the other table."""
+        return CkafkaRows(self.text_reader.of_table(schema), self.images)
+
     def keys_unchanged_on_wire(self) -> bool:
         """Return whether the key columns have the same text in both images, if there are two."""
         old, new = self.images.old, self.images.new

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -19,7 +19,7 @@ from relay.codecs.canal.shared.wire_table import WireTable, key_columns
 from relay.codecs.losses import Loss
 from relay.codecs.shared.caches import columns_bytes
 from relay.codecs.shared.compiled import is_due
-from relay.codecs.shared.rows import LazyRows, PartNames, TypedReader, TypedRows, TypeInfo
+from relay.codecs.shared.rows import LazyRows, PartNames, TypedReader, TypedRows, TypeInfo, renamed_reader
 from relay.model.errors import Malformed
 from relay.model.events import ABSENT, Cell, Images, Op, Row, TableSchema
 from relay.mysql.types import has_parameters
@@ -84,6 +84,8 @@ class TextReader:
         #: Whether the message leaves out columns, and whether the table is known to have them.
         self.leaves_out = shown < len(columns) - len(hidden)
         self.is_partial = self.leaves_out or self.schema.lacks_key_columns
+        #: The readers of the same cells for other names of the table.
+        self.renamed: dict[TableSchema, Self] = {}
         #: Losses counted for every row.
         self.losses: list[Loss] = []
         #: Accepts the reader's `mysqlType` in any order and raises for others (`types_checker`). Made after
@@ -131,6 +133,16 @@ class TextReader:
             )
             for name, at in zip(self.wire.names, self.indexes, strict=True)
         ]
+
+    def of_table(self, schema: TableSchema) -> Self:
+        """Return the reader of the same cells as rows of an equal table with another name, made once."""
+        found = self.renamed.get(schema)
+        if found is None:
+            if len(self.renamed) >= _MOST_NAMES:
+                self.renamed.clear()
+            found = self.renamed[schema] = renamed_reader(self, schema)
+            found.typed = None
+        return found
 
     def row(self, cells: Cells, part: str) -> Row:
         """Return the canonical row; columns that the cells lack are ABSENT.
@@ -202,6 +214,8 @@ class TextReader:
             raise Malformed(self.protocol, f"{part}.{name}", str(error)) from None
 
 
+#: Maximum number of other names of a reader's table; a route has one.
+_MOST_NAMES: Final = 4
 #: The wire's names of images. Errors are those of `TextRows`.
 _PARTS: Final = PartNames("data", "old", "data")
 
@@ -281,6 +295,10 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
         except KeyError:
             return None
         return TypedRows(typed, old, new)
+
+    def of_table(self, schema: TableSchema) -> Self:
+        """Return the same text with the reader of the other table."""
+        return msgspec.structs.replace(self, reader=self.reader.of_table(schema))
 
     def split_images(self) -> tuple[Images, Images]:
         """Return the old row and the new row, still as text if both have all columns of their reader."""

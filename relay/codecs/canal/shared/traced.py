@@ -211,7 +211,7 @@ class _TracedTextReader(TextReader):
             raise NotTemplatable
         made = cls.__new__(cls)
         made.__dict__.update(reader.__dict__)
-        made.plans = {}
+        made.plans, made.renamed = {}, {}
         return made
 
     def row(self, cells: Cells, part: str) -> tuple[Any, ...]:

@@ -1,0 +1,328 @@
+"""Applies table rules to events that are ready to be routed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import msgspec
+
+from relay.codecs.losses import Loss
+from relay.column_rules.ddl_text import CannotRewrite
+from relay.model.errors import DdlNotUnderstood, LimitExceeded, NotRepresentable
+from relay.model.events import (
+    Bootstrap,
+    DdlKind,
+    Event,
+    RenamedTable,
+    RowChange,
+    SchemaChange,
+    TableChange,
+    TableId,
+    TableSchema,
+    TransactionMark,
+)
+from relay.model.limits import MYSQL_NAME
+from relay.model.persistent_dict import PersistentDict
+from relay.model.table_globs import tables_of
+from relay.mysql.ddl.statements import CreateDatabase, DropDatabase, Statement
+from relay.mysql.ddl.tokens import tokenize
+from relay.table_rules.rules import ParsedRule
+from relay.table_rules.statements import Surroundings, may_name, rewritten
+
+#: The table of the source that each name of the target belongs to, by the name; `_NONE`: free. A value.
+TakenNames = PersistentDict[TableId]
+NO_TABLES: Final = TakenNames()
+_NONE: Final = TableId("", "")
+
+
+class Renamed(NamedTuple):
+    """Events with the target's names of tables.
+
+    written: These events. original: The event with the source's names for each of them. taken: The names
+    that are taken after them.
+    """
+
+    written: list[Event]
+    original: list[Event]
+    taken: TakenNames
+
+
+class TableNames:
+    """The table rules of a route.
+
+    target: The name of the target's protocol, for errors.
+    needs_definitions: Whether the target's rows need definitions: a statement that is not written is then
+        replaced with the definitions after it.
+    selects: Returns whether a table of the source is selected.
+
+    Only caches change after construction.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[ParsedRule],
+        target: str,
+        *,
+        needs_definitions: bool,
+        selects: Callable[[TableId], bool],
+    ) -> None:
+        self._rules, self._protocol, self._needs_definitions = tuple(rules), target, needs_definitions
+        self._selects = selects
+        self._targets: dict[TableId, TableId] = {}
+        self._sources: dict[TableId, TableId] = {}
+        self._schemas: dict[TableSchema, TableSchema] = {}
+        # The latest row's table, and the names that were taken then.
+        self._latest: tuple[TableSchema | None, TakenNames] = (None, NO_TABLES)
+
+    def target_of(self, table: TableId) -> TableId:
+        """Return a table's name in the target. Raises NotRepresentable for one that MySQL does not allow."""
+        found = self._targets.get(table)
+        if found is None:
+            if len(self._targets) >= _MOST_TABLES:
+                self._targets.clear()
+            found = self._targets[table] = self._new_name(table)
+        return found
+
+    def source_of(self, table: TableId) -> TableId:
+        """Return the name in the source of a table that was in the latest events."""
+        return self._sources.get(table, table)
+
+    def _new_name(self, table: TableId) -> TableId:
+        if not table.table:
+            return TableId(self._database_of(table.database), "")
+        for rule in self._rules:
+            found = rule.target_of(table)
+            if found is None:
+                continue
+            if not all(0 < len(name) <= MYSQL_NAME for name in (found.database, found.table)):
+                reason = (
+                    f"the name of table {table} would be {found}: each part of a name has 1 to "
+                    f"{MYSQL_NAME} characters"
+                )
+                raise NotRepresentable(self._protocol, "", reason)
+            return found
+        return table
+
+    def schema(self, schema: TableSchema) -> TableSchema:
+        """Return a definition with its name in the target."""
+        found = self._schemas.get(schema)
+        if found is None:
+            if len(self._schemas) >= _MOST_TABLES:
+                self._schemas.clear()
+            name = self.target_of(schema.id)
+            found = schema if name == schema.id else msgspec.structs.replace(schema, id=name)
+            self._schemas[schema] = found
+        return found
+
+    def row(self, change: RowChange) -> RowChange:
+        """Return a change of a row with the table's name in the target."""
+        schema = self.schema(change.schema)
+        if schema is change.schema:
+            return change
+        return msgspec.structs.replace(change, schema=schema, images=change.images.of_table(schema))
+
+    def apply(self, events: list[Event], taken: TakenNames, losses: list[Loss]) -> Renamed:
+        """Return the events as they are written.
+
+        Raises NotRepresentable if two tables have the same name in the target.
+        """
+        written: list[Event] = []
+        original: list[Event] = []
+        if len(self._sources) >= _MOST_TABLES:
+            self._sources.clear()
+        for event in events:
+            if isinstance(event, RowChange):
+                if self._latest[0] is not event.schema or self._latest[1] is not taken:
+                    taken = self._take(event.schema.id, taken)
+                    self._latest = event.schema, taken
+                written.append(self.row(event))
+            elif isinstance(event, SchemaChange):
+                taken = self._after_statement(event, taken)
+                found = list(self._statement(event, losses))
+                written += found
+                original += [event if isinstance(each, SchemaChange) else each for each in found]
+                continue
+            elif isinstance(event, Bootstrap):
+                taken = self._take(event.schema.id, taken)
+                written.append(self._bootstrap(event))
+            elif isinstance(event, TransactionMark):
+                written.append(self._mark(event))
+            else:
+                written.append(event)
+            original.append(event)
+        return Renamed(written, original, taken)
+
+    def _mark(self, event: TransactionMark) -> TransactionMark:
+        if not event.table_counts:
+            return event
+        counts = [(self.target_of(table), count) for table, count in event.table_counts]
+        return msgspec.structs.replace(event, table_counts=tuple(counts))
+
+    # ------------------------------------------------------------ conflicts
+
+    def learned(self, tables: Iterable[TableId], taken: TakenNames) -> TakenNames:
+        """Return the names that are taken after records that were not translated, such as a schema history's.
+
+        The first table of several keeps the name.
+        """
+        for table in tables:
+            with suppress(NotRepresentable):
+                taken = self._take(table, taken)
+        return taken
+
+    def conflicts(self, tables: Iterable[TableId]) -> list[tuple[TableId, list[TableId]]]:
+        """Return the names of the target that several of the tables have, each with these tables."""
+        found: defaultdict[TableId, list[TableId]] = defaultdict(list)
+        for table in tables:
+            with suppress(NotRepresentable):
+                if self._selects(table):
+                    found[self.target_of(table)].append(table)
+        return [(name, sorted(sources)) for name, sources in sorted(found.items()) if len(sources) > 1]
+
+    def _take(self, table: TableId, taken: TakenNames) -> TakenNames:
+        """Return the taken names with a table's. Raises NotRepresentable if it is another table's."""
+        name = self.target_of(table)
+        self._sources[name] = table
+        if not table.table or not self._selects(table):
+            return taken
+        owner = self._owner(name, table, taken)
+        return taken if owner is not None else taken.with_one(_key(name), table)
+
+    def _owner(self, name: TableId, table: TableId, taken: TakenNames) -> TableId | None:
+        """Return the table that has a name, which is `table` or None. Raises NotRepresentable for another."""
+        owner = taken.get(_key(name), _NONE)
+        if owner is _NONE:
+            return None
+        if owner != table:
+            reason = f"table {table} would have the name {name}, which is that of table {owner}"
+            raise NotRepresentable(self._protocol, "", reason)
+        return owner
+
+    def _after_statement(self, change: SchemaChange, taken: TakenNames) -> TakenNames:
+        """Return the taken names after a statement. Raises NotRepresentable if it is about another's name."""
+        gone = {pair.old for pair in change.renamed}
+        for each in change.each_statement():
+            if not _DROPS.isdisjoint(each.kinds):
+                gone.update(each.targets)
+            elif DdlKind.DROP_DATABASE in each.kinds:
+                databases = {table.database for table in each.targets}
+                gone.update(table for table in taken.values() if table.database in databases)
+        for table in gone:
+            name = self.target_of(table)
+            if self._selects(table) and self._owner(name, table, taken) is not None:
+                taken = taken.with_one(_key(name), _NONE)
+        remaining = {pair.new for pair in change.renamed} | (set(tables_of(change)) - gone)
+        for table in sorted(remaining):
+            taken = self._take(table, taken)
+        for table in gone - remaining:
+            self._sources[self.target_of(table)] = table
+        return taken
+
+    # ------------------------------------------------------------ definitions and statements
+
+    def _bootstrap(self, event: Bootstrap) -> Bootstrap:
+        """Return a definition with its name in the target; a renamed one has no other description."""
+        schema = self.schema(event.schema)
+        if schema is event.schema:
+            return event
+        ddl = event.ddl
+        if ddl is not None:
+            try:
+                ddl = rewritten(ddl, self._surroundings((event.schema.id,), event.schema.id))
+            except (CannotRewrite, DdlNotUnderstood, LimitExceeded):
+                ddl = None
+        return msgspec.structs.replace(event, schema=schema, ddl=ddl, table_change=None)
+
+    def _statement(self, change: SchemaChange, losses: list[Loss]) -> Iterator[Event]:
+        """Yield a statement as it is written, or the definitions that replace it."""
+        written = msgspec.structs.replace(
+            change,
+            table=self.target_of(change.table),
+            targets=tuple(map(self.target_of, change.targets)),
+            renamed=tuple(
+                [RenamedTable(self.target_of(pair.old), self.target_of(pair.new)) for pair in change.renamed]
+            ),
+            after=None if change.after is None else self.schema(change.after),
+            definitions=tuple(map(self.schema, change.definitions)),
+            known_before=tuple(map(self.schema, change.known_before)),
+            views=tuple(map(self.schema, change.views)),
+            table_changes=tuple(map(self._described, change.table_changes)),
+            statements=tuple(
+                [
+                    msgspec.structs.replace(each, targets=tuple(map(self.target_of, each.targets)))
+                    for each in change.statements
+                ]
+            ),
+        )
+        try:
+            ddl = self._text(change)
+        except (CannotRewrite, DdlNotUnderstood, LimitExceeded):
+            losses.append(Loss.DDL_NOT_REWRITTEN)
+            if self._needs_definitions:
+                yield from written.definitions_after()
+            return
+        yield msgspec.structs.replace(written, ddl=ddl)
+
+    def _described(self, change: TableChange) -> TableChange:
+        """Return the description of a table in a message; that of a renamed one has only the definition."""
+        name = self.target_of(change.table)
+        if name == change.table:
+            return change
+        schema = None if change.definition is None else self.schema(change.definition)
+        return TableChange(change.kind, "", name, schema, b"", "")
+
+    def _text(self, change: SchemaChange) -> str:
+        """Return a statement's text. Raises CannotRewrite, DdlNotUnderstood, LimitExceeded."""
+        known = (*change.known_before, *change.known_after, *change.views)
+        tables = (*tables_of(change), *(schema.id for schema in known))
+        around = self._surroundings(tables, change.table)
+        if change.kinds:
+            return rewritten(change.ddl, around)
+        if self.target_of(change.table) != change.table or self._may_name(change.ddl, around):
+            raise CannotRewrite
+        return change.ddl
+
+    def _surroundings(self, tables: Iterable[TableId], subject: TableId) -> Surroundings:
+        named = tuple([table for table in dict.fromkeys(tables) if table.table])
+        written = self.target_of(subject).database
+        return Surroundings(named, subject.database, written, self.target_of, self._database_in)
+
+    @staticmethod
+    def _may_name(ddl: str, around: Surroundings) -> bool:
+        try:
+            return may_name(tokenize(ddl, backslash_escapes=True), ddl, around)
+        except DdlNotUnderstood:
+            return True
+
+    def _database_of(self, database: str) -> str:
+        """Return the name of a database in the target, if the rules rename it as a whole, or else its own."""
+        rule = next((rule for rule in self._rules if rule.of_database.fullmatch(database)), None)
+        return database if rule is None or rule.whole_database is None else rule.database
+
+    def _database_in(self, database: str, statement: type[Statement]) -> str:
+        """Return the name of a database in a statement about it. Raises CannotRewrite.
+
+        A database of which only some tables are renamed exists in the target, too.
+        """
+        rule = next((rule for rule in self._rules if rule.of_database.fullmatch(database)), None)
+        if rule is not None and rule.whole_database is None:
+            if statement is CreateDatabase:
+                return database
+            raise CannotRewrite
+        name = database if rule is None else rule.database
+        has_others = any(other is not rule and other.database == name for other in self._rules)
+        if statement is DropDatabase and has_others:
+            raise CannotRewrite
+        return name
+
+
+#: Maximum number of cached tables and definitions; active ones are soon cached again.
+_MOST_TABLES: Final = 10_000
+_DROPS: Final = frozenset({DdlKind.DROP_TABLE, DdlKind.DROP_VIEW})
+
+
+def _key(name: TableId) -> str:
+    return f"{name.database}\0{name.table}"

@@ -1,0 +1,235 @@
+"""Table rules: which databases and tables have other names in the target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from relay.model.errors import ConfigError, Problem
+from relay.model.events import TableId
+from relay.model.limits import MYSQL_NAME
+from relay.text.redaction import quoted
+
+
+class TableRule(msgspec.Struct, frozen=True, kw_only=True):
+    """One rule.
+
+    source: A regular expression for the whole name `database.table` in the source; letter case is
+        significant. Its first dot outside of groups and sets that is not repeated separates the two names.
+    target: The name in the target, `database.table`, with `{database}` and `{table}` for the source's names
+        and `{1}`, `{2}` … or `{name}` for groups of the expression.
+    """
+
+    source: str
+    target: str
+
+
+class ParsedRule(msgspec.Struct, frozen=True):
+    """A rule with its expression.
+
+    pattern: Matches a database and a table that are joined by `_SEPARATOR`.
+    of_database: Matches the databases of its tables.
+    database, table: The templates of the target's names.
+    whole_database: The database, if the rule renames one database and keeps the names of all its tables.
+    """
+
+    rule: TableRule
+    pattern: re.Pattern[str]
+    of_database: re.Pattern[str]
+    database: str
+    table: str
+    whole_database: str | None
+
+    def target_of(self, table: TableId) -> TableId | None:
+        """Return a table's name in the target; None if the rule is not about the table."""
+        if len(table.database) > MYSQL_NAME or len(table.table) > MYSQL_NAME:
+            return None  # no server has such a name, and the expression's time grows with its length
+        found = self.pattern.fullmatch(f"{table.database}{_SEPARATOR}{table.table}")
+        if found is None:
+            return None
+        values = {"database": table.database, "table": table.table}
+        values |= {str(at): group or "" for at, group in enumerate(found.groups(), 1)}
+        values |= {name: group or "" for name, group in found.groupdict().items()}
+        return TableId(_filled(self.database, values), _filled(self.table, values))
+
+
+def _filled(template: str, values: dict[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda found: values[found[1]], template)
+
+
+#: Between the names that an expression is matched with; no name has it.
+_SEPARATOR: Final = "\0"
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<escape> \\. )
+    | (?P<set> \[\^?\]?(?:[^\]\\]|\\.)*+\] )
+    | (?P<open> \((?:\?:|\?P<\w++>)? )
+    | (?P<close> \) )
+    | (?P<repeat> (?:[*+?]|\{\d*+,?\d*+\})[?+]? )
+    | (?P<branch> \| )
+    | (?P<dot> \. )
+    | (?P<other> [^\\\[()*+?|.^$] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+#: Escapes of letters that stand for one character.
+_CLASSES: Final = frozenset("dDwWsS")
+#: Maximum number of repetitions in an expression. Its time on names of 64 characters grows with them.
+_MOST_REPEATS: Final = 4
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+
+
+def _tokens(text: str) -> list[_Token]:
+    """Split an expression. Raises ValueError for syntax that rules do not allow."""
+    found: list[_Token] = []
+    at = 0
+    if _SEPARATOR in text:
+        raise ValueError("contains a NUL character, which names cannot have")
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise ValueError(f"has {quoted(text[at])} at character {at + 1}, which rules cannot have there")
+        kind, part = match.lastgroup or "", match[0]
+        if kind == "escape" and part[1].isalnum() and part[1] not in _CLASSES:
+            raise ValueError(f"has {quoted(part)}: of escaped letters, rules have only \\d, \\w and \\s")
+        found.append(_Token(kind, part, at))
+        at = match.end()
+    return found
+
+
+def _check_repeats(tokens: Sequence[_Token]) -> None:
+    """Raise ValueError for repetitions that could take long: of groups, or too many."""
+    repeats, before = 0, "open"
+    for token in tokens:
+        if token.kind == "repeat":
+            is_optional = token.text.startswith("?")
+            if before not in _REPEATABLE and not (is_optional and before == "close"):
+                what = "a group" if before == "close" else "nothing"
+                raise ValueError(f"repeats {what} with {quoted(token.text)}: rules repeat characters only")
+            repeats += not is_optional
+        before = token.kind
+    if repeats > _MOST_REPEATS:
+        raise ValueError(f"has more than {_MOST_REPEATS} repetitions")
+
+
+#: Tokens that match one character.
+_REPEATABLE: Final = frozenset({"escape", "set", "dot", "other"})
+
+
+def _split(text: str, tokens: Sequence[_Token]) -> tuple[str, str]:
+    """Return the expressions of the database and of the table. Raises ValueError."""
+    depth, dot = 0, None
+    for token, following in zip(tokens, (*tokens[1:], None), strict=True):
+        depth += {"open": 1, "close": -1}.get(token.kind, 0)
+        if depth:
+            continue
+        if token.kind == "branch":
+            raise ValueError("has alternatives outside of a group: put them into one, or write several rules")
+        is_dot = token.kind == "dot" or token.text == "\\."
+        is_repeated = following is not None and following.kind == "repeat"
+        if dot is None and is_dot and not is_repeated:
+            dot = token
+    database, table = ("", "") if dot is None else (text[: dot.start], text[dot.start + len(dot.text) :])
+    if not database or not table:
+        raise ValueError("is not of the form DATABASE\\.TABLE, such as shop\\.orders or shop\\..*")
+    return database, table
+
+
+def _is_literal(text: str) -> bool:
+    """Return whether an expression matches only itself, apart from escaped characters."""
+    return all(
+        token.kind == "other" or (token.kind == "escape" and not token.text[1].isalnum())
+        for token in _tokens(text)
+    )
+
+
+def _parsed(rule: TableRule) -> ParsedRule:
+    """Parse a rule. Raises ValueError about `source`, _TargetError about `target`."""
+    text = rule.source.removeprefix("^").removesuffix("$")
+    tokens = _tokens(text)
+    _check_repeats(tokens)
+    database, table = _split(text, tokens)
+    try:
+        pattern, of_database = name_pair_patterns(database, table)
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error.msg}") from None
+    to_database, dot, to_table = rule.target.partition(".")
+    if not (to_database and dot and to_table):
+        raise _TargetError("is not of the form DATABASE.TABLE, such as archive.{table}")
+    _check_template(to_database, pattern)
+    _check_template(to_table, pattern)
+    keeps_tables = table in _ALL_TABLES and to_table == "{table}"
+    if table in {"(.*)", "(.+)"} and _is_literal(database):
+        keeps_tables = to_table in {"{table}", "{1}"}
+    whole = None
+    if keeps_tables and _is_literal(database) and not _PLACEHOLDER.search(to_database):
+        whole = _ESCAPED.sub(r"\1", database)
+    return ParsedRule(rule, pattern, of_database, to_database, to_table, whole)
+
+
+#: Expressions for all tables of a database.
+_ALL_TABLES: Final = frozenset({".*", ".+", "(.*)", "(.+)"})
+
+
+class _TargetError(ValueError):
+    """The target of a rule is wrong."""
+
+
+def name_pair_patterns(database: str, table: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of both names, joined by a separator, and of the database alone."""
+    return re.compile(f"{database}{_SEPARATOR}{table}", re.DOTALL), re.compile(database, re.DOTALL)
+
+
+def _check_template(text: str, pattern: re.Pattern[str]) -> None:
+    """Raise _TargetError for a template with unknown placeholders, or a fixed name that is too long."""
+    known = {"database", "table", *map(str, range(1, pattern.groups + 1)), *pattern.groupindex}
+    for name in _PLACEHOLDER.findall(text):
+        if name not in known:
+            names = ", ".join(f"{{{each}}}" for each in sorted(known))
+            raise _TargetError(f"has the unknown placeholder {quoted(f'{{{name}}}')}; known here: {names}")
+    rest = _PLACEHOLDER.sub("", text)
+    if "{" in rest or "}" in rest:
+        raise _TargetError("has a brace that belongs to no placeholder")
+    if len(rest) > MYSQL_NAME:
+        raise _TargetError(f"has a name of more than {MYSQL_NAME} characters")
+
+
+def parse_rules(rules: Sequence[TableRule]) -> tuple[ParsedRule, ...]:
+    """Parse rules.
+
+    Raises ConfigError with all problems; their paths are `tables.0.from` and the like.
+    """
+    found: list[ParsedRule] = []
+    problems: list[Problem] = []
+    for at, rule in enumerate(rules):
+        try:
+            found.append(_parsed(rule))
+        except _TargetError as error:
+            problems.append(Problem(f"tables.{at}.to", f"{quoted(rule.target)} {error}"))
+        except ValueError as error:
+            problems.append(Problem(f"tables.{at}.from", f"{quoted(rule.source)} {error}"))
+    if problems:
+        raise ConfigError(problems)
+    return tuple(found)
+
+
+#: The form of a rule on one line, for hints.
+RULE_FORM: Final = "write FROM -> TO, such as 'shop.orders -> archive.orders' or 'shop\\.(.*) -> archive.{1}'"
+
+
+def parse_rule(text: str) -> TableRule:
+    """Parse a rule on one line: `FROM -> TO`. Raises ValueError."""
+    source, arrow, target = text.partition("->")
+    if not arrow or not source.strip() or not target.strip():
+        raise ValueError("is not a rule")
+    return TableRule(source=source.strip(), target=target.strip())

@@ -1,0 +1,228 @@
+"""Rewrites the names of tables in DDL statements, from tokens; everything else keeps its text.
+
+A name without a database stays without one if its table is in the target's default database. A statement with
+names that cannot all be found raises CannotRewrite.
+"""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from relay.column_rules.ddl_text import CannotRewrite, is_name
+from relay.model.errors import DdlNotUnderstood
+from relay.model.events import DdlKind, TableId
+from relay.mysql.ddl import Located, locate_statements
+from relay.mysql.ddl.statements import (
+    AlterDatabase,
+    CreateDatabase,
+    CreateTableAs,
+    DropDatabase,
+    LocatedName,
+    OtherStatement,
+    Statement,
+    TableName,
+)
+from relay.mysql.ddl.tokens import Token
+from relay.mysql.types import quoted_name, quoted_table
+from relay.table_rules.queries import FoundName, name_at, queried_names, referenced_names
+
+
+class Surroundings(NamedTuple):
+    """The facts that the names in a text depend on.
+
+    tables: The tables that the text is known to be about, with their names in the source.
+    database, written_database: The default database in the source, and in the target.
+    target_of: Returns a table's name in the target.
+    target_database: Returns a database's name in the target in a statement of a class. Raises CannotRewrite
+        if the statement would concern other tables there.
+    """
+
+    tables: Sequence[TableId]
+    database: str
+    written_database: str
+    target_of: Callable[[TableId], TableId]
+    target_database: Callable[[str, type[Statement]], str]
+
+    def resolved(self, name: TableName) -> TableId:
+        """Return the full name of a table in the source. Raises CannotRewrite if it is ambiguous."""
+        wanted, database = name.table.lower(), None if name.database is None else name.database.lower()
+        same = [
+            table
+            for table in self.tables
+            if table.table.lower() == wanted and database in {None, table.database.lower()}
+        ]
+        exact = [table for table in same if table.table == name.table]
+        found = set(exact or same)
+        if len(found) > 1:
+            raise CannotRewrite
+        return found.pop() if found else name.within(self.database)
+
+    def is_renamed(self, table: TableId) -> bool:
+        """Return whether a table has another name in the target."""
+        return self.target_of(table) != table
+
+
+def rewritten(sql: str, around: Surroundings) -> str:
+    """Return a text with the target's names. Raises CannotRewrite, DdlNotUnderstood, LimitExceeded."""
+    edits = _all_edits(locate_statements(sql), sql, around)
+    if "\\" in sql:
+        # A text that can be read in two ways must have the same names in both.
+        with suppress(DdlNotUnderstood):
+            if _all_edits(locate_statements(sql, backslash_escapes=False), sql, around) != edits:
+                raise CannotRewrite
+    parts: list[str] = []
+    at = 0
+    for start, end, text in edits.places:
+        if start < at:
+            raise CannotRewrite
+        parts += (sql[at:start], text)
+        at = end
+    text = "".join([*parts, sql[at:]])
+    if text != sql:
+        _check(text, edits.names, around)
+    return text
+
+
+def _check(text: str, expected: Sequence[TableId], around: Surroundings) -> None:
+    """Raise CannotRewrite if a rewritten text does not have the expected names."""
+    names = [each.name for located in locate_statements(text) for each in located.tables]
+    if [name.within(around.written_database) for name in names] != list(expected):
+        raise CannotRewrite
+
+
+class _Edits(NamedTuple):
+    """The new texts of places, and the names that the parser must then read."""
+
+    places: list[_Edit]
+    names: list[TableId]
+
+
+def _all_edits(statements: Iterable[Located], sql: str, around: Surroundings) -> _Edits:
+    """Return the changes of a text's statements. Raises CannotRewrite."""
+    found = _Edits([], [])
+    for located in statements:
+        found.places.extend(_edits(located, sql, around, found.names))
+    return found
+
+
+#: A place in a text, and its new text.
+_Edit = tuple[int, int, str]
+
+
+def _edits(located: Located, sql: str, around: Surroundings, expected: list[TableId]) -> Iterator[_Edit]:
+    """Yield the changes of a statement in order; append the names that its parser must then read."""
+    statement = located.statement
+    if isinstance(statement, CreateDatabase | DropDatabase | AlterDatabase):
+        if statement.database is not None:
+            yield _of_database(statement, located.tokens, sql, around)
+        return
+    is_query = isinstance(statement, CreateTableAs) or (
+        isinstance(statement, OtherStatement) and statement.kind is DdlKind.CREATE_VIEW
+    )
+    found = {each.start: FoundName(each) for each in located.tables}
+    others = queried_names(located.tokens, sql) if is_query else referenced_names(located.tokens, sql)
+    for other in others:
+        found.setdefault(other.located.start, other)
+    _check_rest(located, sql, around, [each.located for each in found.values()], is_query=is_query)
+    parsed = {each.start for each in located.tables}
+    sources: dict[TableId, TableId] = {}
+    for start, each in sorted(found.items()):
+        old = around.resolved(each.located.name)
+        new = around.target_of(old)
+        if sources.setdefault(new, old) != old:
+            raise CannotRewrite  # such as a rename to the same name
+        if start in parsed:
+            expected.append(new)
+        yield start, each.located.end, _written(each, old, new, sql, around)
+
+
+def _written(each: FoundName, old: TableId, new: TableId, sql: str, around: Surroundings) -> str:
+    """Return the text of a name in the target."""
+    name, text = each.located.name, sql[each.located.start : each.located.end]
+    is_default = name.database is None and new.database == around.written_database
+    if old == new and (is_default or name.database is not None):
+        return text
+    if not is_default:
+        written = quoted_table(new)
+    else:
+        written = text if old.table == new.table else quoted_name(new.table)
+    if not each.needs_alias or old.table == new.table:
+        return written
+    if not each.takes_alias:
+        raise CannotRewrite
+    return f"{written} AS {quoted_name(name.table)}"
+
+
+def _of_database(
+    statement: CreateDatabase | DropDatabase | AlterDatabase,
+    tokens: Sequence[Token],
+    sql: str,
+    around: Surroundings,
+) -> _Edit:
+    """Return the change of a statement about a database."""
+    at = next(at for at, token in enumerate(tokens) if token.text.upper() in {"DATABASE", "SCHEMA"}) + 1
+    while tokens[at].kind == "word" and tokens[at].text.upper() in {"IF", "NOT", "EXISTS"}:
+        at += 1
+    token = tokens[at]
+    new = around.target_database(token.text, type(statement))
+    text = sql[token.start : token.end] if new == token.text else quoted_name(new)
+    return token.start, token.end, text
+
+
+def _check_rest(
+    located: Located, sql: str, around: Surroundings, found: Sequence[LocatedName], *, is_query: bool
+) -> None:
+    """Raise CannotRewrite if other parts of a statement may name a table that has another name."""
+    tokens, at = located.tokens, 0
+    places = {name.start: name.end for name in found}
+    if isinstance(located.statement, OtherStatement) and not found:
+        if may_name(tokens, sql, around):
+            raise CannotRewrite
+        return
+    while at < len(tokens):
+        end = places.get(tokens[at].start)
+        if end is not None:
+            at = bisect_left(tokens, end, key=_START)
+        elif not is_name(tokens[at], sql):
+            at += 1
+        elif not is_query and tokens[at].text.upper() == "UNION":
+            raise CannotRewrite  # the tables of a MERGE table
+        else:
+            name, at = name_at(tokens, at, sql)
+            if name.name.database is not None:
+                _check_pair(name.name.database, name.name.table, around, is_query=is_query)
+                at += at < len(tokens) and tokens[at].text == "."
+
+
+_START: Final = operator.attrgetter("start")
+
+
+def _check_pair(first: str, second: str, around: Surroundings, *, is_query: bool) -> None:
+    """Raise CannotRewrite for `first.second` if it may be a renamed table, or a column of one.
+
+    Queries keep the table's name as an alias, so that its columns have it.
+    """
+    of_column = TableId(around.database, first)
+    if around.is_renamed(TableId(first, second)) or (
+        not is_query and around.target_of(of_column).table != first
+    ):
+        raise CannotRewrite
+
+
+def may_name(tokens: Sequence[Token], sql: str, around: Surroundings) -> bool:
+    """Return whether a text of unknown structure may name a table that has another name in the target."""
+    for at, token in enumerate(tokens):
+        if not is_name(token, sql):
+            continue
+        name = name_at(tokens, at, sql)[0].name
+        if name.database is None:
+            in_target = TableId(around.written_database, name.table)
+            if around.target_of(TableId(around.database, name.table)) != in_target:
+                return True
+        elif around.is_renamed(TableId(name.database, name.table)):
+            return True
+    return False
