@@ -63,7 +63,15 @@ _KEYS: Final = {
 
 #: Keys that older checkpoints lack: a missing key means its default.
 _KEYS_IF_SET: Final[Mapping[str, Sequence[str]]] = {
-    "route": ("include_tables", "exclude_tables", "include_events", "exclude_events", "columns", "rows", "tables"),
+    "route": (
+        "include_tables",
+        "exclude_tables",
+        "include_events",
+        "exclude_events",
+        "columns",
+        "rows",
+        "tables",
+    ),
     "target": ("topics", "partition_by"),
     "schema": ("schema_dumps", "schema_dumps_database", "schema_dumps_as_of"),
     "errors": ("dead_letter_payload",),

@@ -279,8 +279,8 @@ class Pipeline:
     ) -> tuple[list[Event], Sequence[Loss]]:
         """Return the events that are translated, with their columns in the target, and the losses of others.
 
-        The losses of column rules are appended to `losses`. `has_verdict`: the row rules are known to keep the
-        events.
+        The losses of column rules are appended to `losses`. `has_verdict`: the row rules are known to keep
+        the events.
         """
         left_out: Sequence[Loss] = ()
         if self._selects:
@@ -305,9 +305,7 @@ class Pipeline:
             return event
         return self._table_names.row(event)
 
-    def _selected(
-        self, events: list[Event], *, has_verdict: bool
-    ) -> tuple[list[Event], Sequence[Loss]]:
+    def _selected(self, events: list[Event], *, has_verdict: bool) -> tuple[list[Event], Sequence[Loss]]:
         """Return the events that the selection and the row rules leave, and the losses to count."""
         left_out: Sequence[Loss] = ()
         if self._selection is not None:

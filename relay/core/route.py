@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from relay.codecs import LargeMessageOptions, codec_named
 from relay.codecs.codec import SIDES, Codec, Joining, Options
@@ -15,8 +15,67 @@ from relay.core.selection import Selection
 from relay.model.errors import ConfigError, Problem
 from relay.routing import Router, TopicRule
 from relay.row_rules import ParsedRowRule, RowRule, RowRules, parse_row_rules
+from relay.table_rules import ParsedRule as ParsedTableRule
 from relay.table_rules import TableNames, TableRule
 from relay.table_rules import parse_rules as parse_table_rules
+
+_Rule = TypeVar("_Rule")
+
+
+class RouteRules(NamedTuple):
+    """The rules of a route, as they are given. `hash_key`: the secret of column rules that hash values."""
+
+    columns: Sequence[ColumnRule] = ()
+    hash_key: bytes = b""
+    rows: Sequence[RowRule] = ()
+    tables: Sequence[TableRule] = ()
+
+    def parsed(self, problems: list[Problem]) -> _ParsedRules:
+        """Parse the rules; append errors to `problems`, and leave out rules with errors."""
+
+        def parse(rules: Callable[[], tuple[_Rule, ...]]) -> tuple[_Rule, ...]:
+            try:
+                return rules()
+            except ConfigError as error:
+                problems.extend(error.problems)
+                return ()
+
+        return _ParsedRules(
+            parse(lambda: parse_rules(self.columns, has_hash_key=bool(self.hash_key))),
+            parse(lambda: parse_row_rules(self.rows)),
+            parse(lambda: parse_table_rules(self.tables)),
+            self.hash_key,
+        )
+
+
+class _ParsedRules(NamedTuple):
+    columns: tuple[ParsedRule, ...]
+    rows: tuple[ParsedRowRule, ...]
+    tables: tuple[ParsedTableRule, ...]
+    hash_key: bytes
+
+    def for_columns(self, target: Codec) -> ColumnRules | None:
+        """Return the column rules for a target; None without any."""
+        if not self.columns:
+            return None
+        return ColumnRules(
+            self.columns, self.hash_key, target.name, needs_definitions=target.rows_need_definitions
+        )
+
+    def for_rows(self, target: Codec) -> RowRules | None:
+        """Return the row rules for a target; None without any."""
+        return RowRules(self.rows, target.name) if self.rows else None
+
+    def for_tables(self, target: Codec, selection: Selection) -> TableNames | None:
+        """Return the names of selected tables in a target; None if all keep theirs."""
+        if not self.tables:
+            return None
+        return TableNames(
+            self.tables,
+            target.name,
+            needs_definitions=target.rows_need_definitions,
+            selects=selection.has_table,
+        )
 
 
 class Route(NamedTuple):
@@ -42,12 +101,9 @@ class Route(NamedTuple):
         source: tuple[str, Mapping[str, str]],
         target: tuple[str, Mapping[str, str]],
         selection: Selection | None,
-        columns: Sequence[ColumnRule] = (),
-        hash_key: bytes = b"",
-        rows: Sequence[RowRule] = (),
-        tables: Sequence[TableRule] = (),
+        rules: RouteRules,
     ) -> Route:
-        """Parse the names and option texts of both sides, and the rules for rows, columns and tables.
+        """Parse the names and option texts of both sides, and the rules.
 
         Raises ConfigError with all problems.
         """
@@ -62,36 +118,21 @@ class Route(NamedTuple):
         if len(parsed) > 1:
             writing = parsed[1][1].writing_problems()
             problems += [problem._replace(path=f"to.option.{problem.path}") for problem in writing]
-        rules: tuple[ParsedRule, ...] = ()
-        try:
-            rules = parse_rules(columns, has_hash_key=bool(hash_key))
-        except ConfigError as error:
-            problems += error.problems
-        row_rules: tuple[ParsedRowRule, ...] = ()
-        try:
-            row_rules = parse_row_rules(rows)
-        except ConfigError as error:
-            problems += error.problems
-        try:
-            table_rules = parse_table_rules(tables)
-        except ConfigError as error:
-            problems += error.problems
+        parsed_rules = rules.parsed(problems)
         if problems:
             raise ConfigError(problems)
         (source_codec, reading), (target_codec, writing_options) = parsed
-        selected = _selected(selection or Selection(), target_codec, writing_options)
-        needs_definitions = target_codec.rows_need_definitions
-        applied = None
-        if rules:
-            applied = ColumnRules(rules, hash_key, target_codec.name, needs_definitions=needs_definitions)
-        selecting = RowRules(row_rules, target_codec.name) if row_rules else None
-        names = None
-        if table_rules:
-            selects = (selection or Selection()).has_table
-            names = TableNames(
-                table_rules, target_codec.name, needs_definitions=needs_definitions, selects=selects
-            )
-        return cls(source_codec, target_codec, reading, writing_options, selected, applied, selecting, names)
+        selection = selection or Selection()
+        return cls(
+            source_codec,
+            target_codec,
+            reading,
+            writing_options,
+            _selected(selection, target_codec, writing_options),
+            parsed_rules.for_columns(target_codec),
+            parsed_rules.for_rows(target_codec),
+            parsed_rules.for_tables(target_codec, selection),
+        )
 
     @property
     def storages(self) -> dict[str, str]:

@@ -21,7 +21,7 @@ from relay.core.column_path import ColumnPath, TranslatedRows
 from relay.core.counts import CountsByTable, EventCounts, UnwrittenStatement
 from relay.core.fast_path import FastPath, open_fast_path
 from relay.core.pipeline import Pipeline, State
-from relay.core.route import Route
+from relay.core.route import Route, RouteRules
 from relay.core.selection import Selection
 from relay.model.errors import ConfigError, DecodeError
 from relay.model.events import Bootstrap, Event, RowChange, SchemaChange, TableId
@@ -90,8 +90,9 @@ class Translator:
     ) -> None:
         reading = source, option_texts(source_options or {})
         writing = target, option_texts(target_options or {})
+        given = RouteRules(columns, hash_key, rows, tables)
         try:
-            self.route = route = Route.parse(reading, writing, selection, columns, hash_key, rows, tables)
+            self.route = route = Route.parse(reading, writing, selection, given)
         except ConfigError as error:
             problems = [*error.problems, *routing_problems(topic, partitions, partition_by, rules)]
             raise ConfigError(problems) from None
