@@ -286,7 +286,10 @@ class TableNames:
         return change.ddl
 
     def _surroundings(self, tables: Iterable[TableId], subject: TableId) -> Surroundings:
-        named = tuple([table for table in dict.fromkeys(tables) if table.table])
+        named: defaultdict[str, list[TableId]] = defaultdict(list)
+        for table in dict.fromkeys(tables):
+            if table.table:
+                named[table.table.lower()].append(table)
         written = self.target_of(subject).database
         return Surroundings(named, subject.database, written, self.target_of, self._database_in)
 

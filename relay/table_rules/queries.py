@@ -52,10 +52,10 @@ def queried_names(tokens: Sequence[Token], sql: str) -> Iterator[FoundName]:
             levels.append((is_expected, _word(tokens, at - 1) in _WITH_FROM))
             continue
         if word == ")":
-            levels = levels[:-1] or [(False, False)]
+            del levels[max(1, len(levels) - 1) :]
             is_expected = False
-        elif word == "WITH" and _word(tokens, at + 1) not in _AFTER_WITH:
-            raise CannotRewrite  # names of the clause may hide those of tables
+        elif _has_other_names(tokens, at):
+            raise CannotRewrite
         elif word == "FROM":
             is_expected = not in_function and _word(tokens, at - 1) != "DISTINCT"
             levels[-1] = is_expected, in_function
@@ -67,6 +67,14 @@ def queried_names(tokens: Sequence[Token], sql: str) -> Iterator[FoundName]:
             is_expected = word == "LATERAL"
             if is_name(token, sql) and not is_expected and _word(tokens, at + 1) != "(":
                 yield _factor(tokens, at, sql)
+
+
+def _has_other_names(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether names at an index may be those of tables and are not read: WITH, whose names may hide
+    those of tables, and `TABLE t` in place of a query.
+    """
+    word, before, after = (_word(tokens, at + step) for step in (0, -1, 1))
+    return (word == "WITH" and after not in _AFTER_WITH) or (word == "TABLE" and before not in _BEFORE_TABLE)
 
 
 def _factor(tokens: Sequence[Token], at: int, sql: str) -> FoundName:
@@ -88,6 +96,8 @@ def _word(tokens: Sequence[Token], at: int) -> str:
 
 #: Words after WITH that begin no common table expressions.
 _AFTER_WITH: Final = frozenset({"CHECK", "CASCADED", "LOCAL", "ROLLUP"})
+#: Words before TABLE in statements that create a table.
+_BEFORE_TABLE: Final = frozenset({"CREATE", "REPLACE", "EXTERNAL"})
 #: Words that end a FROM clause.
 _AFTER_FROM: Final = frozenset(
     {

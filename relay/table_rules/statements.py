@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -34,14 +34,15 @@ from relay.table_rules.queries import FoundName, name_at, queried_names, referen
 class Surroundings(NamedTuple):
     """The facts that the names in a text depend on.
 
-    tables: The tables that the text is known to be about, with their names in the source.
+    tables: The tables that the text is known to be about, with their names in the source, by the name in
+        lower case.
     database, written_database: The default database in the source, and in the target.
     target_of: Returns a table's name in the target.
     target_database: Returns a database's name in the target in a statement of a class. Raises CannotRewrite
         if the statement would concern other tables there.
     """
 
-    tables: Sequence[TableId]
+    tables: Mapping[str, Sequence[TableId]]
     database: str
     written_database: str
     target_of: Callable[[TableId], TableId]
@@ -49,12 +50,9 @@ class Surroundings(NamedTuple):
 
     def resolved(self, name: TableName) -> TableId:
         """Return the full name of a table in the source. Raises CannotRewrite if it is ambiguous."""
-        wanted, database = name.table.lower(), None if name.database is None else name.database.lower()
-        same = [
-            table
-            for table in self.tables
-            if table.table.lower() == wanted and database in {None, table.database.lower()}
-        ]
+        database = None if name.database is None else name.database.lower()
+        named = self.tables.get(name.table.lower(), ())
+        same = [table for table in named if database in {None, table.database.lower()}]
         exact = [table for table in same if table.table == name.table]
         found = set(exact or same)
         if len(found) > 1:

@@ -128,6 +128,8 @@ def _subject(sql: str) -> str:
         (NAMED, "CREATE VIEW v AS SELECT shop.orders.id FROM shop.orders"),
         (NAMED, "CREATE VIEW v AS WITH orders AS (SELECT 1) SELECT * FROM orders"),
         (NAMED, "CREATE VIEW v AS SELECT * FROM orders PARTITION (p0)"),
+        (NAMED, "CREATE VIEW v AS TABLE orders"),
+        (NAMED, "CREATE TABLE a SELECT * FROM lines UNION TABLE orders"),
         (NAMED, "CREATE TABLE a AS SELECT shop.orders.id FROM shop.orders"),
         (NAMED, "ALTER TABLE orders ADD CHECK (orders.c > 0)"),
         (NAMED, "CREATE TABLE a (id int) ENGINE=MERGE UNION=(orders, lines)"),
@@ -193,3 +195,34 @@ def test_messages_without_rules_about_them_are_unchanged() -> None:
         record({"id": 0, "isDdl": True, "type": "QUERY", "database": "", "table": "", "sql": "GRANT x", "es": 1, "ts": 1}, 2),
     ):  # fmt: skip
         assert ruled.translate(each) == plain.translate(each)
+
+
+def test_many_tables_and_deep_queries() -> None:
+    names = [f"t{number}" for number in range(2_000)]
+    view = "".join(("CREATE VIEW v AS SELECT 1 FROM ", "(" * 2_000, "t1", ")" * 2_000))
+    translator = Translator("canal-json", "canal-json", tables=[rule(r"shop\.t(\d+)", "shop.u{1}")])
+    for sql, table in (
+        ("DROP TABLE " + ", ".join(names), "t0"),
+        (", ".join([view, *names]), "v"),
+    ):
+        (out,) = translator.translate(statement(sql, table))
+        text = json.loads(out.value or b"null")["sql"]
+        assert [f"`u{name[1:]}`" in text for name in names] == [True] * len(names)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("ALTER TABLE orders ADD x INT", "ALTER TABLE `orders_v2` ADD x INT"),
+        ("DROP TABLE `shop`.`orders`", "DROP TABLE `sales`.`orders_v2`"),
+        ("RENAME TABLE orders TO old_orders", "RENAME TABLE `sales`.`orders_v2` TO old_orders"),
+        (
+            "CREATE VIEW v AS SELECT orders.id FROM orders",
+            "CREATE VIEW v AS SELECT orders.id FROM `sales`.`orders_v2` AS `orders`",
+        ),
+    ],
+)
+def test_the_examples_of_the_page(sql: str, expected: str) -> None:
+    table = "v" if "VIEW" in sql else "old_orders" if "old" in sql else "orders"
+    found, _ = written((rule(r"shop\.orders", "sales.orders_v2"),), sql, table)
+    assert [text.partition(": ")[2] for text in found] == [expected]
