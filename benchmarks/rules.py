@@ -15,11 +15,11 @@ from typing import Final
 import msgspec
 
 from benchmarks import wide
-from relay.column_rules import ColumnAction, ColumnRule
 from relay.core.translator import Translator
 from relay.io.kernel import engine, mode
 from relay.model.records import ConsumerRecord
-from relay.row_rules import RowRule
+from relay.rules.columns import ColumnAction, ColumnRule
+from relay.rules.rows import RowRule
 from relay.templates.engine import Engine
 
 _WORKLOAD: Final = "wide_12"

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from relay.catalog import Catalog
     from relay.codecs.losses import Loss
-    from relay.column_rules import ColumnAction, ColumnRule
     from relay.core.column_path import TranslatedRows
     from relay.core.counts import UnwrittenStatement
     from relay.core.pipeline import State
@@ -81,8 +80,9 @@ if TYPE_CHECKING:
     from relay.model.table_globs import TableFilter, TableGlob
     from relay.routing import TopicRule
     from relay.routing.partitioning import Partitioning
-    from relay.row_rules import RowRule, UnknownBefore
-    from relay.table_rules import TableRule
+    from relay.rules.columns import ColumnAction, ColumnRule
+    from relay.rules.rows import RowRule, UnknownBefore
+    from relay.rules.tables import TableRule
     from relay.templates.columns import RecordColumns, TextColumn
     from relay.templates.engine import Engine
 
@@ -176,9 +176,9 @@ _MODULES = (
         "core.selection",
         "core.counts",
         "routing",
-        "column_rules",
-        "row_rules",
-        "table_rules",
+        "rules.columns",
+        "rules.rows",
+        "rules.tables",
         "templates.columns",
         "templates.engine",
         "core.pipeline",

@@ -24,8 +24,8 @@ from relay.model.table_globs import TableGlob
 from relay.mysql.dumps import within_statement
 from relay.mysql.numbers import WHOLE_NUMBER
 from relay.routing.topic_names import TopicTemplate
+from relay.rules.tables.rules import name_pair_patterns
 from relay.service.check.registries import subject_pattern
-from relay.table_rules.rules import name_pair_patterns
 from spark_backfill.spark_errors import MEANINGS
 
 parser: Any = importlib.import_module("re._parser")
@@ -52,7 +52,7 @@ _ANCHORED: dict[str, list[re.Pattern[Any]]] = {
     "relay.routing.topic_names.pattern": [
         TopicTemplate.parse("{topic}-{database}.{table}").pattern(["a", "b.c"])
     ],
-    "relay.table_rules.rules.name_pair_patterns": list(name_pair_patterns(r"shop_(\d+)", r"(\w+?)_[a-z]+")),
+    "relay.rules.tables.rules.name_pair_patterns": list(name_pair_patterns(r"shop_(\d+)", r"(\w+?)_[a-z]+")),
     "spark_backfill.footers.columns_in": [re.compile(r"^  (\S+) key(?=;| \(| \{)")],
     "spark_backfill.locations.check_folder": [re.compile(r"a|b=[^/]+/c=[^/]+(/step=\d+)?/d", re.DOTALL)],
 }

@@ -14,8 +14,6 @@ from relay.cli.exits import say_warning
 from relay.cli.requests.route import CheckRequest
 from relay.codecs import codec_named
 from relay.codecs.codec import own_ddl
-from relay.column_rules import parse_rules
-from relay.column_rules.effects import effects_on, lines_of
 from relay.config import Config
 from relay.config.checks import config_advice
 from relay.config.kafka import source_cluster, target_cluster
@@ -27,6 +25,8 @@ from relay.core.selection import chosen_tables
 from relay.core.summaries import MOST_NAMES
 from relay.io.kafka.clients import Clusters
 from relay.model.errors import ConfigError, Problem, ServiceError
+from relay.rules.columns import parse_rules
+from relay.rules.columns.effects import effects_on, lines_of
 from relay.service.check import CheckState
 from relay.service.check.registries import registry_findings
 from relay.service.check.route import preflight, rows_do_not_wait

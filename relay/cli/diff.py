@@ -31,7 +31,6 @@ from relay.cli.schemas import apply_schema_dumps, resolver_with
 from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.given_options import parse_options, reading_options
 from relay.codecs.losses import Loss
-from relay.column_rules import ColumnRules
 from relay.core.comparison import Cells, Change, Comparison, Difference, Explain, changes_of
 from relay.core.detection import FormatHints
 from relay.core.selection import Selection, chosen_tables
@@ -43,6 +42,7 @@ from relay.model.errors import ClaimCheckMissing, CodecError, ConfigError, Probl
 from relay.model.events import ABSENT, Event, RowChange, SchemaChange, TableId
 from relay.model.limits import Limits
 from relay.model.records import ConsumerRecord
+from relay.rules.columns import ColumnRules
 from relay.text.redaction import printable, to_json
 
 _NAMES: Final = tuple(side.input for side in SIDES)

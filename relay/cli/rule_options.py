@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from relay.cli.option_names import USUAL
-from relay.column_rules import RULE_FORM, ColumnRule, ColumnRules, parse_rule, parse_rules
 from relay.io.hash_key import MIN_KEY_BYTES, read_hash_key
 from relay.model.errors import ConfigError, Problem
+from relay.rules.columns import RULE_FORM, ColumnRule, ColumnRules, parse_rule, parse_rules
 from relay.text.redaction import quoted
 
 

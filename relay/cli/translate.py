@@ -33,10 +33,10 @@ from relay.io.resolver import Resolver
 from relay.io.storage import storage_problems
 from relay.model.errors import ConfigError, Problem
 from relay.model.records import ConsumerRecord, ProducerRecord
-from relay.row_rules import WHERE_FORM, RowRule, parse_where
-from relay.table_rules import RULE_FORM as TABLE_RULE_FORM
-from relay.table_rules import TableRule
-from relay.table_rules import parse_rule as parse_table_rule
+from relay.rules.rows import WHERE_FORM, RowRule, parse_where
+from relay.rules.tables import RULE_FORM as TABLE_RULE_FORM
+from relay.rules.tables import TableRule
+from relay.rules.tables import parse_rule as parse_table_rule
 from relay.text.redaction import quoted
 
 

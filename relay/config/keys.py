@@ -24,14 +24,14 @@ from pydantic_settings import NoDecode
 
 from relay.catalog.definitions import as_of
 from relay.codecs.given_options import option_text
-from relay.column_rules import ColumnAction, ColumnRule, action_of, hides_values
 from relay.core.error_policies import ERROR_CLASSES, Policy
 from relay.io.kafka.settings import Compression, Mechanism, SecurityProtocol, Start, endpoint_fault
 from relay.io.log_text import LogFormat, LogLevel, LogSettings
 from relay.model import limits
 from relay.model.limits import DEFAULT_LIMITS
-from relay.row_rules import RowRule, UnknownBefore, unknown_before_of
-from relay.table_rules import TableRule
+from relay.rules.columns import ColumnAction, ColumnRule, action_of, hides_values
+from relay.rules.rows import RowRule, UnknownBefore, unknown_before_of
+from relay.rules.tables import TableRule
 from relay.text.durations import milliseconds_of, parse_duration, parse_timestamp
 
 
@@ -255,7 +255,7 @@ class _ConfigTable(BaseModel):
 
 
 class ColumnRuleConfig(_ConfigTable):
-    """A column rule; see `relay.column_rules.rules.ColumnRule`."""
+    """A column rule; see `relay.rules.columns.rules.ColumnRule`."""
 
     tables: Names
     columns: Names
@@ -273,7 +273,7 @@ class ColumnRuleConfig(_ConfigTable):
 
 
 class RowRuleConfig(_ConfigTable):
-    """A row rule; see `relay.row_rules.rules.RowRule`."""
+    """A row rule; see `relay.rules.rows.rules.RowRule`."""
 
     tables: Names
     where: str = ""
@@ -287,7 +287,7 @@ class RowRuleConfig(_ConfigTable):
 
 
 class TableRuleConfig(_ConfigTable):
-    """A table rule; see `relay.table_rules.rules.TableRule`."""
+    """A table rule; see `relay.rules.tables.rules.TableRule`."""
 
     from_: Text = Field(alias="from")
     to: Text

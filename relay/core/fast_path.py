@@ -33,7 +33,7 @@ from relay.model.events import Event, RowChange, TableId, TransactionMark
 from relay.model.limits import uncounted_bytes
 from relay.model.lookups import Need
 from relay.model.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord, check_types
-from relay.row_rules import Verdict
+from relay.rules.rows import Verdict
 from relay.templates.engine import Engine, Message, Translation
 from relay.templates.ops import LOSS, MessageFields
 from relay.templates.route.deriving import Deriver, MessageFormat, TracedLine

@@ -48,7 +48,7 @@ from relay.model.records import (
 )
 from relay.routing import Destinations, Group, RoutedEvents, Router, TopicsInUse, WatermarkGate
 from relay.routing.partitioning import ByKey
-from relay.table_rules import NO_TABLES, TakenNames
+from relay.rules.tables import NO_TABLES, TakenNames
 
 
 class State(NamedTuple):

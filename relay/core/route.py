@@ -10,14 +10,13 @@ from relay.codecs.codec import SIDES, Codec, Joining, Options
 from relay.codecs.given_options import parse_options
 from relay.codecs.losses import Keys, Loss, expected_losses
 from relay.codecs.row_keys import key_rule_problem, keys_of
-from relay.column_rules import ColumnRule, ColumnRules, ParsedRule, parse_rules
 from relay.core.selection import Selection
 from relay.model.errors import ConfigError, Problem
 from relay.routing import Router, TopicRule
-from relay.row_rules import ParsedRowRule, RowRule, RowRules, parse_row_rules
-from relay.table_rules import ParsedRule as ParsedTableRule
-from relay.table_rules import TableNames, TableRule
-from relay.table_rules import parse_rules as parse_table_rules
+from relay.rules.columns import ColumnRule, ColumnRules, ParsedColumnRule, parse_rules
+from relay.rules.rows import ParsedRowRule, RowRule, RowRules, parse_row_rules
+from relay.rules.tables import ParsedTableRule, TableNames, TableRule
+from relay.rules.tables import parse_rules as parse_table_rules
 
 _Rule = TypeVar("_Rule")
 
@@ -49,7 +48,7 @@ class RouteRules(NamedTuple):
 
 
 class _ParsedRules(NamedTuple):
-    columns: tuple[ParsedRule, ...]
+    columns: tuple[ParsedColumnRule, ...]
     rows: tuple[ParsedRowRule, ...]
     tables: tuple[ParsedTableRule, ...]
     hash_key: bytes

@@ -25,9 +25,9 @@ from relay.model.events import (
 )
 from relay.model.lookups import LookupCache
 from relay.model.records import ConsumerRecord
-from relay.row_rules import RowRules, TableFilter, Verdict
-from relay.row_rules.conditions import Reader, number_of
-from relay.row_rules.expressions import EvaluationFailed
+from relay.rules.rows import RowFilter, RowRules, Verdict
+from relay.rules.rows.conditions import Reader, number_of
+from relay.rules.rows.expressions import EvaluationFailed
 from relay.templates.tracing import NotTemplatable
 
 Condition = Callable[[Mapping[str, Any]], bool]
@@ -99,7 +99,7 @@ def _schema(schema: TableSchema, indexes: Sequence[int]) -> TableSchema:
 class Selecting:
     """The verdicts on rows of one template, by their cells. `op`, `schema`: those of the rows."""
 
-    def __init__(self, rules: TableFilter, op: Op, schema: TableSchema) -> None:
+    def __init__(self, rules: RowFilter, op: Op, schema: TableSchema) -> None:
         self._has_both = op is Op.UPDATE
         self._width = len(rules.witnessed() or ())
         #: The column of a variable that is not the column's cell in JSON, and how it is read.

@@ -16,7 +16,6 @@ from relay.catalog.definitions import apply_definition, definition_in, is_defini
 from relay.codecs import encoder_of
 from relay.codecs.given_options import OptionValue, option_texts
 from relay.codecs.losses import Loss
-from relay.column_rules import ColumnRule
 from relay.core.column_path import ColumnPath, TranslatedRows
 from relay.core.counts import CountsByTable, EventCounts, UnwrittenStatement
 from relay.core.fast_path import FastPath, open_fast_path
@@ -30,8 +29,9 @@ from relay.model.lookups import LookupCache, Need, RegisteredSchema, SchemaById
 from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.routing import Router, TopicRule, routing_problems
 from relay.routing.partitioning import Partitioning
-from relay.row_rules import RowRule
-from relay.table_rules import TableRule
+from relay.rules.columns import ColumnRule
+from relay.rules.rows import RowRule
+from relay.rules.tables import TableRule
 from relay.templates.columns import RecordColumns
 from relay.templates.engine import Engine
 from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy

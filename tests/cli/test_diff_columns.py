@@ -14,8 +14,8 @@ from typer.testing import Result
 
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.cli.exits import DIFFERENT
-from relay.column_rules import parse_rule
 from relay.io.record_lines import format_record
+from relay.rules.columns import parse_rule
 
 Run = Callable[..., Result]
 

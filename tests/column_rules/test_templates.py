@@ -14,7 +14,7 @@ from support import TICDC, captured, reading_options, record
 from templates_support import Both
 
 from relay import ColumnRule, ConsumerRecord, NotRepresentable, Translator
-from relay.column_rules.replacements import HashKey
+from relay.rules.columns.replacements import HashKey
 from relay.templates.engine import Engine
 from relay.templates.ops import Template
 

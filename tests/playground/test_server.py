@@ -29,8 +29,8 @@ from relay.cli.playground.server import MOST_BYTES, PlaygroundServer, address
 from relay.cli.playground.translation import TranslationRequest, answer
 from relay.cli.requests.route import PlaygroundRequest
 from relay.cli.rule_options import GivenRules
-from relay.column_rules import parse_rule
 from relay.model.errors import AddressUnavailable, ConfigError
+from relay.rules.columns import parse_rule
 from relay.service.observe.server import Page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

@@ -53,12 +53,12 @@ from relay.codecs.shared.shaped import written_in_key
 from relay.codecs.simple import json_wire as simple
 from relay.codecs.simple.values import timestamp_writer
 from relay.codecs.ticdc_avro import values as ticdc_avro
-from relay.column_rules.replacements import Convert, HashKey, hashing, masking, truncating
 from relay.model.errors import NotRepresentable
 from relay.model.events import Column, ColumnType, Value
 from relay.mysql import numbers, temporal, values
 from relay.mysql.conversion_names import BOOLEANS
 from relay.mysql.members import label_reader
+from relay.rules.columns.replacements import Convert, HashKey, hashing, masking, truncating
 from relay.templates.ops import Kind, Kinds
 
 Read = Callable[[Any], Value]

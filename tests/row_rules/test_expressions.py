@@ -10,7 +10,7 @@ from row_rules_support import CREATE, TYPES, compact, message, rule, statement
 from support import TICDC
 
 from relay import ConditionFailed, ConfigError, Translator
-from relay.row_rules.expressions import Expression
+from relay.rules.rows.expressions import Expression
 
 
 def selects(where: str, types: dict[str, str] | None = None, **values: Any) -> bool:

@@ -18,7 +18,7 @@ from relay import (
     TableRule,
     Translator,
 )
-from relay.table_rules import parse_rule, parse_rules
+from relay.rules.tables import parse_rule, parse_rules
 
 CREATE = "CREATE TABLE `{}` (`id` int PRIMARY KEY, `c` int)"
 

@@ -86,7 +86,7 @@ class Group(NamedTuple):
     operations: int = UNKNOWN_OPERATIONS
 
 
-class Transaction(NamedTuple):
+class ShardTransaction(NamedTuple):
     """The newest transaction of a transactional id, as its coordinator reports it.
 
     `state`: Kafka's `TransactionState`, such as Ongoing or CompleteCommit. `started_ms`: when it began, -1 if
@@ -271,7 +271,7 @@ class ClusterInspection:
             return False
         return True if code in _NO_SUCH_PRODUCER else _unexpected(code)
 
-    async def transaction(self, name: str) -> Transaction | str | None:
+    async def transaction(self, name: str) -> ShardTransaction | str | None:
         """Return the newest transaction of a transactional id, None if the brokers know none.
 
         Or, as text, why it is unknown: the request needs Kafka 3.0 and DESCRIBE on the transactional id.
@@ -284,7 +284,7 @@ class ClusterInspection:
         ((code, _, state, _, started_ms, producer_id, epoch, *_),) = answer.transactions
         if code == _TRANSACTION_UNKNOWN:
             return None
-        return _unexpected(code) if code else Transaction(state, producer_id, epoch, started_ms)
+        return _unexpected(code) if code else ShardTransaction(state, producer_id, epoch, started_ms)
 
     async def may_write_idempotently(self) -> bool | str:
         """Return whether an idempotent producer is allowed.

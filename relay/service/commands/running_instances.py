@@ -15,7 +15,7 @@ from relay.config import Config
 from relay.config.kafka import shard_settings, source_cluster, target_cluster
 from relay.io.kafka.clients import Brokers
 from relay.model.errors import RelayRunning
-from relay.service.check.cluster import ClusterInspection, Transaction
+from relay.service.check.cluster import ClusterInspection, ShardTransaction
 from relay.text.redaction import plural
 
 _PAUSE_SECONDS: Final = 0.5
@@ -23,7 +23,7 @@ _PAUSE_SECONDS: Final = 0.5
 _MIN_WATCH_SECONDS: Final = 1.0
 
 #: The newest transaction by transactional id: None if there is none, a text that says why it is unknown.
-Transactions = Mapping[str, Transaction | str | None]
+Transactions = Mapping[str, ShardTransaction | str | None]
 
 
 class RunningInstances(NamedTuple):
@@ -140,7 +140,7 @@ async def _transactions(cluster: ClusterInspection, config: Config) -> Transacti
 
 def _watch_seconds(seen: Transactions, watch_seconds: float, now_ms: float) -> float:
     """Return how long to watch: less if the last transaction of each shard is old, as far as is known."""
-    starts = [each.started_ms for each in seen.values() if isinstance(each, Transaction)]
+    starts = [each.started_ms for each in seen.values() if isinstance(each, ShardTransaction)]
     if not watch_seconds or not starts:
         return 0.0
     age = 0.0 if min(starts) < 0 else max(0.0, (now_ms - max(starts)) / 1000)
@@ -151,11 +151,13 @@ def _evidence(before: Transactions, now: Transactions, config: Config) -> list[s
     """Return the evidence of running instances."""
     found, longest = [], config.delivery.transaction_timeout_seconds
     for name, each in now.items():
-        if isinstance(each, Transaction) and each.is_open:
+        if not isinstance(each, ShardTransaction):
+            continue
+        if each.is_open:
             found.append(
                 f"{name} has an open transaction: its instance is running, or was killed. In the second case "
                 f"the brokers abort the transaction within {longest:.0f} s: try again then"
             )
-        elif isinstance(each, Transaction) and each != before[name] and not isinstance(before[name], str):
+        elif each != before[name] and not isinstance(before[name], str):
             found.append(f"{name} has just committed a transaction: its instance is running")
     return found

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from relay.column_rules.ddl_text import CannotRewrite, is_name
 from relay.mysql.ddl.statements import LocatedName, TableName
 from relay.mysql.ddl.tokens import Token
+from relay.rules.columns.ddl_text import CannotRewrite, is_name
 
 
 class FoundName(NamedTuple):

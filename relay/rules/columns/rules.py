@@ -82,7 +82,7 @@ def folded(name: str) -> str:
     )
 
 
-class ParsedRule(msgspec.Struct, frozen=True):
+class ParsedColumnRule(msgspec.Struct, frozen=True):
     """A rule with its globs as patterns. `tables_folded`: those of tables, in lower case."""
 
     rule: ColumnRule
@@ -110,12 +110,12 @@ def hides_values(rules: Iterable[ColumnRule]) -> bool:
     return any(rule.action is not ColumnAction.RENAME for rule in rules)
 
 
-def parse_rules(rules: Sequence[ColumnRule], *, has_hash_key: bool) -> tuple[ParsedRule, ...]:
+def parse_rules(rules: Sequence[ColumnRule], *, has_hash_key: bool) -> tuple[ParsedColumnRule, ...]:
     """Parse rules. `has_hash_key`: whether HASH has its secret key.
 
     Raises ConfigError with all problems; their paths are `columns.0.tables` and the like.
     """
-    found: list[ParsedRule] = []
+    found: list[ParsedColumnRule] = []
     problems: list[Problem] = []
     for at, rule in enumerate(rules):
         globs: list[TableGlob] = []
@@ -130,7 +130,7 @@ def parse_rules(rules: Sequence[ColumnRule], *, has_hash_key: bool) -> tuple[Par
         ]
         patterns = tuple([name_pattern(folded(text)) for text in rule.columns])
         lowered = tuple([TableGlob.parse(glob.text.lower()) for glob in globs])
-        found.append(ParsedRule(rule, tuple(globs), lowered, patterns))
+        found.append(ParsedColumnRule(rule, tuple(globs), lowered, patterns))
     if problems:
         raise ConfigError(problems)
     return tuple(found)

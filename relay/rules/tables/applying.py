@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.codecs.losses import Loss
-from relay.column_rules.ddl_text import CannotRewrite
 from relay.model.errors import DdlNotUnderstood, LimitExceeded, NotRepresentable
 from relay.model.events import (
     Bootstrap,
@@ -29,8 +28,9 @@ from relay.model.persistent_dict import PersistentDict
 from relay.model.table_globs import tables_of
 from relay.mysql.ddl.statements import CreateDatabase, DropDatabase, Statement
 from relay.mysql.ddl.tokens import tokenize
-from relay.table_rules.rules import ParsedRule
-from relay.table_rules.statements import Surroundings, may_name, rewritten
+from relay.rules.columns.ddl_text import CannotRewrite
+from relay.rules.tables.rules import ParsedTableRule
+from relay.rules.tables.statements import Surroundings, may_name, rewritten
 
 #: The table of the source that each name of the target belongs to, by the name; `_NONE`: free. A value.
 TakenNames = PersistentDict[TableId]
@@ -63,7 +63,7 @@ class TableNames:
 
     def __init__(
         self,
-        rules: Sequence[ParsedRule],
+        rules: Sequence[ParsedTableRule],
         target: str,
         *,
         needs_definitions: bool,

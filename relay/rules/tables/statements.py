@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from relay.column_rules.ddl_text import CannotRewrite, is_name
 from relay.model.errors import DdlNotUnderstood
 from relay.model.events import DdlKind, TableId
 from relay.mysql.ddl import Located, locate_statements
@@ -28,7 +27,8 @@ from relay.mysql.ddl.statements import (
 )
 from relay.mysql.ddl.tokens import Token
 from relay.mysql.types import quoted_name, quoted_table
-from relay.table_rules.queries import FoundName, name_at, queried_names, referenced_names
+from relay.rules.columns.ddl_text import CannotRewrite, is_name
+from relay.rules.tables.queries import FoundName, name_at, queried_names, referenced_names
 
 
 class Surroundings(NamedTuple):

@@ -3,12 +3,12 @@
 `ColumnRules` is the step between decode and route; `ColumnRule` is one rule.
 """
 
-from relay.column_rules.applying import ColumnRules
-from relay.column_rules.rules import (
+from relay.rules.columns.applying import ColumnRules
+from relay.rules.columns.rules import (
     RULE_FORM,
     ColumnAction,
     ColumnRule,
-    ParsedRule,
+    ParsedColumnRule,
     action_of,
     hides_values,
     parse_rule,
@@ -20,7 +20,7 @@ __all__ = [
     "ColumnAction",
     "ColumnRule",
     "ColumnRules",
-    "ParsedRule",
+    "ParsedColumnRule",
     "action_of",
     "hides_values",
     "parse_rule",

@@ -11,7 +11,7 @@ import msgspec
 from relay.model.errors import ConfigError, Problem
 from relay.model.events import TableId
 from relay.model.table_globs import TableGlob
-from relay.row_rules.expressions import Expression, InvalidExpression
+from relay.rules.rows.expressions import Expression, InvalidExpression
 from relay.text.hints import hint_for
 from relay.text.redaction import quoted
 

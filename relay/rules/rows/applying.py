@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.losses import Loss
-from relay.column_rules.rules import folded
 from relay.model.events import ABSENT, Event, Op, Row, RowChange, Rows, TableId, TableSchema
-from relay.row_rules.conditions import CellImages, Reader, TableCondition
-from relay.row_rules.rules import ParsedRowRule, UnknownBefore
+from relay.rules.columns.rules import folded
+from relay.rules.rows.conditions import CellImages, Reader, TableCondition
+from relay.rules.rows.rules import ParsedRowRule, UnknownBefore
 
 
 class Verdict(enum.Enum):
@@ -30,7 +30,7 @@ class RowRules:
     def __init__(self, rules: Sequence[ParsedRowRule], target: str) -> None:
         self.rules, self._target = tuple(rules), target
         self._tables: dict[TableId, bool] = {}
-        self._filters: dict[TableSchema, TableFilter | None] = {}
+        self._filters: dict[TableSchema, RowFilter | None] = {}
 
     def has_table(self, table: TableId) -> bool:
         """Return whether some rule is about rows of a table."""
@@ -56,7 +56,7 @@ class RowRules:
                 kept.append(found)
         return kept, [Loss.ROWS_FILTERED] * (len(events) - len(kept))
 
-    def filter_of(self, schema: TableSchema) -> TableFilter | None:
+    def filter_of(self, schema: TableSchema) -> RowFilter | None:
         """Return the rules for a definition; None if there are none.
 
         Raises ConditionFailed for a rule that cannot be applied.
@@ -65,11 +65,11 @@ class RowRules:
             if len(self._filters) >= _MOST_TABLES:
                 self._filters.clear()
             matching = [rule for rule in self.rules if rule.has_table(schema.id)]
-            self._filters[schema] = TableFilter(matching, schema, self._target) if matching else None
+            self._filters[schema] = RowFilter(matching, schema, self._target) if matching else None
         return self._filters[schema]
 
 
-class TableFilter:
+class RowFilter:
     """The rules of a table for one version of its definition.
 
     All conditions must hold. Raises ConditionFailed for a rule that cannot be applied.

@@ -3,8 +3,8 @@
 `RowRules` is the step between the selection of tables and the column rules; `RowRule` is one rule.
 """
 
-from relay.row_rules.applying import RowRules, TableFilter, Verdict
-from relay.row_rules.rules import (
+from relay.rules.rows.applying import RowFilter, RowRules, Verdict
+from relay.rules.rows.rules import (
     WHERE_FORM,
     ParsedRowRule,
     RowRule,
@@ -17,9 +17,9 @@ from relay.row_rules.rules import (
 __all__ = [
     "WHERE_FORM",
     "ParsedRowRule",
+    "RowFilter",
     "RowRule",
     "RowRules",
-    "TableFilter",
     "UnknownBefore",
     "Verdict",
     "parse_row_rules",

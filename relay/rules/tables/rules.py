@@ -27,7 +27,7 @@ class TableRule(msgspec.Struct, frozen=True, kw_only=True):
     target: str
 
 
-class ParsedRule(msgspec.Struct, frozen=True):
+class ParsedTableRule(msgspec.Struct, frozen=True):
     """A rule with its expression.
 
     pattern: Matches a database and a table that are joined by `_SEPARATOR`.
@@ -153,7 +153,7 @@ def _is_literal(text: str) -> bool:
     )
 
 
-def _parsed(rule: TableRule) -> ParsedRule:
+def _parsed(rule: TableRule) -> ParsedTableRule:
     """Parse a rule. Raises ValueError about `source`, _TargetError about `target`."""
     text = rule.source.removeprefix("^").removesuffix("$")
     tokens = _tokens(text)
@@ -174,7 +174,7 @@ def _parsed(rule: TableRule) -> ParsedRule:
     whole = None
     if keeps_tables and _is_literal(database) and not _PLACEHOLDER.search(to_database):
         whole = _ESCAPED.sub(r"\1", database)
-    return ParsedRule(rule, pattern, of_database, to_database, to_table, whole)
+    return ParsedTableRule(rule, pattern, of_database, to_database, to_table, whole)
 
 
 #: Expressions for all tables of a database.
@@ -204,12 +204,12 @@ def _check_template(text: str, pattern: re.Pattern[str]) -> None:
         raise _TargetError(f"has a name of more than {MYSQL_NAME} characters")
 
 
-def parse_rules(rules: Sequence[TableRule]) -> tuple[ParsedRule, ...]:
+def parse_rules(rules: Sequence[TableRule]) -> tuple[ParsedTableRule, ...]:
     """Parse rules.
 
     Raises ConfigError with all problems; their paths are `tables.0.from` and the like.
     """
-    found: list[ParsedRule] = []
+    found: list[ParsedTableRule] = []
     problems: list[Problem] = []
     for at, rule in enumerate(rules):
         try:

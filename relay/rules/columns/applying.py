@@ -8,17 +8,6 @@ from typing import Final
 import msgspec
 
 from relay.codecs.losses import Loss
-from relay.column_rules.ddl_text import (
-    CannotRewrite,
-    StatementRewriter,
-    TableVersions,
-    has_literals,
-    is_name,
-    referenced_tables,
-)
-from relay.column_rules.projections import TableProjection, TableRules
-from relay.column_rules.replacements import HashKey
-from relay.column_rules.rules import ParsedRule, folded, hides_values
 from relay.model.errors import DdlNotUnderstood, LimitExceeded, NotRepresentable
 from relay.model.events import (
     Bootstrap,
@@ -46,6 +35,17 @@ from relay.mysql.ddl.statements import (
     TableName,
     TableToPartition,
 )
+from relay.rules.columns.ddl_text import (
+    CannotRewrite,
+    StatementRewriter,
+    TableVersions,
+    has_literals,
+    is_name,
+    referenced_tables,
+)
+from relay.rules.columns.projections import TableProjection, TableRules
+from relay.rules.columns.replacements import HashKey
+from relay.rules.columns.rules import ParsedColumnRule, folded, hides_values
 
 
 class ColumnRules:
@@ -58,7 +58,12 @@ class ColumnRules:
     """
 
     def __init__(
-        self, rules: Sequence[ParsedRule], hash_key: bytes, target: str, *, needs_definitions: bool = False
+        self,
+        rules: Sequence[ParsedColumnRule],
+        hash_key: bytes,
+        target: str,
+        *,
+        needs_definitions: bool = False,
     ) -> None:
         self._rules, self._hash_key, self._target = tuple(rules), HashKey(hash_key), target
         self._needs_definitions = needs_definitions

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from relay.column_rules.replacements import Convert, HashKey, hashing, masking, truncating
-from relay.column_rules.rules import HASH_DIGITS, ColumnAction, ColumnRule
 from relay.model.events import ABSENT, Cell, Column, ColumnType, Value
 from relay.mysql.types import BINARIES, CHARS, GEOMETRIES, INTEGER_BITS
+from relay.rules.columns.replacements import Convert, HashKey, hashing, masking, truncating
+from relay.rules.columns.rules import HASH_DIGITS, ColumnAction, ColumnRule
 
 
 class TargetColumn(NamedTuple):

@@ -8,16 +8,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.codecs.losses import Loss
-from relay.column_rules.replacements import HashKey
-from relay.column_rules.rules import (
-    HASH_DIGITS,
-    KEY_HASH_DIGITS,
-    ColumnAction,
-    ColumnRule,
-    ParsedRule,
-    folded,
-)
-from relay.column_rules.target_columns import NotApplicable, TargetColumn, target_column
 from relay.model.errors import NotRepresentable
 from relay.model.events import (
     CellProjection,
@@ -29,6 +19,16 @@ from relay.model.events import (
     TableSchema,
     UniqueKey,
 )
+from relay.rules.columns.replacements import HashKey
+from relay.rules.columns.rules import (
+    HASH_DIGITS,
+    KEY_HASH_DIGITS,
+    ColumnAction,
+    ColumnRule,
+    ParsedColumnRule,
+    folded,
+)
+from relay.rules.columns.target_columns import NotApplicable, TargetColumn, target_column
 
 _DROP, _RENAME, _KEEP, _HASH = (
     ColumnAction.DROP,
@@ -76,7 +76,7 @@ class TableRules:
     renames it.
     """
 
-    def __init__(self, rules: Sequence[ParsedRule], target: str, hash_key: HashKey) -> None:
+    def __init__(self, rules: Sequence[ParsedColumnRule], target: str, hash_key: HashKey) -> None:
         self.rules, self.target, self._hash_key = tuple(rules), target, hash_key
         self._kept = [rule for rule in rules if rule.rule.action is _KEEP]
         self._effects: dict[str, Effect] = {}

@@ -3,13 +3,13 @@
 `TableNames` is the step before routing; `TableRule` is one rule.
 """
 
-from relay.table_rules.applying import NO_TABLES, TableNames, TakenNames
-from relay.table_rules.rules import RULE_FORM, ParsedRule, TableRule, parse_rule, parse_rules
+from relay.rules.tables.applying import NO_TABLES, TableNames, TakenNames
+from relay.rules.tables.rules import RULE_FORM, ParsedTableRule, TableRule, parse_rule, parse_rules
 
 __all__ = [
     "NO_TABLES",
     "RULE_FORM",
-    "ParsedRule",
+    "ParsedTableRule",
     "TableNames",
     "TableRule",
     "TakenNames",

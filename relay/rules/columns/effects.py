@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from relay.column_rules.projections import Effect, TableProjection, TableRules
-from relay.column_rules.replacements import HashKey
-from relay.column_rules.rules import ColumnAction, ParsedRule
 from relay.model.errors import NotRepresentable
 from relay.model.events import Column, TableId, TableSchema
 from relay.mysql.types import format_type
+from relay.rules.columns.projections import Effect, TableProjection, TableRules
+from relay.rules.columns.replacements import HashKey
+from relay.rules.columns.rules import ColumnAction, ParsedColumnRule
 from relay.text.hints import hint_for
 
 
@@ -43,7 +43,7 @@ class RuleEffects(NamedTuple):
     unused: list[UnusedRule]
 
 
-def effects_on(rules: Sequence[ParsedRule], target: str, schemas: Iterable[TableSchema]) -> RuleEffects:
+def effects_on(rules: Sequence[ParsedColumnRule], target: str, schemas: Iterable[TableSchema]) -> RuleEffects:
     """Return the effect of rules on tables. `target`: the name of the target's protocol, for errors."""
     tables: list[TableEffects] = []
     used: set[int] = set()
@@ -64,7 +64,7 @@ def effects_on(rules: Sequence[ParsedRule], target: str, schemas: Iterable[Table
     return RuleEffects(tables, [UnusedRule(number, _why_unused(rule, known)) for number, rule in rest])
 
 
-def _is_used(rule: ParsedRule, name: str, effect: Effect) -> bool:
+def _is_used(rule: ParsedColumnRule, name: str, effect: Effect) -> bool:
     """Return whether the effect on a column is this rule's."""
     if not rule.has_column(name):
         return False
@@ -101,7 +101,7 @@ def _problem(rules: TableRules, schema: TableSchema) -> str:
     return ""
 
 
-def _why_unused(rule: ParsedRule, known: Sequence[TableSchema]) -> str:
+def _why_unused(rule: ParsedColumnRule, known: Sequence[TableSchema]) -> str:
     """Return why a rule has no effect, with similar names."""
     matching = [schema for schema in known if rule.has_table(schema.id)]
     if not matching:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from typing import Any, Final, Protocol
 
-from relay.column_rules.rules import folded
 from relay.model.errors import ConditionFailed
 from relay.model.events import ABSENT, Cell, Column, TableSchema, Value
 from relay.mysql.members import label_text
-from relay.row_rules.expressions import ROW, EvaluationFailed, Expression
-from relay.row_rules.rules import ParsedRowRule
+from relay.rules.columns.rules import folded
+from relay.rules.rows.expressions import ROW, EvaluationFailed, Expression
+from relay.rules.rows.rules import ParsedRowRule
 
 #: Converts a value of a column to that of CEL; raises ValueError.
 Reader = Callable[[Any], Any]

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from relay.column_rules.projections import TableRules
-from relay.column_rules.rules import folded
 from relay.model.events import Column, DdlKind, TableId, TableSchema
 from relay.mysql.ddl import Located
 from relay.mysql.ddl.printed import column_text
@@ -39,6 +37,8 @@ from relay.mysql.ddl.statements import (
 )
 from relay.mysql.ddl.tokens import Token
 from relay.mysql.types import quoted_name
+from relay.rules.columns.projections import TableRules
+from relay.rules.columns.rules import folded
 
 
 class CannotRewrite(Exception):
