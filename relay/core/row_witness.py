@@ -114,31 +114,22 @@ class Selecting:
                 self._converted.append((name, column.name, None))
         conditions = rules.expressions()
         self._condition = conditions[0] if len(conditions) == 1 else _all_of(conditions)
-        self._known: dict[bytes, Verdict] = {}
 
     def of(self, value: bytes) -> tuple[Verdict | None, bytes]:
         """Return the verdict on a row, and its message's value without the cells before it.
 
         The verdict is None if only the pipeline can translate the row, or refuse it.
         """
-        known = self._known
         end = LENGTH_BYTES + int.from_bytes(value[:LENGTH_BYTES], "big")
         if self._has_both:
             end += LENGTH_BYTES + int.from_bytes(value[end : end + LENGTH_BYTES], "big")
-        cells = value[LENGTH_BYTES:end]
-        if cells in known:
-            return known[cells], value[end:]
         try:
             if self._has_both:
                 verdict = self._of_update(value[:end])
             else:
-                verdict = _KEPT if self._holds(cells) else _LEFT_OUT
+                verdict = _KEPT if self._holds(value[LENGTH_BYTES:end]) else _LEFT_OUT
         except (EvaluationFailed, ValueError, KeyError):
             return None, value[end:]
-        if end <= _LONGEST_KNOWN:
-            if len(known) >= _MOST_KNOWN:
-                known.clear()
-            known[cells] = verdict
         return verdict, value[end:]
 
     def _of_update(self, cells: bytes) -> Verdict:
@@ -151,11 +142,13 @@ class Selecting:
 
     def _holds(self, text: bytes) -> bool:
         """Return whether all conditions hold for a row. Raises EvaluationFailed, ValueError, KeyError."""
-        row: dict[str, Any] = _read(text)
-        if len(row) < self._width:
+        cells: dict[str, Any] = _read(text)
+        if len(cells) < self._width:
             raise KeyError  # a column is absent
+        # Several variables may be of one column, and one of them may have its name.
+        row = dict(cells) if self._converted else cells
         for name, column, read in self._converted:
-            cell = row[column]
+            cell = cells[column]
             row[name] = cell if cell is None or read is None else read(cell)
         return self._condition(row)
 
@@ -169,6 +162,3 @@ def _decimal(text: str) -> int | float:
 
 
 _KEPT, _LEFT_OUT = Verdict.KEPT, Verdict.LEFT_OUT
-#: Maximum verdicts of a template that are kept, and the most bytes of the cells of one.
-_MOST_KNOWN: Final = 100
-_LONGEST_KNOWN: Final = 100

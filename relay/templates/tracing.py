@@ -10,7 +10,7 @@ Comparisons of numbers are decided by the message's own values, and recorded as 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn, cast
 
@@ -150,6 +150,16 @@ class Trace:
             raise NotTemplatable
         sized = Sized(_LENGTH_BYTES, self.unframed_ops(rest))
         return (Constant(text[:length_at]), sized) if length_at else (sized,)
+
+    def ops_beside(self, texts: Callable[[], Sequence[bytes]]) -> list[tuple[_UnframedOp, ...]]:
+        """Return the ops of texts that are printed beside the message, and are no output of its marks.
+
+        `texts`: makes them. Raises NotTemplatable.
+        """
+        known, found = len(self._ops), set(self._found)
+        ops = [self.unframed_ops(text) for text in texts()]
+        self._found = found | set(range(known, len(self._ops)))
+        return ops
 
     def check_marks(self, others: Iterable[bytes | None]) -> None:
         """Raise NotTemplatable if the op of a mark was found in no text, because the mark was changed after

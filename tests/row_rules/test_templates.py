@@ -182,3 +182,25 @@ def test_captured_rows_are_those_of_the_pipeline(target: str, where: str) -> Non
     for each in records[:600]:
         found.fits(each)
     assert found.templated.losses[Loss.ROWS_FILTERED] > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_update_of_a_key_of_which_half_is_written_has_no_template(engine: type[Engine]) -> None:
+    """`deletes=drop` writes its INSERT alone: the message began with the cells of the condition."""
+    wanted = rule("id < 5000 && status != 'secret'")
+    found = both(wanted, target="flat-json", engine=engine, target_options={"deletes": "drop"})
+    found.learn(compact(CREATE))
+    moved = [{"id": str(at + 1000), "status": "paid"} for at in range(4)]
+    found.learn(*[compact(message("UPDATE", moved[at], at, id=str(at)), at) for at in (1, 2)])
+    assert not found.fits(compact(message("UPDATE", moved[3], 3, id="3"), 3))
+    assert not found.fits(compact(message("UPDATE", moved[3], 4, id="3", status="secret"), 4))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("other", ["type(amount) == double", "amount < 100.0", "amount / 2 == 10"])
+def test_several_conditions_on_one_decimal_see_its_value(engine: type[Engine], other: str) -> None:
+    """The second one saw a number without a fraction as an integer."""
+    found = both(rule("amount > 0.0"), rule(other), engine=engine).learn(compact(CREATE))
+    found.learn(*[compact(message(at=at), at) for at in (1, 2)])
+    for at, amount in enumerate(["20.50", "20.00", "0.10", "12345678901.25"], 3):
+        found.fits(compact(message(at=at, amount=amount), at))

@@ -186,7 +186,8 @@ class Deriver:
         )
         witness = self._witness(message.change, numbered, trace)
         if witness:
-            if others or first.value is None:
+            ops = [event.op for event in events if isinstance(event, RowChange)]
+            if others or first.value is None or ops != [message.change.op]:
                 raise NotTemplatable
             known.witnessed, known.read_losses = len(witness), read_losses
         (key, value), *more = [self._target(payload, trace) for payload in (first, *others)]
@@ -210,12 +211,14 @@ class Deriver:
 
         Raises NotTemplatable if printing them loses something.
         """
+        witness = self._line.witness
+        if witness is None:
+            return ()
         before = dict(trace.losses)
-        texts = None if self._line.witness is None else self._line.witness(change, record)
-        ops = tuple([Sized(WITNESS_LENGTH_BYTES, trace.unframed_ops(text)) for text in texts or ()])
+        ops = trace.ops_beside(lambda: witness(change, record) or ())
         if trace.losses != before:
             raise NotTemplatable
-        return ops
+        return tuple([Sized(WITNESS_LENGTH_BYTES, each) for each in ops])
 
     def _written(self, events: list[Event], lost: list[Loss]) -> list[Event]:
         """Return the events that the pipeline encodes."""
