@@ -13,7 +13,7 @@ from reference_engine import Interpreter
 from support import TICDC, captured, reading_options, record
 from templates_support import Both
 
-from relay import ColumnRule, ConsumerRecord, NotRepresentable, Translator
+from relay import ColumnRule, ConsumerRecord, NotRepresentable, TableRule, Translator
 from relay.rules.columns.replacements import HashKey
 from relay.templates.engine import Engine
 from relay.templates.ops import Template
@@ -114,9 +114,10 @@ def test_the_projection_of_a_template_is_not_that_of_other_rows() -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("tables", [[], [TableRule(source=r"(.*)\..*", target="{1}.moved")]])
 @pytest.mark.parametrize("action", ["rename", "hash"])
 def test_losses_do_not_depend_on_how_many_rows_came_before(
-    action: str, compile_at: Callable[[int], None]
+    action: str, tables: list[TableRule], compile_at: Callable[[int], None]
 ) -> None:
     """The first 15 rows of a table passed a route that refuses them."""
     compile_at(8)
@@ -128,6 +129,7 @@ def test_losses_do_not_depend_on_how_many_rows_came_before(
         target_options={"strict": "untyped"},
         columns=[rule(action, "name", tables="*.*", **more)],
         hash_key=KEY,
+        tables=tables,
     )
     for at in range(20):
         with pytest.raises(NotRepresentable, match="untyped"):

@@ -381,6 +381,10 @@ class ProjectedRows(LazyRows, frozen=True, eq=False, gc=False):
         """Return `raw_key` of the old row and of the new one."""
         return self.rows.wire_keys
 
+    def of_table(self, schema: TableSchema) -> ProjectedRows:  # noqa: ARG002 - canonical rows have no name
+        """Return these images: no plan of an encoder is kept with their reader."""
+        return self
+
     def raw_key(self) -> WireKey | None:
         """Return the message's own form of the key."""
         return self.rows.raw_key()
