@@ -156,3 +156,11 @@ def test_the_columns_of_an_expression_are_known() -> None:
     assert expression.uses_row
     assert copy.deepcopy(expression).text == expression.text
     assert expression.evaluate({"status": "a", "row": {"x": 1}, "amount": 1, "note": 2})
+
+
+def test_a_name_that_a_macro_binds_may_also_be_a_column() -> None:
+    where = Expression("[1, 2].exists(x, x == level) && x == 3")
+    assert where.columns == ("level",)
+    assert where.possible_columns == {"x"}
+    assert where.evaluate({"x": 3, "level": 2})
+    assert not where.evaluate({"x": 4, "level": 2})

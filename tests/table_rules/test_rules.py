@@ -11,6 +11,7 @@ from table_rules_support import row, rule, statement
 from relay import (
     ConfigError,
     EncodeError,
+    Loss,
     Selection,
     TableFilter,
     TableGlob,
@@ -165,6 +166,27 @@ def test_the_name_of_a_dropped_or_renamed_table_is_free() -> None:
     assert translator.translate(statement(CREATE.format("orders"), at=4, database="shop_3"))
     translator.translate(statement("DROP DATABASE shop_3", "", at=5, database="shop_3"))
     assert translator.translate(row("orders", 6, "shop_1"))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "moved", "dropped", "later"),
+    [
+        (r"crm\..*", "customers.{table}", "customers", "crm", 1),
+        # The rule may move more tables there.
+        (r"crm\..*", "customers.{table}", "crm", "customers", 0),
+        (r"tenant_(\w+)\.(.*)", "{1}.{2}", "tenant_sales", "sales", 1),
+    ],
+)
+def test_no_database_with_tables_of_others_is_dropped(
+    source: str, target: str, moved: str, dropped: str, later: int
+) -> None:
+    translator = Translator("canal-json", "canal-json", tables=[TableRule(source=source, target=target)])
+    translator.translate(statement(CREATE.format("orders"), database=moved))
+    drop = statement(f"DROP DATABASE {dropped}", "", at=1, database=dropped)
+    assert translator.translate(drop) == []
+    assert translator.losses[Loss.DDL_NOT_REWRITTEN] == 1
+    translator.translate(statement("DROP TABLE orders", at=2, database=moved))
+    assert len(translator.translate(drop)) == later
 
 
 def test_tables_that_are_not_selected_have_no_name() -> None:

@@ -84,7 +84,7 @@ class TableCondition:
         """Return the names in the expression, and the indexes of their columns, in the order of these."""
         indexes = {folded(column.name): at for at, column in enumerate(self._schema.columns)}
         found: list[tuple[int, str]] = []
-        for name in (*self._where.columns, *self._where.type_names):
+        for name in (*self._where.columns, *self._where.possible_columns):
             at = indexes.get(folded(name))
             if at is not None:
                 found.append((at, name))

@@ -65,11 +65,14 @@ class Expression:
         self.text = text
         self._program = program = _compiled(text)
         self._check_functions(program.functions())
-        bound = set(_BOUND.findall(text))
-        names = [name for name in program.variables() if name not in bound]
-        self.variables: tuple[str, ...] = tuple(names)
-        #: The names of columns, without `ROW` and without the names of CEL's types.
-        self.columns = tuple([name for name in names if name != ROW and name not in _TYPES])
+        self.variables: tuple[str, ...] = tuple(program.variables())
+        #: The names that are columns if the table has such columns: those of CEL's types, and those that
+        #: macros bind, which the library also counts as variables.
+        self.possible_columns = (_TYPES | set(_BOUND.findall(text))).intersection(self.variables)
+        #: The names of columns, without `ROW` and without the possible ones.
+        self.columns = tuple(
+            [name for name in self.variables if name != ROW and name not in self.possible_columns]
+        )
 
     def __reduce__(self) -> tuple[type[Expression], tuple[str]]:
         return type(self), (self.text,)
@@ -78,11 +81,6 @@ class Expression:
     def uses_row(self) -> bool:
         """Whether the expression refers to columns through the map of all columns."""
         return ROW in self.variables
-
-    @property
-    def type_names(self) -> frozenset[str]:
-        """The names of CEL's types that it uses, which are columns if the table has such a column."""
-        return _TYPES.intersection(self.variables)
 
     def evaluate(self, values: Mapping[str, Any]) -> bool:
         """Return whether the condition holds for values by name. Raises EvaluationFailed."""

@@ -141,7 +141,7 @@ class TableNames:
                 written.append(self.row(event))
             elif isinstance(event, SchemaChange):
                 taken = self._after_statement(event, taken)
-                found = list(self._statement(event, losses))
+                found = list(self._statement(event, taken, losses))
                 written += found
                 original += [event if isinstance(each, SchemaChange) else each for each in found]
                 continue
@@ -236,8 +236,11 @@ class TableNames:
                 ddl = None
         return msgspec.structs.replace(event, schema=schema, ddl=ddl, table_change=None)
 
-    def _statement(self, change: SchemaChange, losses: list[Loss]) -> Iterator[Event]:
-        """Yield a statement as it is written, or the definitions that replace it."""
+    def _statement(self, change: SchemaChange, taken: TakenNames, losses: list[Loss]) -> Iterator[Event]:
+        """Yield a statement as it is written, or the definitions that replace it.
+
+        `taken`: the names that are taken after it.
+        """
         written = msgspec.structs.replace(
             change,
             table=self.target_of(change.table),
@@ -258,6 +261,7 @@ class TableNames:
             ),
         )
         try:
+            self._check_drop(change, taken)
             ddl = self._text(change)
         except (CannotRewrite, DdlNotUnderstood, LimitExceeded):
             losses.append(Loss.DDL_NOT_REWRITTEN)
@@ -265,6 +269,19 @@ class TableNames:
                 yield from written.definitions_after()
             return
         yield msgspec.structs.replace(written, ddl=ddl)
+
+    def _check_drop(self, change: SchemaChange, taken: TakenNames) -> None:
+        """Raise CannotRewrite if a statement drops a database that has tables of other ones in the target."""
+        dropped = {
+            self._database_of(table.database)
+            for each in change.each_statement()
+            if DdlKind.DROP_DATABASE in each.kinds
+            for table in each.targets
+        }
+        if dropped and any(
+            owner is not _NONE and name.partition("\0")[0] in dropped for name, owner in taken.items()
+        ):
+            raise CannotRewrite
 
     def _described(self, change: TableChange) -> TableChange:
         """Return the description of a table in a message; that of a renamed one has only the definition."""

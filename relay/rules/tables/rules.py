@@ -155,7 +155,9 @@ def _is_literal(text: str) -> bool:
 
 def _parsed(rule: TableRule) -> ParsedTableRule:
     """Parse a rule. Raises ValueError about `source`, _TargetError about `target`."""
-    text = rule.source.removeprefix("^").removesuffix("$")
+    text = rule.source.removeprefix("^")
+    if not text.endswith("\\$"):
+        text = text.removesuffix("$")
     tokens = _tokens(text)
     _check_repeats(tokens)
     database, table = _split(text, tokens)
