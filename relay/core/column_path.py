@@ -139,7 +139,7 @@ class ColumnPath:
 
     def _is_complete(self, known: TemplateInfo, partition: int, offset: int) -> bool:
         """Return whether an engine gives the whole output of a template's rows from an offset on."""
-        if known.headers or known.is_of_marks or known.witnessed:
+        if known.headers or known.is_of_marks or known.condition_cell_parts:
             return False
         if known.allows is not None and not known.allows(partition, offset):
             return False

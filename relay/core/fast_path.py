@@ -25,9 +25,9 @@ from relay.codecs.codec import (
     no_parts,
 )
 from relay.codecs.losses import Loss
+from relay.core.condition_cells import ConditionCellWriter, TemplateRowFilter
 from relay.core.counts import is_inference_counted
 from relay.core.pipeline import PartitionPath, Pipeline, TranslatedPart, overhead_bytes, size_bytes
-from relay.core.row_witness import RowWitness, Selecting
 from relay.model.errors import DecodeError, EncodeError
 from relay.model.events import Event, RowChange, TableId, TransactionMark
 from relay.model.limits import uncounted_bytes
@@ -37,7 +37,7 @@ from relay.rules.rows import Verdict
 from relay.templates.engine import Engine, Message, Translation
 from relay.templates.ops import LOSS, MessageFields
 from relay.templates.route.deriving import Deriver, MessageFormat, TracedLine
-from relay.templates.route.known import FoundRows, TemplateInfo, TopicOfRows
+from relay.templates.route.known import EvaluatesRows, FoundRows, TemplateInfo, TopicOfRows
 from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
 from relay.templates.route.route_templates import RouteTemplates
 from relay.templates.route.topic_templates import TopicTemplates
@@ -68,13 +68,13 @@ def open_fast_path(
     writes_ends = not line.router.has_topics_of_tables_alone
     traced = TracedLine(
         reader,
-        partial(line.prepared, has_verdict=True),
+        partial(line.prepared, skip_row_rules=True),
         encode,
         for_topic,
         line.refused,
         writes_ends,
         seal,
-        _witness_of(line),
+        _condition_cells_of(line),
     )
     new_engine = partial(engine, marker, source.templates.framing)
     form = MessageFormat(options.unlimited_bytes, target.templates.lengths_at)
@@ -94,10 +94,10 @@ def open_fast_path(
     return SealedFastPath(line, templates, opener, seal)
 
 
-def _witness_of(line: Pipeline) -> Callable[[RowChange, ConsumerRecord], list[bytes] | None] | None:
+def _condition_cells_of(line: Pipeline) -> Callable[[RowChange, ConsumerRecord], list[bytes] | None] | None:
     """Return the function that writes the cells on which row rules depend; None without such rules."""
     rules = line.route.row_rules
-    return None if rules is None else RowWitness(rules, line.answers).texts
+    return None if rules is None else ConditionCellWriter(rules, line.answers).write
 
 
 class _RowPath:
@@ -131,7 +131,7 @@ class _RowPath:
             return self._slow_path(record)
 
         def learn(events: list[Event], out: list[ProducerRecord], losses: list[Loss]) -> None:
-            if self._stay_together(events) and self._stay_alike(events):
+            if self._stay_together(events) and self._all_kept(events):
                 self.templates.learn(opened, events, out, losses)
 
         self.templates.misses += 1
@@ -145,27 +145,37 @@ class _RowPath:
         """
         return len(events) == 1 or not self._moves_rows or self._router.has_topics_of_tables_alone
 
-    def _stay_alike(self, events: list[Event]) -> bool:
-        """Return whether the row rules leave all events as they are: others show no template of theirs."""
+    def _all_kept(self, events: list[Event]) -> bool:
+        """Return whether the row rules keep all events unchanged.
+
+        The output of a changed or dropped row cannot be compared with that of a template.
+        """
         if self._row_rules is None:
             return True
         kept, _ = self._row_rules.apply(events)
         return len(kept) == len(events) and all(map(operator.is_, kept, events))
 
-    def _selecting(self, known: TemplateInfo) -> Selecting:
-        """Return the verdicts on the rows of a template. Raises ConditionFailed."""
+    def _evaluate(self, known: TemplateInfo, value: bytes | None) -> tuple[Verdict | None, bytes]:
+        """Return the verdict on a row, and the value of its message without the cells before it."""
+        row_filter = known.row_filter or self._row_filter_of(known)
+        return row_filter.evaluate(value or b"")  # with cells for conditions, there is a value
+
+    def _row_filter_of(self, known: TemplateInfo) -> EvaluatesRows:
+        """Return the row rules for the rows of a template, made once. Raises ConditionFailed."""
         change, rules = known.events[0], self._row_rules
         rows = rules.filter_of(change.schema) if rules and isinstance(change, RowChange) else None
         if rows is None or not isinstance(change, RowChange):
             message = "a template with cells for row rules is of a table without rules"
             raise AssertionError(message)
-        selecting = known.selecting = Selecting(rows, change.op, change.schema)
-        return selecting
+        found = known.row_filter = TemplateRowFilter(rows, change.op, change.schema)
+        return found
 
     def _not_kept(
         self, record: ConsumerRecord, known: TemplateInfo, verdict: Verdict | None, number: int
     ) -> list[ProducerRecord]:
         """Return the records for a row that the row rules do not leave as it is; `number`: the engine's."""
+        # A number of LOSS or more stands for losses of values, which the slow path counts; `left_out` counts
+        # one row for a record.
         if verdict is Verdict.LEFT_OUT and number < LOSS and len(known.events) == 1:
             known.left_out += 1
             return []
@@ -181,8 +191,8 @@ class _RowPath:
         (topic, partition), (number, key, value, mark) = destination, found
         if known.allows is not None and not known.allows(record.partition, record.offset):
             return None
-        if known.witnessed:
-            verdict, value = (known.selecting or self._selecting(known)).of(value or b"")
+        if known.condition_cell_parts:
+            verdict, value = self._evaluate(known, value)
             if verdict is not _KEPT:
                 return self._not_kept(record, known, verdict, number)
         if self._seal is not None:
@@ -278,19 +288,19 @@ class FastPath(_RowPath):
         allows = known.allows
         if allows is not None and not allows(record.partition, record.offset):
             return self._by_rows(record, path)
-        if known.witnessed:
-            return self._selected(record, path, known, found)
+        if known.condition_cell_parts:
+            return self._translate_filtered(record, path, known, found)
         own = ((SOURCE_HEADER, mark),)
         headers = line.inherited(record.headers) + own if record.headers else own
         known.uses += 1
         return [ProducerRecord(path.target, path.partition, time_ms, key, value, headers)]
 
-    def _selected(
+    def _translate_filtered(
         self, record: ConsumerRecord, path: PartitionPath, known: TemplateInfo, found: Translation
     ) -> list[ProducerRecord]:
         """Return the records from an engine's output for a row of a table with row rules."""
         number, key, value, mark = found
-        verdict, value = (known.selecting or self._selecting(known)).of(value or b"")
+        verdict, value = self._evaluate(known, value)
         if verdict is not _KEPT:
             return self._not_kept(record, known, verdict, number)
         own = ((SOURCE_HEADER, mark),)

@@ -275,27 +275,27 @@ class Pipeline:
         return _Translated(decoded, counted, left_out, catalog, routed, taken, out)
 
     def _shaped(
-        self, events: list[Event], losses: list[Loss], *, has_verdict: bool = False
+        self, events: list[Event], losses: list[Loss], *, skip_row_rules: bool = False
     ) -> tuple[list[Event], Sequence[Loss]]:
         """Return the events that are translated, with their columns in the target, and the losses of others.
 
-        The losses of column rules are appended to `losses`. `has_verdict`: the row rules are known to keep
+        The losses of column rules are appended to `losses`. `skip_row_rules`: the row rules are known to keep
         the events.
         """
         left_out: Sequence[Loss] = ()
         if self._selects:
-            events, left_out = self._selected(events, has_verdict=has_verdict)
+            events, left_out = self._selected(events, skip_row_rules=skip_row_rules)
         if self._column_rules is not None:
             events, rule_losses = self._column_rules.apply(events)
             losses += rule_losses
         return events if self._prepare is None else self._prepare(events), left_out
 
-    def prepared(self, events: list[Event], *, has_verdict: bool = False) -> list[Event]:
+    def prepared(self, events: list[Event], *, skip_row_rules: bool = False) -> list[Event]:
         """Return the events to route and encode for decoded events.
 
-        `has_verdict`: the row rules are known to keep them.
+        `skip_row_rules`: the row rules are known to keep them.
         """
-        events, _ = self._shaped(events, [], has_verdict=has_verdict)
+        events, _ = self._shaped(events, [], skip_row_rules=skip_row_rules)
         names = self._table_names
         return events if names is None else names.apply(events, self.taken, []).written
 
@@ -305,12 +305,12 @@ class Pipeline:
             return event
         return self._table_names.row(event)
 
-    def _selected(self, events: list[Event], *, has_verdict: bool) -> tuple[list[Event], Sequence[Loss]]:
+    def _selected(self, events: list[Event], *, skip_row_rules: bool) -> tuple[list[Event], Sequence[Loss]]:
         """Return the events that the selection and the row rules leave, and the losses to count."""
         left_out: Sequence[Loss] = ()
         if self._selection is not None:
             events, left_out = self._selection.filter(events)
-        if self._row_rules is not None and not has_verdict:
+        if self._row_rules is not None and not skip_row_rules:
             events, rows_left_out = self._row_rules.apply(events)
             left_out = [*left_out, *rows_left_out] if rows_left_out else left_out
         return events, left_out

@@ -256,7 +256,7 @@ def renamed_reader(reader: _Reader, schema: TableSchema) -> _Reader:
     return made
 
 
-#: Selects a projection's cells from a row's cells; also given the wire's name of the row, for errors.
+#: EvaluatesRows a projection's cells from a row's cells; also given the wire's name of the row, for errors.
 ProjectedCells = Callable[[Sequence[Any], str], list[Any]]
 #: Maximum number of projections of a reader; a route has one for a definition.
 _MOST_PROJECTIONS: Final = 4

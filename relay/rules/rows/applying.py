@@ -118,7 +118,7 @@ class RowFilter:
         """Return the functions that evaluate the conditions for values by name."""
         return [condition.evaluate for condition in self._conditions]
 
-    def witnessed(self) -> tuple[int, ...] | None:
+    def condition_columns(self) -> tuple[int, ...] | None:
         """Return the indexes of the columns on which verdicts depend; None if these are all columns."""
         if self._ignores or any(condition.reads_all for condition in self._conditions):
             return None

@@ -33,8 +33,8 @@ class TracedLine(NamedTuple):
     refused: Losses for which a record is refused.
     writes_ends: Whether the end of a transaction has a topic; otherwise it is counted.
     seal: Converts the output of `encode` to messages for a topic; None if it already consists of messages.
-    witness: Returns the cells that decide whether a row is written, which a template prints before its value;
-        None for a row that is written in any case.
+    write_cells: Returns the cells that decide whether a row is written, which a template prints before its
+        value; None for a row that is written in any case.
     """
 
     decoder: TracingDecoder
@@ -44,7 +44,7 @@ class TracedLine(NamedTuple):
     refused: frozenset[Loss]
     writes_ends: bool
     seal: Seal | None
-    witness: Callable[[RowChange, ConsumerRecord], list[bytes] | None] | None = None
+    write_cells: Callable[[RowChange, ConsumerRecord], list[bytes] | None] | None = None
 
 
 class MessageFormat(NamedTuple):
@@ -184,15 +184,15 @@ class Deriver:
             has_tombstone=has_tombstone,
             written_for=topic,
         )
-        witness = self._witness(message.change, numbered, trace)
-        if witness:
+        cells = self._condition_cells(message.change, numbered, trace)
+        if cells:
             ops = [event.op for event in events if isinstance(event, RowChange)]
             if others or first.value is None or ops != [message.change.op]:
                 raise NotTemplatable
-            known.witnessed, known.read_losses = len(witness), read_losses
+            known.condition_cell_parts, known.read_losses = len(cells), read_losses
         (key, value), *more = [self._target(payload, trace) for payload in (first, *others)]
         if value is not None:
-            value = (*witness, *value)
+            value = (*cells, *value)
         trace.check_marks(text for payload in payloads for _, text in payload.headers)
         template = Template(
             message.key,
@@ -206,19 +206,21 @@ class Deriver:
         _set_size(template, known)
         return template, known, message.beside
 
-    def _witness(self, change: RowChange, record: ConsumerRecord, trace: Trace) -> tuple[TargetOp, ...]:
+    def _condition_cells(
+        self, change: RowChange, record: ConsumerRecord, trace: Trace
+    ) -> tuple[TargetOp, ...]:
         """Return the ops that print the cells that decide whether a row is written; () if none do.
 
         Raises NotTemplatable if printing them loses something.
         """
-        witness = self._line.witness
-        if witness is None:
+        write = self._line.write_cells
+        if write is None:
             return ()
         before = dict(trace.losses)
-        ops = trace.ops_beside(lambda: witness(change, record) or ())
+        ops = trace.ops_beside(lambda: write(change, record) or ())
         if trace.losses != before:
             raise NotTemplatable
-        return tuple([Sized(WITNESS_LENGTH_BYTES, each) for each in ops])
+        return tuple([Sized(CELLS_LENGTH_BYTES, each) for each in ops])
 
     def _written(self, events: list[Event], lost: list[Loss]) -> list[Event]:
         """Return the events that the pipeline encodes."""
@@ -295,19 +297,25 @@ def _fits(  # noqa: PLR0913, PLR0917 - a template's result, and the expected one
         if tombstone != (messages[0][0], None):
             return False
     found = _translated(engine, record, known)
-    if found is not None and known.witnessed:
-        found = found[0], [(key, without_witness(value or b"", known.witnessed)) for key, value in found[1]]
+    if found is not None and known.condition_cell_parts:
+        found = (
+            found[0],
+            [
+                (key, without_condition_cells(value or b"", known.condition_cell_parts))
+                for key, value in found[1]
+            ],
+        )
     if found is None or _sealed(found[1], out[0], seal) != messages:
         return False
     added, fitting = divmod(found[0], LOSS)
     return fitting == number and sorted(known.with_losses(added * LOSS).losses) == sorted(losses)
 
 
-def without_witness(value: bytes, parts: int) -> bytes:
+def without_condition_cells(value: bytes, parts: int) -> bytes:
     """Return a value without the parts that a template prints before it, each after its length."""
     at = 0
     for _ in range(parts):
-        at += WITNESS_LENGTH_BYTES + int.from_bytes(value[at : at + WITNESS_LENGTH_BYTES], "big")
+        at += CELLS_LENGTH_BYTES + int.from_bytes(value[at : at + CELLS_LENGTH_BYTES], "big")
     return value[at:]
 
 
@@ -330,8 +338,8 @@ def _translated(engine: Engine, record: ConsumerRecord, known: TemplateInfo) -> 
     return None if found is None else (found[0], [found[1:3]])
 
 
-#: Bytes of the length before a part of a witness.
-WITNESS_LENGTH_BYTES: Final = 8
+#: Bytes of the length before the cells of an image.
+CELLS_LENGTH_BYTES: Final = 8
 #: More bytes than any record's messages have.
 _NO_LIMIT: Final = 1 << 60
 

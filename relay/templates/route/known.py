@@ -14,10 +14,10 @@ from relay.templates.engine import Message
 Allows = Callable[[int, int], bool]
 
 
-class Selects(Protocol):
-    """The verdicts of row rules on the rows of a template."""
+class EvaluatesRows(Protocol):
+    """The row rules for the rows of a template."""
 
-    def of(self, value: bytes) -> tuple[Any, bytes]:
+    def evaluate(self, value: bytes) -> tuple[Any, bytes]:
         """Return the verdict on a row, and its message's value without the cells before it."""
         ...
 
@@ -39,6 +39,7 @@ class TemplateInfo:
 
     __slots__ = (
         "allows",
+        "condition_cell_parts",
         "events",
         "fingerprint",
         "has_tombstone",
@@ -51,13 +52,12 @@ class TemplateInfo:
         "lost",
         "more",
         "read_losses",
-        "selecting",
+        "row_filter",
         "served",
         "size",
         "table",
         "topic",
         "uses",
-        "witnessed",
         "written_for",
     )
 
@@ -99,9 +99,9 @@ class TemplateInfo:
         self.is_unused_since_start = False
         #: The number of parts that the template prints before its value, for row rules; the losses of reading
         #: a row; and, once a row has fitted, the verdicts on its rows and the number that was left out.
-        self.witnessed = 0
+        self.condition_cell_parts = 0
         self.read_losses: list[Loss] = []
-        self.selecting: Selects | None = None
+        self.row_filter: EvaluatesRows | None = None
         self.left_out = 0
         #: The topic of rows, cached if it depends on their table.
         self.topic: TopicOfRows | None = None
@@ -120,7 +120,7 @@ class TemplateInfo:
             written_for=self.written_for,
             is_of_marks=self.is_of_marks,
         )
-        found.witnessed, found.read_losses = self.witnessed, self.read_losses
+        found.condition_cell_parts, found.read_losses = self.condition_cell_parts, self.read_losses
         return found
 
 

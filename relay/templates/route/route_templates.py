@@ -152,7 +152,7 @@ class RouteTemplates:
         allows = known.allows
         if (
             known.has_tombstone
-            or known.witnessed
+            or known.condition_cell_parts
             or (allows is not None and not allows(record.partition, record.offset))
         ):
             return None

@@ -1,7 +1,8 @@
 """The cells of a row on which row rules depend, written and read beside the message of a template.
 
 A template of a table with row rules writes these cells before the value of its message, as flat JSON: one
-object for each image, each after its length. `RowWitness.texts` traces them, `Selecting.of` reads them.
+object for each image, each after its length. `ConditionCellWriter` traces them, `TemplateRowFilter` reads
+them.
 """
 
 from __future__ import annotations
@@ -28,11 +29,10 @@ from relay.model.records import ConsumerRecord
 from relay.rules.rows import RowFilter, RowRules, Verdict
 from relay.rules.rows.conditions import Reader, number_of
 from relay.rules.rows.expressions import EvaluationFailed
+from relay.templates.route.deriving import CELLS_LENGTH_BYTES
 from relay.templates.tracing import NotTemplatable
 
 Condition = Callable[[Mapping[str, Any]], bool]
-#: Bytes of the length before an object.
-LENGTH_BYTES: Final = 8
 #: Types whose cells flat JSON has exactly.
 _EXACT: Final = frozenset(
     {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year", "enum", "set"}
@@ -48,7 +48,7 @@ _OPTIONS: Final = {
 _read: Final = msgspec.json.Decoder().decode
 
 
-class RowWitness:
+class ConditionCellWriter:
     """Writes the cells of rows of a route with row rules."""
 
     def __init__(self, rules: RowRules, answers: LookupCache) -> None:
@@ -57,7 +57,7 @@ class RowWitness:
         options = parse_options(codec, _OPTIONS, "to.option", "target")
         self._encode: Encode = encoder_of(codec, options, answers).encode
 
-    def texts(self, change: RowChange, record: ConsumerRecord) -> list[bytes] | None:
+    def write(self, change: RowChange, record: ConsumerRecord) -> list[bytes] | None:
         """Return the cells of each image of a traced row; None for a table without rules.
 
         Raises NotTemplatable if a verdict depends on more than these cells.
@@ -65,7 +65,7 @@ class RowWitness:
         rules = self.rules.filter_of(change.schema)
         if rules is None:
             return None
-        indexes = rules.witnessed()
+        indexes = rules.condition_columns()
         if indexes is None or any(change.schema.columns[at].type.base not in _EXACT for at in indexes):
             raise NotTemplatable
         ops = {Op.DELETE: [Op.DELETE], Op.UPDATE: [Op.DELETE, Op.INSERT]}.get(change.op, [Op.INSERT])
@@ -96,12 +96,12 @@ def _schema(schema: TableSchema, indexes: Sequence[int]) -> TableSchema:
     )
 
 
-class Selecting:
+class TemplateRowFilter:
     """The verdicts on rows of one template, by their cells. `op`, `schema`: those of the rows."""
 
     def __init__(self, rules: RowFilter, op: Op, schema: TableSchema) -> None:
         self._has_both = op is Op.UPDATE
-        self._width = len(rules.witnessed() or ())
+        self._width = len(rules.condition_columns() or ())
         #: The column of a variable that is not the column's cell in JSON, and how it is read.
         self._converted: list[tuple[str, str, Reader | None]] = []
         for name, at, read in rules.variables():
@@ -115,27 +115,27 @@ class Selecting:
         conditions = rules.expressions()
         self._condition = conditions[0] if len(conditions) == 1 else _all_of(conditions)
 
-    def of(self, value: bytes) -> tuple[Verdict | None, bytes]:
+    def evaluate(self, value: bytes) -> tuple[Verdict | None, bytes]:
         """Return the verdict on a row, and its message's value without the cells before it.
 
         The verdict is None if only the pipeline can translate the row, or refuse it.
         """
-        end = LENGTH_BYTES + int.from_bytes(value[:LENGTH_BYTES], "big")
+        end = CELLS_LENGTH_BYTES + int.from_bytes(value[:CELLS_LENGTH_BYTES], "big")
         if self._has_both:
-            end += LENGTH_BYTES + int.from_bytes(value[end : end + LENGTH_BYTES], "big")
+            end += CELLS_LENGTH_BYTES + int.from_bytes(value[end : end + CELLS_LENGTH_BYTES], "big")
         try:
             if self._has_both:
                 verdict = self._of_update(value[:end])
             else:
-                verdict = _KEPT if self._holds(value[LENGTH_BYTES:end]) else _LEFT_OUT
+                verdict = _KEPT if self._holds(value[CELLS_LENGTH_BYTES:end]) else _LEFT_OUT
         except (EvaluationFailed, ValueError, KeyError):
             return None, value[end:]
         return verdict, value[end:]
 
     def _of_update(self, cells: bytes) -> Verdict:
-        end = LENGTH_BYTES + int.from_bytes(cells[:LENGTH_BYTES], "big")
-        was_selected = self._holds(cells[LENGTH_BYTES:end])
-        is_selected = self._holds(cells[end + LENGTH_BYTES :])
+        end = CELLS_LENGTH_BYTES + int.from_bytes(cells[:CELLS_LENGTH_BYTES], "big")
+        was_selected = self._holds(cells[CELLS_LENGTH_BYTES:end])
+        is_selected = self._holds(cells[end + CELLS_LENGTH_BYTES :])
         if was_selected is is_selected:
             return _KEPT if is_selected else _LEFT_OUT
         return Verdict.ENTERS if is_selected else Verdict.LEAVES
