@@ -71,7 +71,7 @@ class ShowOffsetsRequest(CommandRequest, frozen=True, kw_only=True):
 class SeekRequest(CommandRequest, frozen=True, kw_only=True):
     """Change the committed offsets of a stopped route: back to repeat records, forward to skip some.
 
-    Give exactly one --to-… option. Without --execute, the command only shows which records would be repeated
+    Give exactly one target. Without --execute, the command only shows which records would be repeated
     or skipped. With --execute, it fails if an instance of the route is running.
 
     Repeated records are written to the target again, even with exactly-once. They have the same relay.source
