@@ -223,3 +223,13 @@ def test_names_stay_taken_after_a_restored_state_but_not_after_starting_over() -
         translator.translate(row("orders", 2, "shop_2"))
     translator.start_over()
     assert translator.translate(row("orders", 2, "shop_2"))
+
+
+@pytest.mark.parametrize(
+    ("source", "table"),
+    [(r"^shop\.orders$", "orders"), (r"shop\.orders\$", "orders$"), (r"^shop\.orders\$$", "orders$")],
+)
+def test_anchors_have_no_effect_and_dollars_are_characters(source: str, table: str) -> None:
+    (parsed,) = parse_rules([TableRule(source=source, target="shop.found")])
+    assert parsed.target_of(TableId("shop", table)) == TableId("shop", "found")
+    assert parsed.target_of(TableId("shop", "orders2")) is None
