@@ -72,7 +72,7 @@ def _program(name: str) -> str:
 
 
 def missing() -> str:
-    """What the tests need and this machine lacks; "" for nothing."""
+    """Name the programs of the tests that are missing; "" for none."""
     if lacks := [name for name in _PROGRAMS if not _program(name)]:
         return f"Debian's packages krb5-kdc, krb5-admin-server and krb5-user (no {', '.join(lacks)})"
     if importlib.util.find_spec("gssapi") is None:
@@ -180,7 +180,7 @@ class KerberosBroker:
         self.node = Node(realm.folder / "node", kafka_jars(), 1, {1: Ports(plain, controller)}, options)
 
     def security(self, **settings: Any) -> SecurityConfig:
-        """What a client needs, with some keys set otherwise."""
+        """Settings of a client; `settings` are other keys."""
         given = {
             "protocol": "SASL_PLAINTEXT",
             "mechanism": "GSSAPI",

@@ -114,14 +114,18 @@ class Catalog(msgspec.Struct, frozen=True):
                     yield TableId(database, table)
 
     def existing_tables(self) -> Iterator[TableId]:
-        """Find the tables, without views, that exist after all known statements."""
+        """Yield the tables, without views, that exist after all known statements."""
+        return (table for table, _ in self._existing())
+
+    def _existing(self) -> Iterator[tuple[TableId, TableSchema | None]]:
+        """Yield existing tables, without views, with their newest definitions; None for unknown ones."""
         for database, tables in self.histories.items():
             for table, history in tables.items():
-                newest = history[0] if history else None
-                if newest is None or newest.is_gone:
+                if not history or history[0].is_gone:
                     continue
-                if newest.schema is None or not newest.schema.is_view:
-                    yield TableId(database, table)
+                schema = history[0].schema
+                if schema is None or not schema.is_view:
+                    yield TableId(database, table), schema
 
     @property
     def versions(self) -> int:
@@ -150,11 +154,7 @@ class Catalog(msgspec.Struct, frozen=True):
 
     def present_tables(self) -> Iterator[TableSchema]:
         """Yield the newest definitions of all known tables that exist, without views."""
-        for tables in self.histories.values():
-            for history in tables.values():
-                schema = history[0].schema
-                if schema is not None and not schema.is_view and not history[0].is_gone:
-                    yield schema
+        return (schema for _, schema in self._existing() if schema is not None)
 
     def newest(self, id: TableId) -> tuple[Position | None, TableSchema | None]:
         """Return the newest definition and its statement's position; it applies to every row after it.

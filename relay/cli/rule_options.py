@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, TypeVar
 
 from relay.cli.option_names import USUAL
 from relay.io.hash_key import MIN_KEY_BYTES, read_hash_key
 from relay.model.errors import ConfigError, Problem
 from relay.rules.columns import RULE_FORM, ColumnRule, ColumnRules, parse_rule, parse_rules
 from relay.text.redaction import quoted
+
+_Rule = TypeVar("_Rule")
 
 
 class GivenRules(NamedTuple):
@@ -32,14 +34,26 @@ class GivenRules(NamedTuple):
 NO_RULES: Final = GivenRules()
 
 
-def given_rules(texts: Iterable[str], hash_key_file: str | None, problems: list[Problem]) -> GivenRules:
-    """Return the rules of these options; append errors to `problems`."""
-    rules: list[ColumnRule] = []
+def parse_each(
+    texts: Iterable[str],
+    parse: Callable[[str], _Rule],
+    option: str,
+    form: str,
+    problems: list[Problem],
+) -> list[_Rule]:
+    """Return the rules of a repeated option; append errors to `problems`, with the right form."""
+    rules: list[_Rule] = []
     for text in texts:
         try:
-            rules.append(parse_rule(text))
+            rules.append(parse(text))
         except ValueError as error:
-            problems.append(Problem("--column", f"{quoted(text)}: {error}", RULE_FORM))
+            problems.append(Problem(option, f"{quoted(text)}: {error}", form))
+    return rules
+
+
+def given_rules(texts: Iterable[str], hash_key_file: str | None, problems: list[Problem]) -> GivenRules:
+    """Return the rules of these options; append errors to `problems`."""
+    rules = parse_each(texts, parse_rule, "--column", RULE_FORM, problems)
     try:
         key = b"" if hash_key_file is None else read_hash_key(hash_key_file, "--hash-key-file")
     except ConfigError as error:

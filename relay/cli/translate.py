@@ -19,7 +19,7 @@ from relay.cli.progress import progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader, RecordWriter, with_partitions
 from relay.cli.requests.files import TranslateRequest
 from relay.cli.requests.options import AUTO
-from relay.cli.rule_options import given_rules
+from relay.cli.rule_options import given_rules, parse_each
 from relay.cli.schemas import apply_schema_dumps, resolver_with
 from relay.core import summaries
 from relay.core.batching import Joiner
@@ -33,11 +33,9 @@ from relay.io.resolver import Resolver
 from relay.io.storage import storage_problems
 from relay.model.errors import ConfigError, Problem
 from relay.model.records import ConsumerRecord, ProducerRecord
-from relay.rules.rows import WHERE_FORM, RowRule, parse_where
+from relay.rules.rows import WHERE_FORM, parse_where
 from relay.rules.tables import RULE_FORM as TABLE_RULE_FORM
-from relay.rules.tables import TableRule
 from relay.rules.tables import parse_rule as parse_table_rule
-from relay.text.redaction import quoted
 
 
 def translate(request: TranslateRequest) -> int:
@@ -117,7 +115,8 @@ def _translator(request: TranslateRequest) -> Translator:
     target_options = key_values(request.target_options, "--to-option", problems)
     limits = limits_of(request.limits, problems)
     rules = given_rules(request.columns, request.hash_key_file, problems)
-    rows = _row_rules(request, problems)
+    rows = parse_each(request.where, parse_where, "--where", WHERE_FORM, problems)
+    tables = parse_each(request.tables, parse_table_rule, "--table", TABLE_RULE_FORM, problems)
     try:
         translator = translator_class()(
             request.source,
@@ -131,7 +130,7 @@ def _translator(request: TranslateRequest) -> Translator:
             columns=rules.rules,
             hash_key=rules.hash_key,
             rows=rows,
-            tables=_table_rules(request, problems),
+            tables=tables,
             limits=limits,
         )
     except ConfigError as error:
@@ -140,28 +139,6 @@ def _translator(request: TranslateRequest) -> Translator:
     if problems:
         raise ConfigError(problems)
     return translator
-
-
-def _row_rules(request: TranslateRequest, problems: list[Problem]) -> list[RowRule]:
-    """Return the row rules; append errors to `problems`."""
-    rules: list[RowRule] = []
-    for text in request.where:
-        try:
-            rules.append(parse_where(text))
-        except ValueError as error:
-            problems.append(Problem("--where", f"{quoted(text)}: {error}", WHERE_FORM))
-    return rules
-
-
-def _table_rules(request: TranslateRequest, problems: list[Problem]) -> list[TableRule]:
-    """Return the table rules; append errors to `problems`."""
-    rules: list[TableRule] = []
-    for text in request.tables:
-        try:
-            rules.append(parse_table_rule(text))
-        except ValueError as error:
-            problems.append(Problem("--table", f"{quoted(text)}: {error}", TABLE_RULE_FORM))
-    return rules
 
 
 def _advice(request: TranslateRequest) -> list[Problem]:

@@ -7,12 +7,15 @@ A pattern is split at its first dot. Each half must match the whole name, so `sh
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fnmatch import translate
 from typing import Final
 
 import msgspec
 
+from relay.model.errors import Problem
 from relay.model.events import SchemaChange, TableId
+from relay.text.redaction import quoted
 
 _WILDCARDS: Final = frozenset("*?[")
 
@@ -99,3 +102,14 @@ def tables_of(change: SchemaChange) -> tuple[TableId, ...]:
     """Return the tables of a statement, including the old names of renamed ones; or its database."""
     renamed = [table for pair in change.renamed for table in (pair.old, pair.new)]
     return tuple(dict.fromkeys([*(change.targets or (change.table,)), *renamed]))
+
+
+def parse_globs(texts: Iterable[str], path: str, problems: list[Problem]) -> tuple[TableGlob, ...]:
+    """Parse globs of a rule's tables; append errors to `problems`."""
+    globs: list[TableGlob] = []
+    for text in texts:
+        try:
+            globs.append(TableGlob.parse(text))
+        except ValueError as error:
+            problems.append(Problem(path, f"{quoted(text)} {error}"))
+    return tuple(globs)

@@ -62,7 +62,7 @@ def operations(*rules: RowRule, messages: list[dict[str, Any]]) -> list[str]:
     "target", ["canal-json", "debezium-json", "ticdc-open-protocol", "ticdc-simple-json"]
 )
 def test_rows_are_those_of_filtered_events(source: str, target: str) -> None:
-    """What is written for rows is what a translator without rules writes for the rows that remain."""
+    """Rows are written as by a translator without rules that gets only the rows that remain."""
     translator = Translator(source, target, rows=[rule(PAID)])
     reader = Translator.reader(target) if target != "ticdc-simple-json" else None
     found: list[tuple[str, Any]] = []

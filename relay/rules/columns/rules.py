@@ -13,7 +13,7 @@ import msgspec
 from relay.model.errors import ConfigError, Problem
 from relay.model.events import TableId
 from relay.model.limits import MYSQL_NAME
-from relay.model.table_globs import TableGlob, name_pattern
+from relay.model.table_globs import TableGlob, name_pattern, parse_globs
 from relay.text.hints import hint_for
 from relay.text.redaction import quoted
 
@@ -118,19 +118,14 @@ def parse_rules(rules: Sequence[ColumnRule], *, has_hash_key: bool) -> tuple[Par
     found: list[ParsedColumnRule] = []
     problems: list[Problem] = []
     for at, rule in enumerate(rules):
-        globs: list[TableGlob] = []
-        for text in rule.tables:
-            try:
-                globs.append(TableGlob.parse(text))
-            except ValueError as error:
-                problems.append(Problem(f"columns.{at}.tables", f"{quoted(text)} {error}"))
+        globs = parse_globs(rule.tables, f"columns.{at}.tables", problems)
         problems += [
             problem._replace(path=f"columns.{at}.{problem.path}")
             for problem in _problems(rule, has_hash_key=has_hash_key)
         ]
         patterns = tuple([name_pattern(folded(text)) for text in rule.columns])
         lowered = tuple([TableGlob.parse(glob.text.lower()) for glob in globs])
-        found.append(ParsedColumnRule(rule, tuple(globs), lowered, patterns))
+        found.append(ParsedColumnRule(rule, globs, lowered, patterns))
     if problems:
         raise ConfigError(problems)
     return tuple(found)

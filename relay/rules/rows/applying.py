@@ -16,7 +16,7 @@ from relay.rules.rows.rules import ParsedRowRule, UnknownBefore
 
 
 class Verdict(enum.Enum):
-    """What becomes of a row: it is written as it is, left out, or enters or leaves the selection."""
+    """The effect of the row rules on a change: it stays, is left out, or enters or leaves the selection."""
 
     KEPT = "kept"
     LEFT_OUT = "left out"
@@ -50,10 +50,13 @@ class RowRules:
             return events, []
         kept: list[Event] = []
         for event in events:
-            rows = self.filter_of(event.schema) if isinstance(event, RowChange) else None
-            found = event if rows is None or not isinstance(event, RowChange) else rows.change(event)
-            if found is not None:
-                kept.append(found)
+            if not isinstance(event, RowChange):
+                kept.append(event)
+                continue
+            row_filter = self.filter_of(event.schema)
+            change = event if row_filter is None else row_filter.change(event)
+            if change is not None:
+                kept.append(change)
         return kept, [Loss.ROWS_FILTERED] * (len(events) - len(kept))
 
     def filter_of(self, schema: TableSchema) -> RowFilter | None:
@@ -151,7 +154,7 @@ class RowFilter:
     def _is_ignored(self, images: CellImages) -> bool:
         """Return whether an update certainly changes nothing but ignored columns."""
         before = images.cells_at(self._compared, is_old=True)
-        # Different values may be equal in Python, such as decimals with other scales: types are fixed here.
+        # Both cells have the type of their column, so that equal cells are equal values.
         return before is not None and before == images.cells_at(self._compared, is_old=False)
 
     def _old_row(self, change: RowChange) -> Row:

@@ -128,9 +128,7 @@ def _reader(column: Column) -> Reader:
 
 def _plain(value: Value) -> int | float | str | bytes:
     if type(value) is int:
-        if not _LEAST <= value <= _GREATEST:
-            raise ValueError("a number of more than 64 bits")
-        return value
+        return _plain_integer(value)
     return number_of(value) if isinstance(value, Decimal) else value
 
 

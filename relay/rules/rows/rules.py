@@ -10,7 +10,7 @@ import msgspec
 
 from relay.model.errors import ConfigError, Problem
 from relay.model.events import TableId
-from relay.model.table_globs import TableGlob
+from relay.model.table_globs import TableGlob, parse_globs
 from relay.rules.rows.expressions import Expression, InvalidExpression
 from relay.text.hints import hint_for
 from relay.text.redaction import quoted
@@ -65,12 +65,7 @@ def parse_row_rules(rules: Sequence[RowRule]) -> tuple[ParsedRowRule, ...]:
     problems: list[Problem] = []
     compiled: dict[str, Expression] = {}
     for at, rule in enumerate(rules):
-        globs: list[TableGlob] = []
-        for text in rule.tables:
-            try:
-                globs.append(TableGlob.parse(text))
-            except ValueError as error:
-                problems.append(Problem(f"rows.{at}.tables", f"{quoted(text)} {error}"))
+        globs = parse_globs(rule.tables, f"rows.{at}.tables", problems)
         problems += [each._replace(path=f"rows.{at}.{each.path}") for each in _problems(rule)]
         where = None
         try:
@@ -79,7 +74,7 @@ def parse_row_rules(rules: Sequence[RowRule]) -> tuple[ParsedRowRule, ...]:
                 compiled[rule.where] = where
         except InvalidExpression as error:
             problems.append(Problem(f"rows.{at}.where", str(error), error.hint))
-        found.append(ParsedRowRule(rule, at, tuple(globs), where))
+        found.append(ParsedRowRule(rule, at, globs, where))
     if problems:
         raise ConfigError(problems)
     return tuple(found)

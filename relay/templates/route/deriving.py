@@ -163,11 +163,7 @@ class Deriver:
         line.decoder.decode(record, catalog, lost)
         lost = _without(lost, message.beside)
         read_losses = list(lost)
-        encode = line.encode if topic is None or line.for_topic is None else line.for_topic(topic)
-        payloads = list(encode(events, numbered, lost))
-        if any(payload.blobs for payload in payloads):
-            raise NotTemplatable
-        first, *others = payloads
+        first, *others = payloads = self._payloads(events, numbered, lost, topic)
         allows = None if message.after is None else message.after.check(record.topic)
         is_one_row = only_row(events) is not None
         has_tombstone = others == [EncodedRecord(first.key, None)] and first.key is not None and is_one_row
@@ -205,6 +201,17 @@ class Deriver:
         )
         _set_size(template, known)
         return template, known, message.beside
+
+    def _payloads(
+        self, events: list[Event], record: ConsumerRecord, lost: list[Loss], topic: str | None
+    ) -> list[EncodedRecord]:
+        """Return the encoded events of a traced record. Raises NotTemplatable for objects beside messages."""
+        line = self._line
+        encode = line.encode if topic is None or line.for_topic is None else line.for_topic(topic)
+        payloads = list(encode(events, record, lost))
+        if any(payload.blobs for payload in payloads):
+            raise NotTemplatable
+        return payloads
 
     def _condition_cells(
         self, change: RowChange, record: ConsumerRecord, trace: Trace
@@ -298,25 +305,22 @@ def _fits(  # noqa: PLR0913, PLR0917 - a template's result, and the expected one
             return False
     found = _translated(engine, record, known)
     if found is not None and known.condition_cell_parts:
-        found = (
-            found[0],
-            [
-                (key, without_condition_cells(value or b"", known.condition_cell_parts))
-                for key, value in found[1]
-            ],
-        )
+        parts = known.condition_cell_parts
+        found = found[0], [(key, split_condition_cells(value or b"", parts)[1]) for key, value in found[1]]
     if found is None or _sealed(found[1], out[0], seal) != messages:
         return False
     added, fitting = divmod(found[0], LOSS)
     return fitting == number and sorted(known.with_losses(added * LOSS).losses) == sorted(losses)
 
 
-def without_condition_cells(value: bytes, parts: int) -> bytes:
-    """Return a value without the parts that a template prints before it, each after its length."""
-    at = 0
+def split_condition_cells(value: bytes, parts: int) -> tuple[list[bytes], bytes]:
+    """Return the parts that a template prints before a value, each after its length, and the value."""
+    found, at = [], 0
     for _ in range(parts):
-        at += CELLS_LENGTH_BYTES + int.from_bytes(value[at : at + CELLS_LENGTH_BYTES], "big")
-    return value[at:]
+        begin = at + CELLS_LENGTH_BYTES
+        at = begin + int.from_bytes(value[at:begin], "big")
+        found.append(value[begin:at])
+    return found, value[at:]
 
 
 def _sealed(
