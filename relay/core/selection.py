@@ -1,4 +1,4 @@
-"""EvaluatesRows the events to translate: by time, table and kind. Omitted events still update the catalog."""
+"""Selects the events to translate: by time, table and kind. Omitted events still update the catalog."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KINDS: Final[dict[Op | type[Event], str]] = {
 
 
 class Selection(NamedTuple):
-    """EvaluatesRows the events to translate.
+    """Selects the events to translate.
 
     since_commit_ts, before_commit_ts: Select events at or after the one commit ts and before the other. An
         event without a commit ts is selected by its event time. Two translators whose bounds meet therefore

@@ -52,7 +52,7 @@ class Translator:
     partition_by: How rows are distributed over the partitions.
     rules: Separate topics for tables.
     reserved: Topics that no table may use.
-    selection: EvaluatesRows events. Omitted events still update the catalog.
+    selection: Selects events. Omitted events still update the catalog.
     columns: Column rules, which drop or rename columns of the target, or replace their values.
     hash_key: The secret of the rules that hash values.
     rows: Row rules, which select the rows of tables. They apply before column rules.

@@ -1,4 +1,4 @@
-"""EvaluatesRows the partition of a record in a topic with a configured number of partitions.
+"""Selects the partition of a record in a topic with a configured number of partitions.
 
 The names of the methods are TiCDC's, except `key`, which is the default of Kafka's own clients.
 """

@@ -121,7 +121,7 @@ MAX_PATHS: Final = 100_000
 
 
 class Router:
-    """EvaluatesRows the topic and partitions of every event.
+    """Selects the topic and partitions of every event.
 
     topic, partitions, partition_by: Defaults for tables that no rule matches; the first match applies.
     reads_ddl_everywhere, writes_ddl_everywhere: Whether all partitions of the source or target have a copy of

@@ -106,12 +106,11 @@ class TypedReader:
 
     def of_table(self, schema: TableSchema) -> Self:
         """Return the reader of the same cells as rows of an equal table with another name, made once."""
-        found = self.renamed.get(schema)
-        if found is None:
-            if len(self.renamed) >= _MOST_PROJECTIONS:
-                self.renamed.clear()
-            found = self.renamed[schema] = renamed_reader(self, schema)
-        return found
+        return renamed_reader(self, schema)
+
+    def forget_made(self) -> None:
+        """Forget what was made for the reader that this one is a copy of."""
+        self.plans, self.renamed, self._projections = {}, {}, {}
 
     def raw_key(self, cells: Sequence[Any]) -> WireKey | None:
         """Return the row's key in these cells (`Images.raw_key`)."""
@@ -150,10 +149,6 @@ class TypedReader:
             return value if read is None or value is None or value is ABSENT else read(value)
         except (ValueError, ArithmeticError, TypeError) as error:
             raise self._malformed(part, self.names[at], error) from None
-
-    def forget_projections(self) -> None:
-        """Make the readers of projections again, for a copy of another kind."""
-        self._projections = {}
 
     def projected(self, projection: RowProjection) -> tuple[TypedReader, ProjectedCells]:
         """Return the reader of the same cells in a projection, and the function that selects its cells.
@@ -238,25 +233,37 @@ class TypedReader:
         return plain_row_function(names, steps, nulls or [None] * len(steps))
 
 
-class _HasPlans(Protocol):
+class _HasNames(Protocol):
     """A reader of rows."""
 
     schema: TableSchema
-    plans: dict[object, Any]
     renamed: dict[TableSchema, Any]
 
+    def forget_made(self) -> None:
+        """Forget what was made for the reader that this one is a copy of."""
+        ...
 
-_Reader = TypeVar("_Reader", bound=_HasPlans)
+
+_Reader = TypeVar("_Reader", bound=_HasNames)
 
 
 def renamed_reader(reader: _Reader, schema: TableSchema) -> _Reader:
-    """Return a copy of a reader for another table's name; plans of encoders depend on it."""
-    made = copy.copy(reader)
-    made.schema, made.plans, made.renamed = schema, {}, {}
-    return made
+    """Return a copy of a reader for another table's name, made once; plans of encoders depend on the name."""
+    found: _Reader | None = reader.renamed.get(schema)
+    if found is None:
+        if len(reader.renamed) >= _MOST_NAMES:
+            reader.renamed.clear()
+        found = reader.renamed[schema] = copy.copy(reader)
+        found.schema = schema
+        found.forget_made()
+    return found
 
 
-#: EvaluatesRows a projection's cells from a row's cells; also given the wire's name of the row, for errors.
+#: Maximum number of other names of a reader's table; a route has one.
+_MOST_NAMES: Final = 4
+
+
+#: Selects a projection's cells from a row's cells; also given the wire's name of the row, for errors.
 ProjectedCells = Callable[[Sequence[Any], str], list[Any]]
 #: Maximum number of projections of a reader; a route has one for a definition.
 _MOST_PROJECTIONS: Final = 4

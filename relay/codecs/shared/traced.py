@@ -259,8 +259,7 @@ class TracedReader(TypedReader):
         """
         made = cls.__new__(cls)
         made.__dict__.update(reader.__dict__)
-        made.plans, made.renamed = {}, {}
-        made.forget_projections()
+        made.forget_made()
         made.reads_as = [conversion(read) for read in reader.reads] if reads_as is None else reads_as
         return made
 

@@ -136,13 +136,11 @@ class TextReader:
 
     def of_table(self, schema: TableSchema) -> Self:
         """Return the reader of the same cells as rows of an equal table with another name, made once."""
-        found = self.renamed.get(schema)
-        if found is None:
-            if len(self.renamed) >= _MOST_NAMES:
-                self.renamed.clear()
-            found = self.renamed[schema] = renamed_reader(self, schema)
-            found.typed = None
-        return found
+        return renamed_reader(self, schema)
+
+    def forget_made(self) -> None:
+        """Forget what was made for the reader that this one is a copy of."""
+        self.plans, self.renamed, self.typed = {}, {}, None
 
     def row(self, cells: Cells, part: str) -> Row:
         """Return the canonical row; columns that the cells lack are ABSENT.
@@ -214,8 +212,6 @@ class TextReader:
             raise Malformed(self.protocol, f"{part}.{name}", str(error)) from None
 
 
-#: Maximum number of other names of a reader's table; a route has one.
-_MOST_NAMES: Final = 4
 #: The wire's names of images. Errors are those of `TextRows`.
 _PARTS: Final = PartNames("data", "old", "data")
 
