@@ -29,7 +29,7 @@ from relay.model.records import ConsumerRecord
 from relay.rules.rows import RowFilter, RowRules, Verdict
 from relay.rules.rows.conditions import Reader, number_of
 from relay.rules.rows.expressions import EvaluationFailed
-from relay.templates.route.deriving import split_condition_cells
+from relay.templates.route.deriving import CELLS_LENGTH_BYTES
 from relay.templates.tracing import NotTemplatable
 
 Condition = Callable[[Mapping[str, Any]], bool]
@@ -100,7 +100,7 @@ class TemplateRowFilter:
     """The verdicts on rows of one template, by their cells. `op`, `schema`: those of the rows."""
 
     def __init__(self, rules: RowFilter, op: Op, schema: TableSchema) -> None:
-        self._parts = 2 if op is Op.UPDATE else 1
+        self._has_both = op is Op.UPDATE
         self._width = len(rules.condition_columns() or ())
         #: The column of a variable that is not the column's cell in JSON, and how it is read.
         self._converted: list[tuple[str, str, Reader | None]] = []
@@ -120,12 +120,25 @@ class TemplateRowFilter:
 
         The verdict is None if only the pipeline can translate the row, or refuse it.
         """
-        images, message = split_condition_cells(value, self._parts)
+        end = CELLS_LENGTH_BYTES + int.from_bytes(value[:CELLS_LENGTH_BYTES], "big")
+        if self._has_both:
+            end += CELLS_LENGTH_BYTES + int.from_bytes(value[end : end + CELLS_LENGTH_BYTES], "big")
         try:
-            selected = [self._holds(cells) for cells in images]
+            if self._has_both:
+                verdict = self._of_update(value[:end])
+            else:
+                verdict = _KEPT if self._holds(value[CELLS_LENGTH_BYTES:end]) else _LEFT_OUT
         except (EvaluationFailed, ValueError, KeyError):
-            return None, message
-        return _VERDICTS[selected[0], selected[-1]], message
+            return None, value[end:]
+        return verdict, value[end:]
+
+    def _of_update(self, cells: bytes) -> Verdict:
+        end = CELLS_LENGTH_BYTES + int.from_bytes(cells[:CELLS_LENGTH_BYTES], "big")
+        was_selected = self._holds(cells[CELLS_LENGTH_BYTES:end])
+        is_selected = self._holds(cells[end + CELLS_LENGTH_BYTES :])
+        if was_selected is is_selected:
+            return _KEPT if is_selected else _LEFT_OUT
+        return Verdict.ENTERS if is_selected else Verdict.LEAVES
 
     def _holds(self, text: bytes) -> bool:
         """Return whether all conditions hold for a row. Raises EvaluationFailed, ValueError, KeyError."""
@@ -148,10 +161,4 @@ def _decimal(text: str) -> int | float:
     return number_of(Decimal(text))
 
 
-#: By whether the row was selected before its change, and whether it is afterwards.
-_VERDICTS: Final = {
-    (True, True): Verdict.KEPT,
-    (False, False): Verdict.LEFT_OUT,
-    (False, True): Verdict.ENTERS,
-    (True, False): Verdict.LEAVES,
-}
+_KEPT, _LEFT_OUT = Verdict.KEPT, Verdict.LEFT_OUT
