@@ -4,7 +4,7 @@ VENV := .venv
 UV := .cache/uv/bin/uv
 RUN := $(VENV)/bin
 
-.PHONY: help setup demo test quick bytes routes losses image-test check core pythons audit fuzz fuzz-conversions fuzz-templates bench bench-spark bench-peers chaos chaos-spark faults clean
+.PHONY: help setup demo test quick slow bytes routes losses image-test check core pythons audit fuzz fuzz-conversions fuzz-templates bench bench-spark bench-peers chaos chaos-spark faults clean
 
 help:  ## show this list
 	@sed -En 's/^([a-z-]+):.*  ## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
@@ -68,7 +68,7 @@ pythons: | $(UV)  ## run the core's tests on several Pythons, without the kernel
 	done
 
 quick: export PYTEST_QUICK := 1
-quick: setup  ## run the checks, and up to three cases of most of the core's tests; `make core` runs all cases
+quick: setup  ## run the checks, and two cases of most of the core's tests; `make core` runs all cases
 	@$(MAKE) --no-print-directory -j 2 check core
 
 audit: | $(UV)  ## look for advisories about the lowest and the locked versions; needs the databases of PyPI and RustSec
@@ -86,9 +86,13 @@ bytes: setup  ## compare relay's output with its digests, on every route; RECORD
 
 # Tests of many routes, dialects and modes, which try some pairs of them unless PYTEST_ALL_ROUTES is set.
 OF_ROUTES := $(addprefix tests/,test_nothing_lost.py test_output_digests.py test_limits.py templates/test_routes.py \
-  codecs/test_values_in_errors.py codecs/test_poisoned_caches.py service/test_dead_letters_of_ddl.py)
+  codecs/test_values_in_errors.py codecs/test_poisoned_caches.py service/test_dead_letters_of_ddl.py \
+  readers column_rules/test_captured.py table_rules/test_rows.py spark/test_every_route.py)
 routes: setup  ## run the tests that try some of many routes on all of them; `make chaos` begins with it
 	PYTEST_ALL_ROUTES=1 $(RUN)/pytest -q -n $(WORKERS) --dist worksteal $(OF_ROUTES)
+
+slow: setup  ## run the tests that take half a minute or more each, which `make test` leaves out; `make chaos` begins with them
+	$(RUN)/pytest -m slow -n $(WORKERS) --dist loadgroup
 
 losses: setup  ## check on every route that each difference between input and output is a counted loss
 	PYTEST_ALL_ROUTES=1 $(RUN)/pytest -q -n $(WORKERS) --dist worksteal tests/test_nothing_lost.py
@@ -113,7 +117,7 @@ bench-peers: setup  ## measure relay against Flink, Kafka Connect and hand-writt
 	PYTHONPATH=tests $(RUN)/python -m benchmarks.peers $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 SEEDS ?= 20
-chaos: setup $(if $(ONLY),,routes)  ## try all routes, measure throughput, run a soak test, and inject faults; SEEDS=3 is short, ONLY=network selects a fault
+chaos: setup $(if $(ONLY),,slow routes)  ## run the slow tests, try all routes, measure throughput, run a soak test, and inject faults; SEEDS=3 is short, ONLY=network selects a fault
 	cd tests && ../$(RUN)/python -m chaos --seeds $(SEEDS) --only "$(ONLY)"
 
 faults: setup  ## measure how soon monitoring shows faults of a real Kafka; writes docs/failures.md; ONLY=hung,refused selects faults

@@ -26,6 +26,7 @@ from aiokafka.errors import KafkaError
 from broker_support import broker_options
 from hypothesis import settings
 from scheduling import ByFiles, ordered
+from support import QUICK
 
 from relay.config import Config
 from relay.demo.kafka import Cluster, DemoExtraMissing
@@ -36,9 +37,8 @@ from relay.templates.route.policy import EAGER_POLICY
 DEADLINE_SECONDS = 60
 #: The constant that says at which row of a kind something is compiled for it; nothing else patches it.
 COMPILED_AT = "relay.codecs.shared.compiled.AT_USE"
-#: Whether `make quick` runs, and the maximum number of cases that it tries of a test.
-QUICK = os.environ.get("PYTEST_QUICK") == "1"
-QUICK_CASES = 3
+#: The maximum number of cases that `make quick` tries of a test.
+QUICK_CASES = 2
 #: How many examples Hypothesis generates for a test.
 EXAMPLES = 25 if QUICK else 100
 #: What Python has compiled, where the environment forbids to keep it beside the sources.

@@ -19,6 +19,8 @@ from relay.model.lookups import RegisteredSchema
 
 TICDC, CANAL, OPEN = "ticdc-canal-json", "canal-json", "ticdc-open-protocol"
 DATA = Path(__file__).parent / "data"
+#: Whether `make quick` runs.
+QUICK: Final = os.environ.get("PYTEST_QUICK") == "1"
 #: Whether tests of many routes try all of them, not some that have every source, target and option among them.
 ALL_ROUTES: Final = os.environ.get("PYTEST_ALL_ROUTES") == "1"
 #: relay's own protocols that can be written.

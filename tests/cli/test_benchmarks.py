@@ -37,6 +37,7 @@ def one_workload_of_each(folder: Path) -> Path:
 
 
 @pytest.mark.timeout(400)  # a minute of processor time
+@pytest.mark.slow
 def test_the_codecs_are_measured_next_to_the_floor(tmp_path: Path) -> None:
     output = tmp_path / "results.json"
     command = [sys.executable, "-m", "benchmarks", "--only", "codecs", "--quick", "--output", str(output)]

@@ -15,6 +15,7 @@ from faults.trial import PROMISED_SECONDS
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.slow
 async def test_faults_show_in_time(tmp_path: Path) -> None:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL + 1)
     names = ["source-deleted", "hung", "refused-busy"]

@@ -653,7 +653,7 @@ def test_findings_are_reported_once_and_set_the_exit_status(tmp_path: Path) -> N
         "import sys; from fuzz import __main__ as command; from fuzz import test_fuzz as planted;"
         "planted.Translator.translate = planted.canaries; sys.exit(command.main())"
     )
-    arguments = ["--seconds", "6", "--seed", "7", "--jobs", "2", "--only", SOURCE, "--output", str(tmp_path)]
+    arguments = ["--seconds", "2", "--seed", "7", "--jobs", "2", "--only", SOURCE, "--output", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments],
         cwd=Path(__file__).parents[1],

@@ -13,7 +13,7 @@ import pytest
 from engine_support import ENGINE
 from golden.messages import rows_of
 from packet_support import PROTOBUF, entries_alone
-from support import CAPTURED, captured_files, protocol_of
+from support import CAPTURED, QUICK, captured_files, protocol_of
 
 from fuzz import shapes
 from fuzz.corpus import Sample, captured_sample, made_sample
@@ -34,7 +34,7 @@ SOURCES = [name for name, codec in BUILT_IN.items() if codec.is_readable and cod
 #: All of them show times and the values of columns; each shows other facts of a row.
 TARGETS = ("debezium-json", "maxwell-json", "ticdc-open-protocol")
 #: Maximum changed messages of a sample, and how many of them have random values.
-MESSAGES, RANDOM_MESSAGES = 1_500, 300
+MESSAGES, RANDOM_MESSAGES = (750, 150) if QUICK else (1_500, 300)
 #: A session of the seed with templates.
 SESSION = 2
 

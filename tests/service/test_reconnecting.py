@@ -296,6 +296,7 @@ async def test_a_history_that_is_gone_is_asked_for_now_and_then(
     assert await relay.stop() == 0
 
 
+@pytest.mark.slow
 async def test_an_outage_floods_neither_brokers_nor_the_log(
     own_cluster: Cluster, kafka_at: Any, make_config: Any, run_relay: Any, attempts: dict[str, list[float]]
 ) -> None:

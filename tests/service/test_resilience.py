@@ -152,6 +152,7 @@ class Outage:
 
 
 @pytest.mark.usefixtures("slow_polls")
+@pytest.mark.slow
 async def test_an_outage_longer_than_every_timeout(
     kafka: Any, kafka_at: Any, own_cluster: Cluster, make_config: Any, run_relay: Any
 ) -> None:

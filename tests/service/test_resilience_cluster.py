@@ -77,6 +77,7 @@ async def coordinated_by(admin: Any, kind: int, node: int, suffix: str = "") -> 
 
 
 @pytest.mark.usefixtures("slow_polls")
+@pytest.mark.slow
 async def test_the_leader_and_coordinator_dies_and_then_all_brokers(
     kafka_at: Any, three_brokers: Cluster, make_config: Any, run_relay: Any
 ) -> None:

@@ -72,6 +72,7 @@ async def test_a_stop_at_any_moment_of_a_start(
 
 
 @pytest.mark.usefixtures("slow_polls")
+@pytest.mark.slow
 async def test_a_stop_while_brokers_are_silent(
     kafka_at: Any, own_cluster: Cluster, make_config: Any, run_relay: Any
 ) -> None:

@@ -169,6 +169,7 @@ async def test_a_transaction_that_outlived_its_time_is_not_another_instance(
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 async def test_a_broker_that_dies_while_relay_stops(
     kafka_at: Any, own_cluster: Cluster, make_config: Any, echo: Any, run_relay: Any
 ) -> None:

@@ -27,6 +27,7 @@ TINY = Parameters(
 
 
 @pytest.mark.parametrize("part", PARTS)
+@pytest.mark.slow
 def test_a_part_measures_all_its_figures(part: str, spark: Any, broker: str, tmp_path: Path) -> None:
     @contextlib.contextmanager
     def session(*_: Any, **__: Any) -> Iterator[Any]:

@@ -72,6 +72,7 @@ def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.slow
 def test_a_cluster_writes_what_one_machine_does(
     spark_home: Path, packed: Path, spark_settings: dict[str, str], tmp_path: Path
 ) -> None:

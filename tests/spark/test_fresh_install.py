@@ -115,6 +115,7 @@ def surroundings(folder: Path, programs: Path) -> dict[str, str]:
 
 @pytest.mark.kafka
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 async def test_the_quick_start_translates_a_topic(fresh: Path, kafka: Any, tmp_path: Path) -> None:
     records = captured(FILE)
     source = await kafka.topic(1)

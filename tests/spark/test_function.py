@@ -469,6 +469,7 @@ def test_nothing_else_is_public() -> None:
         spark_backfill.translator  # noqa: B018 - reading it must fail
 
 
+@pytest.mark.slow
 def test_spark_connect(spark_settings: dict[str, str], tmp_path: Path) -> None:
     """A server and a client of their own: a batch and a stream, and definitions that are a table."""
     df_records = captured(DDL_FILE)

@@ -33,6 +33,7 @@ from spark_backfill.spark_errors import explained
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.slow
 async def test_a_killed_run_goes_on(
     spark: Any, kafka: Any, spark_settings: dict[str, str], tmp_path: Path
 ) -> None:

@@ -292,6 +292,7 @@ def test_settings_without_effect_are_refused(tables: dict[str, Any], message: st
         check_config(config_of_rows(tmp_path / "out", str(tmp_path / "in"), **tables), continuous=False)
 
 
+@pytest.mark.slow
 def test_delta(spark_settings: dict[str, str], tmp_path: Path) -> None:
     """In a process of its own, whose session has Delta's classes: steps, one of them repeated; and the page's MERGE."""
     jars = ",".join(map(str, delta_jars()))

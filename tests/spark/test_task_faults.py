@@ -84,6 +84,7 @@ def disturbed(cluster: Standalone, kafka: Any, tmp_path: Path, spark_settings: d
     return Disturbed(cluster, kafka, tmp_path, spark_settings)
 
 
+@pytest.mark.slow
 async def test_killed_executors_are_replaced(
     cluster: Standalone, disturbed: Disturbed, tmp_path: Path
 ) -> None:
@@ -101,6 +102,7 @@ async def test_killed_executors_are_replaced(
     assert "spark.speculation" not in command.log.read_text()
 
 
+@pytest.mark.slow
 async def test_a_speculative_copy_writes_repeats_alone(
     cluster: Standalone, disturbed: Disturbed, tmp_path: Path
 ) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import msgspec
 import pytest
 from engine_support import needs_kernel
 from reference_engine.conversions import READS, WRITES
+from support import QUICK
 from templates import kernel_conversions
 from templates.kernel_conversions import Pair, compare, counts, uses
 
-_COUNTS = list(counts(2_000 if os.environ.get("PYTEST_QUICK") == "1" else 10_000))
+_COUNTS = list(counts(2_000 if QUICK else 10_000))
 _PARTS = 8
 
 
