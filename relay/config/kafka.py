@@ -81,6 +81,7 @@ def producer_settings(config: Config) -> ProducerSettings:
     return ProducerSettings(
         cluster=target_cluster(config),
         compression=config.target.compression,
+        compression_level=config.target.compression_level,
         max_batch_bytes=config.target.max_batch_bytes,
         delivery_timeout_seconds=config.delivery.delivery_timeout_seconds,
     )

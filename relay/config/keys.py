@@ -558,8 +558,8 @@ class TopicRuleConfig(_ConfigTable):
 class Target(_ConfigTable):
     """The topics to write, their partitions, and producer settings.
 
-    `bootstrap_servers` "" is the source's; `partitions` 0: as in the source. `topics`: rules, of which the
-    first that matches a table counts.
+    `bootstrap_servers` "" is the source's; `partitions` 0: as in the source; `compression_level` 0: the
+    default of `compression`. `topics`: rules, of which the first that matches a table counts.
     """
 
     topic: Text
@@ -569,12 +569,22 @@ class Target(_ConfigTable):
     partition_by: PartitionBy = PartitionBy.AUTO
     watermarks: Watermarks = Watermarks.KEEP
     compression: Compression = Compression.ZSTD
+    compression_level: NonNegativeInt = 0
     max_batch_bytes: WirePositive = 900_000
     create_topics: bool = False
     create_replication_factor: int = Field(default=-1, ge=-1, le=32_767)
     create_settings: TopicSettings = {}
     security: SecurityConfig = SecurityConfig()
     schema_registry: TargetSchemaRegistry = TargetSchemaRegistry()
+
+    @model_validator(mode="after")
+    def _compression_has_the_level(self) -> Self:
+        levels = self.compression.levels
+        if self.compression_level and not levels:
+            raise ValueError(f"compression_level: {self.compression} has no levels")
+        if self.compression_level and self.compression_level not in levels:
+            raise ValueError(f"compression_level: {self.compression} has levels from 1 to {levels[-1]}")
+        return self
 
 
 class Delivery(_ConfigTable):

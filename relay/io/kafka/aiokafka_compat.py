@@ -1,17 +1,24 @@
-"""Workarounds shared by all clients of aiokafka 0.14: deadlines for calls that may never end."""
+"""Workarounds shared by all clients of aiokafka 0.14: deadlines for calls that may never end, and levels of
+compression.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final
 
+from aiokafka import codec
 from aiokafka.errors import NoError, for_code
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
 from relay.io.kafka.reconnecting import keep_connected, retrieve
+from relay.io.kafka.settings import Compression
 from relay.model.errors import BrokerUnavailable
 
 #: Time limits of admin clients and of consumers that read without a group; other clients have `Timeouts`.
@@ -21,6 +28,22 @@ STOP_SECONDS = 5.0
 GRACE_SECONDS = 2.0
 #: Consumers that are being stopped.
 _stopping: Final[set[asyncio.Future[None]]] = set()
+
+
+def set_compression_level(compression: Compression, level: int) -> None:
+    """Let all producers of this process compress with a level.
+
+    A producer has no setting for it. The module that builds batches calls functions that take a level.
+    """
+    functions: dict[Compression, tuple[str, str]] = {
+        Compression.GZIP: ("gzip_encode", "compresslevel"),
+        Compression.LZ4: ("lz4_encode", "level"),
+        Compression.ZSTD: ("zstd_encode", "level"),
+    }
+    if compression in functions:
+        name, argument = functions[compression]
+        compress = partial(getattr(codec, name), **{argument: level})
+        setattr(sys.modules[DefaultRecordBatchBuilder.__module__], name, compress)
 
 
 def client_of(owner: Any) -> Any:

@@ -27,7 +27,7 @@ from aiokafka.errors import (
 )
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from relay.io.kafka.aiokafka_compat import started, within
+from relay.io.kafka.aiokafka_compat import set_compression_level, started, within
 from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
@@ -139,6 +139,7 @@ class KafkaSink:
             **brokers.arguments,
             **arguments,
         )
+        set_compression_level(compression, settings.compression_level or compression.default_level)
         self.health = ClientHealth()
 
     async def start(self) -> None:
