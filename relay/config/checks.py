@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from typing import Final
 
 from pydantic import BaseModel
@@ -50,6 +51,7 @@ def config_problems(config: Config) -> list[Problem]:
         _waiting_problems,
         _process_problems,
         _end_problems,
+        _tracing_problems,
         config_registry_problems,
     )
     return [problem for check in checks for problem in check(config)]
@@ -146,6 +148,21 @@ def _texts_of(table: BaseModel, path: tuple[str, ...] = ()) -> Iterator[tuple[tu
             yield from ((key, text) for text in value if isinstance(text, str))
         elif isinstance(value, str):
             yield key, value
+
+
+def _tracing_problems(config: Config) -> Iterator[Problem]:
+    if config.tracing.enabled and not _is_installed("opentelemetry.exporter.otlp.proto.http"):
+        message = "needs the libraries opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http"
+        hint = "pip install '.[tracing]' in relay's folder; the image has them"
+        yield Problem("tracing.enabled", message, hint)
+
+
+def _is_installed(module: str) -> bool:
+    """Return whether a module can be found; only the packages that contain it are imported."""
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _address_problems(config: Config) -> Iterator[Problem]:

@@ -32,6 +32,7 @@ from relay.config.keys import (
     SchemaHistory,
     SourceConfig,
     Target,
+    Tracing,
     Wait,
 )
 from relay.config.overrides import BETWEEN, PREFIX, FlagSource, ignored_variables
@@ -78,6 +79,7 @@ class Config(BaseSettings):
     schema: SchemaHistory = SchemaHistory()  # type: ignore[assignment]  # hides a method that pydantic has given up
     limits: LimitsConfig = LimitsConfig()
     http: Http = Http()
+    tracing: Tracing = Tracing()
     log: Logging = Logging()
     backfill: Backfill = Backfill()
 

@@ -695,6 +695,12 @@ class Http(_ConfigTable):
     table_metrics: bool = False
 
 
+class Tracing(_ConfigTable):
+    """Whether the service sends traces of OpenTelemetry; variables that begin with OTEL_ say where to."""
+
+    enabled: bool = False
+
+
 class Logging(_ConfigTable):
     """Level and format of the log that `relay run` writes to standard output."""
 

@@ -37,6 +37,7 @@ from relay.service.loop.error_budget import ErrorBudget
 from relay.service.loop.history import Schemas
 from relay.service.loop.offset_tracker import RecordRefused
 from relay.service.loop.relay_loop import Relay
+from relay.service.loop.round_spans import RoundTracer
 from relay.service.loop.settings import DEFAULT_SETTINGS, LoopSettings
 from relay.service.loop.stopping import Stop, stopped_by_signals
 from relay.service.loop.translation_stage import TranslationStage
@@ -122,8 +123,14 @@ async def run_until(  # noqa: PLR0913 - a run and its observers
         log.info("relay.dry-run", message=DRY_RUN)
     try:
         with client_logs(log):
-            async with logging_recovery(log, status), serving(config.http, status, log):
-                await serve(stop, config, log, translator, status, dry_run=dry_run, settings=settings)
+            async with (
+                logging_recovery(log, status),
+                serving(config.http, status, log),
+                _tracing(config, status, log) as tracer,
+            ):
+                await serve(
+                    stop, config, log, translator, status, tracer=tracer, dry_run=dry_run, settings=settings
+                )
     except RecordRefused as refused:
         return report_refused(refused, config, log, status)
     except RelayError as error:
@@ -158,6 +165,7 @@ async def serve(  # noqa: PLR0913 - a run and its observers
     *,
     dry_run: bool = False,
     settings: LoopSettings = DEFAULT_SETTINGS,
+    tracer: RoundTracer | None = None,
 ) -> None:
     """Relay until `stop` is set. Raises RecordRefused or RelayError."""
     # Once and for all: replacement clients must not depend on files that may have been deleted by then.
@@ -175,7 +183,7 @@ async def serve(  # noqa: PLR0913 - a run and its observers
             status.warn(warning)
         settings = _configured(settings, config)
         parts = config, clusters, topics, log, status, translator
-        async with _assembled(*parts, dry_run=dry_run, settings=settings) as relay:
+        async with _assembled(*parts, dry_run=dry_run, settings=settings, tracer=tracer) as relay:
             stopping = asyncio.create_task(_pass_on(stop, relay, log))
             try:
                 await relay.run()
@@ -257,6 +265,7 @@ async def _assembled(  # noqa: PLR0913 - the parts of a relay
     *,
     dry_run: bool,
     settings: LoopSettings,
+    tracer: RoundTracer | None,
 ) -> AsyncIterator[Relay]:
     """Assemble the loop for a route whose topics are known."""
     if dry_run:
@@ -303,10 +312,21 @@ async def _assembled(  # noqa: PLR0913 - the parts of a relay
             find_reason=Reasons(clusters).find,
             find_earlier_output=partial(earlier_output, config, clusters),
             settings=settings,
+            tracer=tracer,
         )
     finally:
         if progress:
             await progress.stop()
+
+
+def _tracing(config: Config, status: Status, log: Log) -> AbstractAsyncContextManager[RoundTracer | None]:
+    """Return the context in which rounds are traced, if that is wanted. Raises ConfigError."""
+    if not config.tracing.enabled:
+        return contextlib.nullcontext()
+    # Needs the extra `tracing`.
+    from relay.service.observe.tracing import tracing  # noqa: PLC0415 - an optional library
+
+    return tracing(status.about, log)
 
 
 def _table_topics(

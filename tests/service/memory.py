@@ -374,6 +374,7 @@ class Bench:
         config: Config = PLAIN,
         errors: ErrorPolicies | None = None,
         topic: Any = None,
+        tracer: Any = None,
         **settings: Any,
     ) -> None:
         self.source, self.target, self.log = (
@@ -405,6 +406,7 @@ class Bench:
             find_reason=self.target.find_reason,
             find_earlier_output=self.target.find_earlier_output,
             settings=LoopSettings(**quick | settings),
+            tracer=tracer,
         )
 
     async def run_to_the_end(self) -> None:

@@ -30,6 +30,7 @@ from relay.model.errors import DeliveryFailed, WatermarksUnknowable
 from relay.model.records import ConsumerRecord, size_of
 from relay.service.loop.async_resolver import Translates
 from relay.service.loop.database_times import DatabaseTimes
+from relay.service.loop.round_spans import RoundSpan, RoundTracer
 from relay.service.loop.settings import LoopSettings
 from relay.service.observe.status import Status
 
@@ -74,7 +75,7 @@ class InFlightBatch:
 
     `before`: the translator's state before it. `ends_at`: when it should end, by the steady clock. `written`,
     `sizes`: records and bytes by topic. `given_up`: records that were skipped or became dead letters.
-    `refused`: the record at which it ends, and relay with it.
+    `refused`: the record at which it ends, and relay with it. `span`: None if rounds are not traced.
     """
 
     generation: int
@@ -89,6 +90,7 @@ class InFlightBatch:
     given_up: list[GivenUp] = field(default_factory=list)
     sent_at: float = 0.0
     refused: RecordRefused | None = None
+    span: RoundSpan | None = None
 
     @property
     def is_late(self) -> bool:
@@ -139,8 +141,10 @@ class OffsetTracker:
         log: Log,
         status: Status,
         settings: LoopSettings,
+        tracer: RoundTracer | None = None,
     ) -> None:
         self._connections, self._translator, self._log, self._status = connections, translator, log, status
+        self._tracer = tracer
         self.generation = 0
         self.unopened: Sequence[Partition] = ()
         self.owned: dict[Partition, Owned] = {}
@@ -270,7 +274,8 @@ class OffsetTracker:
         if self._translator.copies_ddl:
             # The client's metadata is refreshed periodically, and includes partitions that were added.
             self._translator.expect_partitions(self._connections.source.partitions())
-        current = InFlightBatch(self.generation, self._translator.state)
+        span = None if self._tracer is None else self._tracer.begin()
+        current = InFlightBatch(self.generation, self._translator.state, span=span)
         if self._safe_state is None:
             self._safe_state = current.before
         return current
@@ -367,6 +372,8 @@ class OffsetTracker:
     def _note_acknowledged(self) -> None:
         """Count the records that readers of the target can now read, and those that were given up."""
         for each in self._uncommitted:
+            if each.span is not None:
+                each.span.delivered()
             if each.pending:
                 self._status.recovered("topics")
                 self.acknowledged_at = time.monotonic()
@@ -456,6 +463,8 @@ class OffsetTracker:
         transaction is it known whether it was committed. So all partitions are opened again.
         """
         self.rewinds += 1
+        if self._tracer is not None:
+            self._tracer.drop(DeliveryFailed.code)
         self.rounds.clear()
         self._uncommitted.clear()
         is_transactional = self._connections.sink.is_transactional

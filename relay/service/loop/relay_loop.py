@@ -39,8 +39,9 @@ from relay.model.records import ConsumerRecord, size_of
 from relay.service.check.reasons import Side
 from relay.service.loop.health_checks import COMMIT, TARGET
 from relay.service.loop.history import Schemas
-from relay.service.loop.offset_tracker import Connections, InFlightBatch, OffsetTracker
+from relay.service.loop.offset_tracker import Connections, InFlightBatch, OffsetTracker, RecordRefused
 from relay.service.loop.recovery import Recovery
+from relay.service.loop.round_spans import RoundTracer
 from relay.service.loop.settings import DEFAULT_SETTINGS, LoopSettings
 from relay.service.loop.stopping import Stop
 from relay.service.loop.translation_stage import YIELD_SECONDS, TranslationStage
@@ -92,12 +93,13 @@ class Relay:
         find_reason: Callable[[Side], Coroutine[object, object, str]],
         find_earlier_output: Callable[[], Coroutine[object, object, str]],
         settings: LoopSettings = DEFAULT_SETTINGS,
+        tracer: RoundTracer | None = None,
     ) -> None:
         self._stage, self._schemas, self._log, self._status = stage, schemas, log, status
         self._settings = settings
         self._stop, self._find_earlier_output = Stop(), find_earlier_output
         self._connections = Connections(make_source, make_sink)
-        self._tracker = OffsetTracker(self._connections, stage.translator, log, status, settings)
+        self._tracker = OffsetTracker(self._connections, stage.translator, log, status, settings, tracer)
         self._recovery = Recovery(
             self._connections,
             self._tracker,
@@ -418,10 +420,14 @@ class Relay:
             if ready and not is_too_late:
                 done = await builder.take(ready, owned)
             ddl_order.taken(source, partition, records, done)
+            if current.span is not None:
+                current.span.take(ready[:done])
             taken_bytes += tracker.note_taken(partition, records, done)
             taken += done
         tracker.skip(gaps, current)
         await builder.send_rest()
+        if current.span is not None:
+            current.span.translated(current.written.total(), _code_of(current.refused))
         if self._limiter is not None:
             self._limiter.take(taken, taken_bytes, time.monotonic())
         if taken_bytes:
@@ -521,6 +527,12 @@ class Relay:
 
 def _bytes_of(polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> int:
     return sum(map(size_of, polled.values()))
+
+
+def _code_of(refused: RecordRefused | None) -> str:
+    """Return the code of the error of a refused record; "" for none."""
+    error = None if refused is None else refused.error
+    return error.code if isinstance(error, RelayError) else type(error).__name__ if error else ""
 
 
 def _unacknowledged(why: str) -> DeliveryFailed:

@@ -1,0 +1,362 @@
+"""Traces of OpenTelemetry: a span for each round of the loop, sent to a collector with OTLP over HTTP.
+
+A span has the attributes of OpenTelemetry's semantic conventions for messaging, and links to the spans of the
+producers, by the headers `traceparent` and `tracestate` of the records. It contains no keys and no values.
+The SDK's own thread sends spans; its queue is bounded, and drops spans when it is full. So a collector that
+does not answer neither delays nor ends a relay.
+
+This module needs the extra `tracing`; the service imports it only for routes with `enabled` in [tracing].
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.util.types import AttributeValue
+
+from relay.io.logs import Log
+from relay.model.errors import ConfigError, DeliveryFailed, Problem
+from relay.model.records import ConsumerRecord, Header
+from relay.service.observe.about import About
+
+#: Maximum links of a span; it is also the SDK's default (`OTEL_SPAN_LINK_COUNT_LIMIT`).
+MOST_LINKS: Final = 128
+#: How long a stop waits for the last spans to be sent.
+FLUSH_SECONDS: Final = 3.0
+#: Longest headers that are read. A `traceparent` has 55 characters, a `tracestate` at most 512.
+_LONGEST_PARENT, _LONGEST_STATE = 128, 1_024
+_PARENT, _STATE = "traceparent", "tracestate"
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_DEFAULT_ENDPOINT: Final = "http://localhost:4318"
+#: Values in the library's messages, and how many messages are kept.
+_FORMAT: Final = re.compile(r"%[sdrf]")
+_MOST_TEXTS: Final = 10
+_PROPAGATOR: Final = TraceContextTextMapPropagator()
+
+
+@contextlib.asynccontextmanager
+async def tracing(about: About, log: Log, flush_seconds: float = FLUSH_SECONDS) -> AsyncIterator[BatchTracer]:
+    """Trace the rounds of a relay during an `async with` block; at its end send the last spans.
+
+    `flush_seconds`: how long that may take. Raises ConfigError for environment variables that the SDK
+    refuses.
+    """
+    with _library_log() as library:
+        provider = _provider(about, log, library)
+        for text in library.texts:
+            log.warning("tracing.setting", message=f"the OpenTelemetry SDK ignores a setting: {text}")
+        tracer = BatchTracer(provider.get_tracer("relay", about.version), about)
+        log.info("tracing.started", collector=_collector())
+        try:
+            yield tracer
+        finally:
+            tracer.drop(DeliveryFailed.code)
+            if not await _shut_down(provider, flush_seconds):
+                message = f"the collector did not accept the last spans within {flush_seconds:g} s"
+                log.warning("tracing.unfinished", message=message)
+
+
+def _provider(about: About, log: Log, library: LibraryLog) -> TracerProvider:
+    """Return a provider whose spans are sent in the background, by the settings in `OTEL_` variables."""
+    try:
+        exporter = WatchedExporter(OTLPSpanExporter(), log, library)
+        provider = TracerProvider(resource=_resource(about), shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    except (ValueError, RuntimeError) as error:
+        message = f"the OpenTelemetry SDK refuses its settings: {error}"
+        hint = "correct the variables that begin with OTEL_"
+        raise ConfigError([Problem("tracing.enabled", message, hint)]) from None
+    return provider
+
+
+def _resource(about: About) -> Resource:
+    """Return the resource of the environment, with relay's name unless that has one."""
+    found = Resource({"service.version": about.version}).merge(Resource.create())
+    name = str(found.attributes.get("service.name", ""))
+    return found.merge(Resource({"service.name": "relay"})) if name.startswith("unknown_service") else found
+
+
+def _collector() -> str:
+    """Return host and port of the collector; the rest of the URL may be secret."""
+    given = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), _DEFAULT_ENDPOINT)
+    try:
+        host, port = urlsplit(given).hostname, urlsplit(given).port
+    except ValueError:
+        return ""
+    return f"{host}:{port}" if port else f"{host}"
+
+
+async def _shut_down(provider: TracerProvider, seconds: float) -> bool:
+    """Send the last spans; return whether that ended in time.
+
+    The SDK waits up to 30 s, in a thread that cannot be stopped: a daemon, so that it does not delay the end.
+    """
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    def shut_down() -> None:
+        provider.shutdown()
+        # The loop may have ended.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=shut_down, name="tracing-shutdown", daemon=True).start()
+    try:
+        async with asyncio.timeout(seconds):
+            await done.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+class BatchTracer:
+    """Makes a span for each round. All methods are for the loop's task."""
+
+    def __init__(self, tracer: trace.Tracer, about: About) -> None:
+        self._tracer = tracer
+        self._attributes: Mapping[str, AttributeValue] = {
+            "messaging.system": "kafka",
+            "messaging.operation.name": "process",
+            "messaging.operation.type": "process",
+            "messaging.consumer.group.name": about.group,
+            "relay.source.protocol": about.source.protocol,
+            "relay.target.protocol": about.target.protocol,
+        }
+        # In order of their beginnings.
+        self._open: dict[BatchSpan, None] = {}
+
+    def begin(self) -> BatchSpan:
+        """Begin the span of a round."""
+        span = BatchSpan(self)
+        self._open[span] = None
+        return span
+
+    def drop(self, error: str) -> None:
+        """End all spans that have begun, with the code of an error: their rounds are repeated."""
+        for span in list(self._open):
+            span.failed(error)
+
+    def start(
+        self, name: str, began_ns: int, links: Sequence[trace.Link], attributes: Mapping[str, AttributeValue]
+    ) -> trace.Span:
+        """Start a span of the SDK as of a time in nanoseconds since 1970. It is the root of a trace."""
+        return self._tracer.start_span(
+            name,
+            Context(),
+            trace.SpanKind.CONSUMER,
+            {**self._attributes, **attributes},
+            links,
+            start_time=began_ns,
+        )
+
+    def close(self, span: BatchSpan) -> None:
+        """Forget a span that has ended."""
+        self._open.pop(span, None)
+
+
+class BatchSpan:
+    """The span of one round. The SDK's span begins when its links are known, as of the round's beginning."""
+
+    def __init__(self, tracer: BatchTracer) -> None:
+        self._tracer, self._began_ns = tracer, time.time_ns()
+        self._links = Links()
+        # The number of records by topic and partition.
+        self._taken: dict[tuple[str, int], int] = {}
+        self._span: trace.Span | None = None
+
+    def take(self, records: Sequence[ConsumerRecord]) -> None:
+        """Note records of one partition that the round has taken."""
+        if records:
+            key = records[0].topic, records[0].partition
+            self._taken[key] = self._taken.get(key, 0) + len(records)
+            self._links.add(records)
+
+    def translated(self, written: int, error: str) -> None:
+        """Start the SDK's span; a round without records has none."""
+        if not self._taken:
+            self._tracer.close(self)
+            return
+        span = self._started()
+        span.set_attribute("relay.written.message_count", written)
+        span.add_event("relay.translated")
+        if error:
+            _set_error(span, error)
+
+    def delivered(self) -> None:
+        """End the span: readers of the target can read the records."""
+        self._end()
+
+    def failed(self, error: str) -> None:
+        """End the span with the code of an error."""
+        if self._taken:
+            _set_error(self._started(), error)
+        self._end()
+
+    def _started(self) -> trace.Span:
+        if self._span is None:
+            name = " ".join(["process", *self._destination.values()][:2])
+            attributes = {
+                "messaging.batch.message_count": sum(self._taken.values()),
+                **self._destination,
+                **self._links.attributes,
+            }
+            self._span = self._tracer.start(name, self._began_ns, self._links.found, attributes)
+        return self._span
+
+    @property
+    def _destination(self) -> dict[str, str]:
+        """Return topic and partition, as far as all records have the same."""
+        found = {}
+        topics = {topic for topic, _ in self._taken}
+        if len(topics) == 1:
+            found["messaging.destination.name"] = topics.pop()
+        if len(self._taken) == 1:
+            ((_, partition),) = self._taken
+            found["messaging.destination.partition.id"] = str(partition)
+        return found
+
+    def _end(self) -> None:
+        if self._span is not None:
+            self._span.end()
+        self._tracer.close(self)
+
+
+def _set_error(span: trace.Span, code: str) -> None:
+    """Mark a span as failed. Texts of errors stay out of it."""
+    span.set_attribute("error.type", code)
+    span.set_status(trace.StatusCode.ERROR)
+
+
+class Links:
+    """Links to the spans that the headers of records name: the first `most` different ones."""
+
+    def __init__(self, most: int = MOST_LINKS) -> None:
+        self.found: list[trace.Link] = []
+        self._most, self._left_out = most, 0
+        self._known: set[bytes] = set()
+
+    @property
+    def attributes(self) -> Mapping[str, AttributeValue]:
+        """Return the number of records whose spans are not linked, because there are too many."""
+        return {"relay.links.left_out": self._left_out} if self._left_out else {}
+
+    def add(self, records: Sequence[ConsumerRecord]) -> None:
+        """Add links to the spans that records name."""
+        for record in records:
+            parent = _last(record.headers, _PARENT, _LONGEST_PARENT) if record.headers else None
+            if parent is None or parent in self._known:
+                continue
+            if len(self.found) >= self._most:
+                self._left_out += 1
+                continue
+            self._known.add(parent)
+            context = _context(parent, _last(record.headers, _STATE, _LONGEST_STATE))
+            if context.is_valid:
+                self.found.append(trace.Link(context, _state_attributes(context)))
+
+
+def _last(headers: Sequence[Header], name: str, longest: int) -> bytes | None:
+    """Return the last header of a name, as producers replace headers by adding another one."""
+    found = next((value for each, value in reversed(headers) if each == name), None)
+    return found if found and len(found) <= longest else None
+
+
+def _context(parent: bytes, state: bytes | None) -> trace.SpanContext:
+    """Return the context that W3C's headers describe; an invalid one if they are invalid."""
+    carrier = {_PARENT: parent.decode("ascii", "replace")}
+    if state is not None:
+        carrier[_STATE] = state.decode("ascii", "replace")
+    return trace.get_current_span(_PROPAGATOR.extract(carrier, Context())).get_span_context()
+
+
+def _state_attributes(context: trace.SpanContext) -> Mapping[str, AttributeValue]:
+    """Return the trace state as an attribute: the exporter leaves it out of links."""
+    return {"w3c.tracestate": context.trace_state.to_header()} if context.trace_state else {}
+
+
+class WatchedExporter(SpanExporter):
+    """Log when the collector fails and when it works again, once each; called in the SDK's thread."""
+
+    def __init__(self, exporter: SpanExporter, log: Log, library: LibraryLog) -> None:
+        self._exporter, self._log, self._library = exporter, log, library
+        self._lost, self._is_failing = 0, False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send spans; the exporter repeats failed requests within its timeout."""
+        result = self._exporter.export(spans)
+        if result is SpanExportResult.SUCCESS:
+            self._note_success()
+        else:
+            self._note_failure(len(spans))
+        return result
+
+    def _note_success(self) -> None:
+        if self._is_failing:
+            message = "the collector accepts spans again"
+            self._log.info("tracing.recovered", lost=self._lost, message=message)
+        self._lost, self._is_failing = 0, False
+
+    def _note_failure(self, spans: int) -> None:
+        self._lost += spans
+        if not self._is_failing:
+            message = "the collector does not accept spans, which are lost; records are relayed as usual"
+            self._log.warning(
+                "tracing.failing", collector=_collector(), message=message, cause=self._library.cause
+            )
+        self._is_failing = True
+
+    def shutdown(self) -> None:
+        """End the exporter, and its attempts to repeat a request."""
+        self._exporter.shutdown()
+
+
+class LibraryLog(logging.Handler):
+    """Keep the library's warnings without the values in them, which may be secrets of the environment.
+
+    texts: The different warnings, the first few of them.
+    cause: The class of the last exception, or the last HTTP status.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: dict[str, None] = {}
+        self.cause = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a warning."""
+        if len(self.texts) < _MOST_TEXTS:
+            self.texts[_FORMAT.sub("…", str(record.msg))] = None
+        for each in record.args if isinstance(record.args, tuple) else ():
+            if isinstance(each, BaseException):
+                self.cause = type(each).__name__
+            elif isinstance(each, int):
+                self.cause = f"HTTP status {each}"
+
+
+@contextlib.contextmanager
+def _library_log() -> Iterator[LibraryLog]:
+    """Take over the library's log during a `with` block."""
+    handler, logger = LibraryLog(), logging.getLogger("opentelemetry")
+    propagated = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield handler
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagated
