@@ -30,19 +30,19 @@ RUN apt-get update && \
 RUN python -m venv /uv && /uv/bin/pip install --no-cache-dir uv==0.13.9
 WORKDIR /app
 # Only the dependencies, so that a change of relay's code does not change this layer. The extras are the object stores of
-# claim checks, logins to brokers, and conditions on rows.
+# claim checks, logins to brokers, conditions on rows, and traces.
 RUN --mount=type=cache,target=/var/cache/uv \
     --mount=type=bind,source=uv.lock,target=/app/uv.lock \
     --mount=type=bind,source=pyproject.toml,target=/app/pyproject.toml \
     --mount=type=bind,source=kernel/pyproject.toml,target=/app/kernel/pyproject.toml \
-    /uv/bin/uv sync --locked --no-install-project --extra s3 --extra gcs --extra azure --extra msk --extra kerberos --extra rows
+    /uv/bin/uv sync --locked --no-install-project --extra s3 --extra gcs --extra azure --extra msk --extra kerberos --extra rows --extra tracing
 COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY kernel ./kernel
 COPY relay ./relay
 COPY spark_backfill ./spark_backfill
 COPY --from=kernel /wheels /wheels
 RUN --mount=type=cache,target=/var/cache/uv \
-    /uv/bin/uv sync --locked --no-editable --extra s3 --extra gcs --extra azure --extra msk --extra kerberos --extra rows && \
+    /uv/bin/uv sync --locked --no-editable --extra s3 --extra gcs --extra azure --extra msk --extra kerberos --extra rows --extra tracing && \
     /uv/bin/uv pip install --no-deps /wheels/*.whl
 
 # The Spark job's environment: the same, with PySpark, and with the jars of its Kafka connector, so that a run fetches nothing.
@@ -52,7 +52,7 @@ RUN apt-get update && \
     apt-get install --yes --no-install-recommends openjdk-17-jre-headless && \
     rm -rf /var/lib/apt/lists/*
 RUN --mount=type=cache,target=/var/cache/uv \
-    /uv/bin/uv sync --locked --no-editable --inexact --extra s3 --extra gcs --extra azure --extra msk --extra kerberos --extra rows --extra spark && \
+    /uv/bin/uv sync --locked --no-editable --inexact --extra s3 --extra gcs --extra azure --extra msk --extra kerberos --extra rows --extra tracing --extra spark && \
     /app/.venv/bin/python -m spark_backfill.connector /app/.venv/lib/python3.11/site-packages/pyspark/jars
 
 FROM ${BASE} AS spark

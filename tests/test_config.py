@@ -133,7 +133,7 @@ def test_all_problems_are_reported_together(tmp_path: Path) -> None:
         "source.fetch_max_bytes: input should be greater than 0, not -1",
         "source.topcs: unknown key (did you mean topics?)",
         "target: is missing (config.example.toml shows it)",
-        "targt: unknown key (did you mean target?)",
+        "targt: unknown key (did you mean target or tracing?)",
         "route.from: unknown protocol 'ticdc-canal-jsn' (did you mean ticdc-canal-json or canal-json or ticdc-simple-json?)",
         "route.to_options.strct: canal-json has no option 'strct' (did you mean strict?)",
     ]

@@ -138,6 +138,10 @@ a key or a parameter with such a name and a value, and a login in an address. Th
 {{- $_ := set $advice "RELAY_DELIVERY__DRAIN_TIMEOUT_SECONDS" "drain_timeout_seconds in the configuration, where the chart sees it" -}}
 {{- $_ := set $advice "RELAY_HTTP__PORT" "http.port" -}}
 {{- $_ := set $advice "RELAY_DELIVERY__PROCESSES" "processes" -}}
+{{- if .Values.tracing.enabled -}}
+{{- $_ := set $advice "RELAY_TRACING__ENABLED" "tracing.enabled" -}}
+{{- $_ := set $advice "OTEL_SERVICE_NAME" "nameOverride or fullnameOverride" -}}
+{{- end -}}
 {{- range concat (default list .Values.secrets.env) (default list .Values.extraEnv) -}}
 {{- if hasKey $advice (upper .name) -}}
 {{- fail (printf "%s: set %s instead of this variable" .name (get $advice (upper .name))) -}}

@@ -173,6 +173,16 @@ The variables of a container with the configuration. Takes root, and whether it 
 - name: RELAY_DELIVERY__PROCESSES
   value: {{ .root.Values.processes | quote }}
 {{- end }}
+{{- if .root.Values.tracing.enabled }}
+- name: RELAY_TRACING__ENABLED
+  value: "true"
+- name: OTEL_SERVICE_NAME
+  value: {{ include "relay.fullname" .root }}
+{{- with .root.Values.tracing.endpoint }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
 {{- if .root.Values.exactlyOnce.enabled }}
 - name: RELAY_DELIVERY__MODE
   value: exactly-once

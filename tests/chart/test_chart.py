@@ -266,6 +266,15 @@ def test_kerberos_has_its_keytab_and_its_configuration() -> None:
     assert "/etc/krb5.conf" not in {each["mountPath"] for each in default().container["volumeMounts"]}
 
 
+def test_traces_go_to_the_collector_under_the_name_of_the_release() -> None:
+    release = example("tracing")
+    assert release.env["RELAY_TRACING__ENABLED"] == {"value": "true"}
+    assert release.env["OTEL_SERVICE_NAME"] == {"value": release.workload["metadata"]["name"]}
+    assert release.env["OTEL_EXPORTER_OTLP_ENDPOINT"]["value"].startswith("http://")
+    assert "valueFrom" in release.env["OTEL_EXPORTER_OTLP_HEADERS"]
+    assert not {name for name in default().env if "TRACING" in name or name.startswith("OTEL_")}
+
+
 def test_a_service_account_has_the_role_that_logs_in() -> None:
     release = example("msk")
     account = release.objects["ServiceAccount"]

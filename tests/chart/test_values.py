@@ -124,6 +124,13 @@ def test_the_schema_refuses_mistakes(values: dict[str, Any], message: str) -> No
             {"extraEnv": [{"name": "RELAY_DELIVERY__PROCESSES", "value": "2"}]},
             "RELAY_DELIVERY__PROCESSES: set processes",
         ),
+        (
+            {
+                "tracing": {"enabled": True},
+                "extraEnv": [{"name": "RELAY_TRACING__ENABLED", "value": "false"}],
+            },
+            "RELAY_TRACING__ENABLED: set tracing.enabled",
+        ),
         ({"config": "[delivery]\nprocesses = 2\n"}, "set the value processes instead of that key"),
         (
             {"secrets": {"env": [{"name": "RELAY_DELIVERY__MODE", "secretName": "s", "key": "k"}]}},

@@ -41,7 +41,9 @@ def test_both_installations_have_the_same_extras() -> None:
     first, second, third = (
         set(re.findall(r"--extra (\S+)", line)) for line in re.findall(r"uv sync (.*)", TEXT)
     )
-    assert first == second == third - {"spark"} == {"s3", "gcs", "azure", "msk", "kerberos", "rows"}
+    assert (
+        first == second == third - {"spark"} == {"s3", "gcs", "azure", "msk", "kerberos", "rows", "tracing"}
+    )
     assert first <= set(PROJECT["optional-dependencies"])
 
 

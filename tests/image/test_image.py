@@ -88,7 +88,7 @@ def test_it_holds_relay_and_its_extras_but_no_tools_to_build_with(image: Image, 
         tmp_path,
         "python",
         "-c",
-        "import relay, s3fs, gcsfs, adlfs, gssapi, cel, relay.io.kafka.msk; print(relay.__file__)",
+        "import relay, s3fs, gcsfs, adlfs, gssapi, cel, relay.io.kafka.msk, relay.service.observe.tracing; print(relay.__file__)",
     )
     assert done.stdout.startswith(b"/app/.venv/lib/python3.11/site-packages/relay/"), done.stderr
     found = run(
