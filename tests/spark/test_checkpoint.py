@@ -13,6 +13,7 @@ from relay.config import Config
 from relay.model.errors import ConfigError
 from spark_backfill.checkpoint import Checkpoint, described, differing, local_problems
 
+KEY = "a secret key of tests"
 GOLDEN = Path(__file__).parent / "checkpoint.golden.json"
 
 
@@ -109,6 +110,17 @@ def test_paths_are_kept_without_passwords() -> None:
         ),
         ({"backfill": {"end_timestamp": "2026-02-01T12:00:00Z"}}, ["backfill.end_timestamp"]),
         ({"errors": {"decode": "skip"}}, ["errors.dead_letter_topic", "errors.decode"]),
+        (
+            {
+                "route": {
+                    "columns": [{"tables": ["d.t"], "columns": ["c"], "action": "hash"}],
+                    "hash_key": KEY,
+                }
+            },
+            ["route.columns", "route.hash_key"],
+        ),
+        ({"route": {"tables": [{"from": "d.t", "to": "d.u"}]}}, ["route.tables"]),
+        ({"route": {"rows": [{"tables": ["d.t"], "where": "id > 7"}]}}, ["route.rows"]),
         # What rows know depends on it.
         ({"schema": {"wait_for_ddl": True}}, ["schema.wait_for_ddl"]),
         # What it means counts, not whether somebody has written it.
