@@ -10,6 +10,7 @@ from typing import Final
 
 from relay.catalog import Catalog
 from relay.cli import layout
+from relay.cli.check_rules import has_rules, rule_lines
 from relay.cli.exits import say_warning
 from relay.cli.requests.route import CheckRequest
 from relay.codecs import codec_named
@@ -20,13 +21,10 @@ from relay.config.kafka import source_cluster, target_cluster
 from relay.config.keys import PartitionBy, RouteConfig, Target, TopicRuleConfig
 from relay.config.loading import examine
 from relay.config.registries import resolver_of
-from relay.config.wiring import load_schema_dumps
-from relay.core.selection import chosen_tables
+from relay.config.wiring import load_schema_dumps, translator_of
 from relay.core.summaries import MOST_NAMES
 from relay.io.kafka.clients import Clusters
 from relay.model.errors import ConfigError, Problem, ServiceError
-from relay.rules.columns import parse_rules
-from relay.rules.columns.effects import effects_on, lines_of
 from relay.service.check import CheckState
 from relay.service.check.registries import registry_findings
 from relay.service.check.route import preflight, rows_do_not_wait
@@ -37,10 +35,6 @@ _INDENT: Final = " " * 8
 #: Prefix of the keys of files that are needed to determine a configuration's effect.
 _READ_HERE: Final = "schema."
 _NEEDED: Final = "`relay run` needs it in its own environment, and exits with status 2 without it"
-_NO_TABLE: Final = (
-    "and no table is known here: `--connect` shows their effect on the tables in the schema history, and "
-    "schema_dumps in [schema] on those of dumps"
-)
 NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of the target are not tested"
 
 
@@ -69,37 +63,19 @@ def check(request: CheckRequest) -> int:
     for message in dumped.problems[:MOST_NAMES]:
         say_warning(f"schema.schema_dumps: {message}")
     if not connect:
-        _write_rules(config, dumped.catalog)
+        translator = translator_of(config)
+        translator.catalog = dumped.catalog
+        _write(rule_lines(config, translator))
         return 0
     clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
     findings = asyncio.run(preflight(config, clusters)) + registry_findings(config)
     counts = Counter(finding.state for finding in findings)
     total = ", ".join(f"{counts[state]} {state}" for state in CheckState)
     _write(["", *(printable(str(finding)) for finding in findings), "", f"{total}; {NOT_TESTED}"])
-    if config.route.columns and not counts[CheckState.FAILED]:
+    if has_rules(config) and not counts[CheckState.FAILED]:
         _write([""])
-        _write_rules(config, asyncio.run(learned_translator(config)).translator.catalog)
+        _write(rule_lines(config, asyncio.run(learned_translator(config)).translator))
     return ServiceError.exit_status if counts[CheckState.FAILED] else 0
-
-
-def _write_rules(config: Config, catalog: Catalog) -> None:
-    """Print the effect of column rules on the tables in a catalog, and warn of rules without effect."""
-    route = config.route
-    if not route.columns:
-        return
-    chosen = chosen_tables(route.include_tables, route.exclude_tables)
-    schemas = [each for each in catalog.present_tables() if chosen is None or chosen.has(each.id)]
-    if not schemas:
-        _write([f"columns {plural(len(route.columns), 'rule')}, {_NO_TABLE}"])
-        return
-    effects = effects_on(parse_rules(route.column_rules, has_hash_key=True), route.to, schemas)
-    lines = [f"  {line}" for line in lines_of(effects, MOST_NAMES)] or ["  no known table is changed"]
-    _write(["columns", *map(printable, lines)])
-    for each in effects.tables:
-        if each.problem:
-            say_warning(f"route.columns: rows of {each.table} are refused: {each.problem}")
-    for unused in effects.unused:
-        say_warning(f"route.columns.{unused.number}: {unused.why}")
 
 
 def _write(lines: Iterable[str]) -> None:

@@ -19,7 +19,7 @@ from relay.cli.progress import progress_of, stdout_is_seen
 from relay.cli.record_files import RecordReader, RecordWriter, with_partitions
 from relay.cli.requests.files import TranslateRequest
 from relay.cli.requests.options import AUTO
-from relay.cli.rule_options import given_rules, parse_each
+from relay.cli.rule_options import given_rules
 from relay.cli.schemas import apply_schema_dumps, resolver_with
 from relay.core import summaries
 from relay.core.batching import Joiner
@@ -33,9 +33,6 @@ from relay.io.resolver import Resolver
 from relay.io.storage import storage_problems
 from relay.model.errors import ConfigError, Problem
 from relay.model.records import ConsumerRecord, ProducerRecord
-from relay.rules.rows import WHERE_FORM, parse_where
-from relay.rules.tables import RULE_FORM as TABLE_RULE_FORM
-from relay.rules.tables import parse_rule as parse_table_rule
 
 
 def translate(request: TranslateRequest) -> int:
@@ -114,9 +111,9 @@ def _translator(request: TranslateRequest) -> Translator:
     source_options = key_values(request.source_options, "--from-option", problems)
     target_options = key_values(request.target_options, "--to-option", problems)
     limits = limits_of(request.limits, problems)
-    rules = given_rules(request.columns, request.hash_key_file, problems)
-    rows = parse_each(request.where, parse_where, "--where", WHERE_FORM, problems)
-    tables = parse_each(request.tables, parse_table_rule, "--table", TABLE_RULE_FORM, problems)
+    rules = given_rules(
+        request.columns, request.hash_key_file, problems, where=request.where, tables=request.tables
+    )
     try:
         translator = translator_class()(
             request.source,
@@ -129,8 +126,8 @@ def _translator(request: TranslateRequest) -> Translator:
             selection=selection,
             columns=rules.rules,
             hash_key=rules.hash_key,
-            rows=rows,
-            tables=tables,
+            rows=rules.rows,
+            tables=rules.tables,
             limits=limits,
         )
     except ConfigError as error:

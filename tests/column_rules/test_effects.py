@@ -9,7 +9,8 @@ from relay import ColumnRule, TableId
 from relay.catalog import Catalog
 from relay.catalog.definitions import Definition, apply_definition
 from relay.rules.columns import parse_rules
-from relay.rules.columns.effects import UnusedRule, effects_on, lines_of
+from relay.rules.columns.effects import effects_on, lines_of
+from relay.rules.unused import UnusedRule
 
 CUSTOMERS = (
     "CREATE TABLE customers (id bigint PRIMARY KEY, email varchar(100), age int, photo blob, city text, "

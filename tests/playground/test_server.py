@@ -31,6 +31,8 @@ from relay.cli.requests.route import PlaygroundRequest
 from relay.cli.rule_options import GivenRules
 from relay.model.errors import AddressUnavailable, ConfigError
 from relay.rules.columns import parse_rule
+from relay.rules.rows import parse_where
+from relay.rules.tables import parse_rule as parse_table_rule
 from relay.service.observe.server import Page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -370,6 +372,20 @@ async def test_column_rules_apply_to_all_translations() -> None:
     assert refused["records"][0]["error"]["code"] == "encode.not-representable"
 
 
+def test_rules_for_rows_and_tables_apply_to_the_output() -> None:
+    request = {"from": TICDC, "to": CANAL, "message": row_of("ann@canary.example")}
+    where, table = parse_where("d.t: email == 'ann@canary.example'"), parse_table_rule("d.t -> x.u")
+    asked = msgspec.convert(request, TranslationRequest)
+    (shown,) = answer(asked, rules=GivenRules(rows=(where,), tables=(table,)))["records"]
+    written = json.loads(shown["output"][0]["value"]["text"])
+    assert (written["database"], written["table"]) == ("x", "u")
+    asked = msgspec.structs.replace(asked, message=row_of("bob@canary.example"))
+    (shown,) = answer(asked, rules=GivenRules(rows=(where,), tables=(table,)))["records"]
+    # The row is shown, and why nothing is written.
+    assert (len(shown["events"]), shown["output"]) == (1, [])
+    assert "rows-filtered" in json.dumps(shown["lost"])
+
+
 def row_of(email: str) -> str:
     message = row_message({"id": "bigint", "email": "text"}, {"id": "1", "email": email}, pkNames=["id"])
     return json.dumps(message | {"_tidb": {"commitTs": 1_700_000_000_000 << 18}})
@@ -379,3 +395,10 @@ def row_of(email: str) -> str:
 def test_rules_that_are_never_valid_are_refused(rule: str) -> None:
     with pytest.raises(ConfigError, match="--column"):
         module.play(PlaygroundRequest(columns=(rule,)))
+
+
+def test_all_rules_are_checked() -> None:
+    with pytest.raises(ConfigError) as refused:
+        module.play(PlaygroundRequest(where=("d.t: id >", "d.t"), tables=("t -> u",), columns=("x",)))
+    paths = [problem.path for problem in refused.value.problems]
+    assert [path.partition(",")[0] for path in paths] == ["--column", "--where", "--where", "--table"]

@@ -34,7 +34,7 @@ _REQUEST: Final = msgspec.json.Decoder(TranslationRequest)
 class PlaygroundServer(WebServer):
     """Serve the playground while the `async with` block runs.
 
-    `body_seconds`: time limit for receiving the body of a request. `rules`: the column rules of all
+    `body_seconds`: time limit for receiving the body of a request. `rules`: the rules of all
     translations.
     """
 
@@ -110,7 +110,9 @@ def _too_large() -> web.Response:
 def play(request: PlaygroundRequest) -> None:
     """Serve the playground until the process is asked to end. Raises AddressUnavailable, ConfigError."""
     problems: list[Problem] = []
-    rules = checked_rules(request.columns, request.hash_key_file, problems)
+    rules = checked_rules(
+        request.columns, request.hash_key_file, problems, where=request.where, tables=request.tables
+    )
     if problems:
         raise ConfigError(problems)
     asyncio.run(serve(request.host, request.port, opens=request.opens, rules=rules))

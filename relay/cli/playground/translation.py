@@ -86,8 +86,8 @@ def answer(
 ) -> dict[str, Any]:
     """Return the page's content, as JSON: `problems` alone, or `records` with `lost` and `notes`.
 
-    Events are shown as column rules leave them. Records beyond `max_shown_bytes` of all records together are
-    only counted.
+    Events are shown as column rules leave them, with all rows and the source's names of tables. Records
+    beyond `max_shown_bytes` of all records together are only counted.
     """
     try:
         return _answered(request, max_shown_bytes, rules)
@@ -103,6 +103,8 @@ def _answered(request: TranslationRequest, max_shown_bytes: int, rules: GivenRul
         request.to_options,
         columns=rules.rules,
         hash_key=rules.hash_key,
+        rows=rules.rows,
+        tables=rules.tables,
         limits=_LIMITS,
     )
     schemas = SchemaList(request.schemas.encode().split(b"\n"), "schemas")

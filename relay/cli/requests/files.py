@@ -26,7 +26,9 @@ from relay.cli.requests.options import (
     Quiet,
     ShortSourceTopic,
     SourceTopic,
+    TableTexts,
     ToOptions,
+    WhereTexts,
     options_of,
     sources,
     targets,
@@ -110,26 +112,10 @@ class TranslateRequest(CommandRequest, frozen=True, kw_only=True):
         tuple[str, ...],
         typer.Option("--exclude-event", metavar="KIND", help="No events of this kind; may be repeated."),
     ] = ()
-    where: Annotated[
-        tuple[str, ...],
-        typer.Option(
-            "--where",
-            metavar="RULE",
-            help="Only rows for which a CEL expression is true: \"shop.orders: status == 'paid'\"; "
-            "may be repeated.",
-        ),
-    ] = ()
+    where: WhereTexts = ()
     columns: ColumnTexts = ()
     hash_key_file: HashKeyFile = None
-    tables: Annotated[
-        tuple[str, ...],
-        typer.Option(
-            "--table",
-            metavar="RULE",
-            help="Rename tables, by regular expressions: 'shop.orders -> archive.orders', "
-            "'shop\\.(.*) -> archive.{1}'; may be repeated.",
-        ),
-    ] = ()
+    tables: TableTexts = ()
     input_format: Format = LineFormat.AUTO
     dumps: DumpOptions
     on_error: Annotated[

@@ -141,6 +141,24 @@ ColumnTexts = Annotated[
         "'mask shop.* iban last=4'; may be repeated.",
     ),
 ]
+WhereTexts = Annotated[
+    tuple[str, ...],
+    typer.Option(
+        "--where",
+        metavar="RULE",
+        help="Only rows for which a CEL expression is true: \"shop.orders: status == 'paid'\"; "
+        "may be repeated.",
+    ),
+]
+TableTexts = Annotated[
+    tuple[str, ...],
+    typer.Option(
+        "--table",
+        metavar="RULE",
+        help="Rename tables, by regular expressions: 'shop.orders -> archive.orders', "
+        "'shop\\.(.*) -> archive.{1}'; may be repeated.",
+    ),
+]
 HashKeyFile = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="The secret key of rules that hash values (--column 'hash …')."),

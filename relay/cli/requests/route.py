@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from relay.cli.command import CommandRequest
-from relay.cli.requests.options import ColumnTexts, ConfigSource, HashKeyFile, Json
+from relay.cli.requests.options import ColumnTexts, ConfigSource, HashKeyFile, Json, TableTexts, WhereTexts
 from relay.io.log_text import LogFormat, LogLevel
 
 Processes = Annotated[
@@ -144,6 +144,8 @@ class PlaygroundRequest(CommandRequest, frozen=True, kw_only=True):
     port: Annotated[
         int, typer.Option(min=0, max=65_535, metavar="N", help="Port to listen on; 0 for any free port.")
     ] = 8090
+    where: WhereTexts = ()
     columns: ColumnTexts = ()
     hash_key_file: HashKeyFile = None
+    tables: TableTexts = ()
     opens: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from relay.model.errors import NotRepresentable
 from relay.model.events import Column, TableId, TableSchema
@@ -11,7 +11,7 @@ from relay.mysql.types import format_type
 from relay.rules.columns.projections import Effect, TableProjection, TableRules
 from relay.rules.columns.replacements import HashKey
 from relay.rules.columns.rules import ColumnAction, ParsedColumnRule
-from relay.text.hints import hint_for
+from relay.rules.unused import UnusedRule, matches_no_table, with_hints
 
 
 class ColumnEffect(NamedTuple):
@@ -27,13 +27,6 @@ class TableEffects(NamedTuple):
     table: TableId
     columns: list[ColumnEffect]
     problem: str
-
-
-class UnusedRule(NamedTuple):
-    """A rule without effect on any known table: its number, from 0, and why."""
-
-    number: int
-    why: str
 
 
 class RuleEffects(NamedTuple):
@@ -105,26 +98,11 @@ def _why_unused(rule: ParsedColumnRule, known: Sequence[TableSchema]) -> str:
     """Return why a rule has no effect, with similar names."""
     matching = [schema for schema in known if rule.has_table(schema.id)]
     if not matching:
-        names = [f"{schema.id.database}.{schema.id.table}" for schema in known]
-        return _with_hints("matches no known table", rule.rule.tables, names)
+        return matches_no_table(rule.rule.tables, known)
     columns = list(dict.fromkeys(column.name for schema in matching for column in schema.columns))
     if not any(map(rule.has_column, columns)):
-        return _with_hints("matches no column of the known tables", rule.rule.columns, columns)
+        return with_hints("matches no column of the known tables", rule.rule.columns, columns)
     return "has no effect: other rules come first for all columns that it matches"
-
-
-def _with_hints(text: str, patterns: Iterable[str], names: Sequence[str]) -> str:
-    hints = [hint for pattern in patterns if (hint := _hint(pattern, names))]
-    return f"{text}: {'; '.join(hints)}" if hints else text
-
-
-def _hint(pattern: str, names: Sequence[str]) -> str:
-    """Return a hint for a misspelled name; "" if no name is similar."""
-    return hint_for(pattern, names, "", cutoff=_SIMILAR)
-
-
-#: The least similarity of a suggested name: others than the wanted one are misleading.
-_SIMILAR: Final = 0.7
 
 
 def lines_of(effects: RuleEffects, most: int) -> Iterator[str]:
