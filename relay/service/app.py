@@ -326,7 +326,7 @@ def _tracing(config: Config, status: Status, log: Log) -> AbstractAsyncContextMa
     # Needs the extra `tracing`.
     from relay.service.observe.tracing import tracing  # noqa: PLC0415 - an optional library
 
-    return tracing(status.about, log)
+    return tracing(status.about, log, hides_values=config.route.hides_values)
 
 
 def _table_topics(

@@ -98,6 +98,27 @@ PROMISES: Final = (
         ("spark/test_resuming.py::test_a_step_that_is_done_again_leaves_nothing_of_the_first_attempt",),
     ),
     Promise("docs/configuration.md", "relay never shows secrets", _NO_SECRET),
+    Promise(
+        "docs/operations/changing-rules.md",
+        "Nothing that was written before is changed.",
+        ("service/test_changed_rules.py::test_rules_apply_from_the_next_record_on",),
+    ),
+    Promise(
+        "docs/operations/tracing.md",
+        "Keys, values and error messages are never part of a span.",
+        (
+            "service/test_tracing.py::test_a_refused_record_marks_its_round",
+            "service/test_tracing.py::test_routes_that_hide_values_send_no_text_of_headers",
+        ),
+    ),
+    Promise(
+        "docs/operations/tracing.md",
+        "If the collector refuses them or does not answer, relay does not wait",
+        (
+            "service/test_tracing.py::test_a_collector_that_does_not_answer_holds_nothing_up",
+            "service/test_tracing.py::test_a_failing_collector_is_logged_once_and_so_is_its_recovery",
+        ),
+    ),
     Promise("docs/kubernetes.md", "Nothing is lost in any case, only delayed", _OUTAGE),
     Promise(
         "docs/kubernetes.md",

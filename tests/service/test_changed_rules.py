@@ -10,10 +10,12 @@ from fake_registry import FakeRegistry, serving
 from support import record, row_message
 
 from relay import ColumnAction, ColumnRule, ConsumerRecord, Translator
+from relay.cli.check_rules import rule_lines
 from relay.codecs.losses import Loss
 from relay.io.registry import RegistrySettings, SchemaRegistry
 from relay.io.resolver import Resolver
 from relay.model.errors import SchemaRefused
+from relay.service.commands.offline import learned_translator
 
 TYPES = {"id": "int", "email": "varchar(100)", "status": "varchar(20)"}
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, email VARCHAR(100), status VARCHAR(20) NOT NULL)"
@@ -68,6 +70,12 @@ async def test_rules_apply_from_the_next_record_on(kafka: Any, make_config: Any,
     await kafka.produce(source, [ddl(CREATE), row("INSERT", 1, "paid"), row("INSERT", 2, "new")])
     await relayed(kafka, run_relay, before, source)
     old, history = await messages(kafka, f"{source}.t"), await messages(kafka, f"{source}.history")
+    # As `relay check --connect` shows it.
+    assert [*rule_lines(after, (await learned_translator(after)).translator)] == [
+        *("rows", "  d.t: where on status"),
+        *("columns", "  d.t: email drop, status rename → state varchar(20)"),
+        *("tables", "  d.t → d.orders"),
+    ]
     await kafka.produce(
         source,
         [

@@ -111,6 +111,19 @@ async def test_links_are_valid_distinct_and_bounded(list_log: Any, monkeypatch: 
     assert values(found.attributes)["relay.links.left_out"] == 3
 
 
+async def test_routes_that_hide_values_send_no_text_of_headers(
+    list_log: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with collecting(monkeypatch) as collector:
+        async with tracing(ABOUT, list_log, hides_values=True) as tracer:
+            span = tracer.begin()
+            span.take([record(traceparent(1), ("tracestate", b"a=" + CANARY))])
+            span.translated(1, "")
+            span.delivered()
+        assert len(collector.spans[0].links) == 1
+        assert all(CANARY not in body for body in collector.bodies)
+
+
 # ---------------------------------------------------------------- rounds of the loop
 
 

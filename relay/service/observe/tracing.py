@@ -51,17 +51,20 @@ _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 
 @contextlib.asynccontextmanager
-async def tracing(about: About, log: Log, flush_seconds: float = FLUSH_SECONDS) -> AsyncIterator[BatchTracer]:
+async def tracing(
+    about: About, log: Log, *, hides_values: bool = False, flush_seconds: float = FLUSH_SECONDS
+) -> AsyncIterator[BatchTracer]:
     """Trace the rounds of a relay during an `async with` block; at its end send the last spans.
 
-    `flush_seconds`: how long that may take. Raises ConfigError for environment variables that the SDK
+    `hides_values`: whether column rules hide values; `tracestate`, any text, is then left out.
+    `flush_seconds`: how long the end may take. Raises ConfigError for environment variables that the SDK
     refuses.
     """
     with _library_log() as library:
         provider = _provider(about, log, library)
         for text in library.texts:
             log.warning("tracing.setting", message=f"the OpenTelemetry SDK ignores a setting: {text}")
-        tracer = BatchTracer(provider.get_tracer("relay", about.version), about)
+        tracer = BatchTracer(provider.get_tracer("relay", about.version), about, has_states=not hides_values)
         log.info("tracing.started", collector=_collector())
         try:
             yield tracer
@@ -125,10 +128,13 @@ async def _shut_down(provider: TracerProvider, seconds: float) -> bool:
 
 
 class BatchTracer:
-    """Makes a span for each round. All methods are for the loop's task."""
+    """Makes a span for each round. All methods are for the loop's task.
 
-    def __init__(self, tracer: trace.Tracer, about: About) -> None:
-        self._tracer = tracer
+    `has_states`: whether links contain the `tracestate` of records.
+    """
+
+    def __init__(self, tracer: trace.Tracer, about: About, *, has_states: bool) -> None:
+        self._tracer, self._has_states = tracer, has_states
         self._attributes: Mapping[str, AttributeValue] = {
             "messaging.system": "kafka",
             "messaging.operation.name": "process",
@@ -142,7 +148,7 @@ class BatchTracer:
 
     def begin(self) -> BatchSpan:
         """Begin the span of a round."""
-        span = BatchSpan(self)
+        span = BatchSpan(self, Links(has_states=self._has_states))
         self._open[span] = None
         return span
 
@@ -172,9 +178,8 @@ class BatchTracer:
 class BatchSpan:
     """The span of one round. The SDK's span begins when its links are known, as of the round's beginning."""
 
-    def __init__(self, tracer: BatchTracer) -> None:
-        self._tracer, self._began_ns = tracer, time.time_ns()
-        self._links = Links()
+    def __init__(self, tracer: BatchTracer, links: Links) -> None:
+        self._tracer, self._links, self._began_ns = tracer, links, time.time_ns()
         # The number of records by topic and partition.
         self._taken: dict[tuple[str, int], int] = {}
         self._span: trace.Span | None = None
@@ -245,9 +250,9 @@ def _set_error(span: trace.Span, code: str) -> None:
 class Links:
     """Links to the spans that the headers of records name: the first `most` different ones."""
 
-    def __init__(self, most: int = MOST_LINKS) -> None:
+    def __init__(self, most: int = MOST_LINKS, *, has_states: bool) -> None:
         self.found: list[trace.Link] = []
-        self._most, self._left_out = most, 0
+        self._most, self._has_states, self._left_out = most, has_states, 0
         self._known: set[bytes] = set()
 
     @property
@@ -265,7 +270,8 @@ class Links:
                 self._left_out += 1
                 continue
             self._known.add(parent)
-            context = _context(parent, _last(record.headers, _STATE, _LONGEST_STATE))
+            state = _last(record.headers, _STATE, _LONGEST_STATE) if self._has_states else None
+            context = _context(parent, state)
             if context.is_valid:
                 self.found.append(trace.Link(context, _state_attributes(context)))
 
