@@ -17,6 +17,8 @@ CREATE = "CREATE TABLE `{}` (`id` int PRIMARY KEY, `c` int)"
 MOVED = (rule(r"shop\.orders", "archive.orders"),)
 NAMED = (rule(r"shop\.orders", "shop.sales"),)
 WHOLE = (rule(r"shop\.(.*)", "archive.{1}"),)
+#: All tables of a database get other names.
+PREFIXED = (rule(r"shop\.(.*)", "shop.x_{1}"),)
 #: One name for shards, of which only one is known.
 SHARDS = (rule(r"shop\.orders_\d+", "shop.orders"),)
 #: Of two tables, each gets the other's name.
@@ -71,7 +73,17 @@ def written(
         (MOVED, "CREATE TABLE a (c int REFERENCES orders (id))", "shop.a: CREATE TABLE a (c int REFERENCES `archive`.`orders` (id))"),
         (NAMED, "CREATE TABLE a (c int, CONSTRAINT orders FOREIGN KEY (c) REFERENCES `orders`(id))", "shop.a: CREATE TABLE a (c int, CONSTRAINT orders FOREIGN KEY (c) REFERENCES `sales`(id))"),
         (MOVED, "CREATE TABLE a (c int, `references` int)", "shop.a: CREATE TABLE a (c int, `references` int)"),
+        (MOVED, "CREATE TABLE a (c int, FOREIGN KEY (c) REFERENCES orders (id)) SELECT 1 AS c", "shop.a: CREATE TABLE a (c int, FOREIGN KEY (c) REFERENCES `archive`.`orders` (id)) SELECT 1 AS c"),
+        (NAMED, "CREATE TABLE a (c int) ENGINE=MERGE UNION=(orders, lines)", "shop.a: CREATE TABLE a (c int) ENGINE=MERGE UNION=(`sales`, lines)"),
+        (NAMED, "ALTER TABLE orders ADD `union` int", "shop.sales: ALTER TABLE `sales` ADD `union` int"),
+        (NAMED, "CREATE TABLE a (c int DEFAULT NEXT VALUE FOR shop.orders)", "shop.a: CREATE TABLE a (c int DEFAULT NEXT VALUE FOR `shop`.`sales`)"),
+        (NAMED, "CREATE TABLE a (c int DEFAULT (nextval(orders)))", "shop.a: CREATE TABLE a (c int DEFAULT (nextval(`sales`)))"),
         # Queries.
+        (PREFIXED, "CREATE VIEW v AS SELECT 1 FROM DUAL", "shop.x_v: CREATE VIEW `x_v` AS SELECT 1 FROM DUAL"),
+        (PREFIXED, "CREATE VIEW v AS SELECT STRAIGHT_JOIN c FROM orders o", "shop.x_v: CREATE VIEW `x_v` AS SELECT STRAIGHT_JOIN c FROM `x_orders` o"),
+        (PREFIXED, "CREATE VIEW v AS SELECT NTH_VALUE(c, 2) FROM FIRST OVER w FROM orders o WINDOW w AS ()", "shop.x_v: CREATE VIEW `x_v` AS SELECT NTH_VALUE(c, 2) FROM FIRST OVER w FROM `x_orders` o WINDOW w AS ()"),
+        (PREFIXED, "CREATE VIEW v AS SELECT 1 FROM shop.123 o", "shop.x_v: CREATE VIEW `x_v` AS SELECT 1 FROM `shop`.`x_123` o"),
+        (NAMED, "CREATE VIEW v AS SELECT 1 FROM orders o USE INDEX FOR JOIN (orders, c)", "shop.v: CREATE VIEW v AS SELECT 1 FROM `sales` o USE INDEX FOR JOIN (orders, c)"),
         (MOVED, "CREATE VIEW v AS SELECT orders.id FROM orders", "shop.v: CREATE VIEW v AS SELECT orders.id FROM `archive`.`orders`"),
         (NAMED, "CREATE VIEW v AS SELECT orders.id FROM orders", "shop.v: CREATE VIEW v AS SELECT orders.id FROM `sales` AS `orders`"),
         (NAMED, "CREATE VIEW v AS SELECT o.id FROM orders o, lines l JOIN shop.orders AS p ON o.id = p.c, orders q", "shop.v: CREATE VIEW v AS SELECT o.id FROM `sales` o, lines l JOIN `shop`.`sales` AS p ON o.id = p.c, `sales` q"),
@@ -132,7 +144,10 @@ def _subject(sql: str) -> str:
         (NAMED, "CREATE TABLE a SELECT * FROM lines UNION TABLE orders"),
         (NAMED, "CREATE TABLE a AS SELECT shop.orders.id FROM shop.orders"),
         (NAMED, "ALTER TABLE orders ADD CHECK (orders.c > 0)"),
-        (NAMED, "CREATE TABLE a (id int) ENGINE=MERGE UNION=(orders, lines)"),
+        (NAMED, "CREATE VIEW v AS WITH local AS (SELECT 1) SELECT * FROM local, orders"),
+        (NAMED, "CREATE VIEW v AS SELECT 1 FROM { OJ orders LEFT JOIN lines ON orders.id = lines.id }"),
+        (NAMED, "CREATE VIEW v AS SELECT 1 FROM .orders"),
+        (NAMED, "CREATE TABLE a AS SELECT 1 FROM lines l, orders FOR UPDATE OF l, orders"),
         (NAMED, "CREATE TRIGGER t BEFORE INSERT ON orders FOR EACH ROW SET @a = 1"),
         (NAMED, "CREATE PROCEDURE p() DELETE FROM shop.orders"),
         (NAMED, "GRANT SELECT ON shop.orders TO u"),

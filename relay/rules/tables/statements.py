@@ -28,7 +28,7 @@ from relay.mysql.ddl.statements import (
 from relay.mysql.ddl.tokens import Token
 from relay.mysql.types import quoted_name, quoted_table
 from relay.rules.columns.ddl_text import CannotRewrite, is_name
-from relay.rules.tables.queries import FoundName, name_at, queried_names, referenced_names
+from relay.rules.tables.queries import FoundName, merged_names, name_at, queried_names, referenced_names
 
 
 class Surroundings(NamedTuple):
@@ -122,8 +122,8 @@ def _edits(located: Located, sql: str, around: Surroundings, expected: list[Tabl
         isinstance(statement, OtherStatement) and statement.kind is DdlKind.CREATE_VIEW
     )
     found = {each.start: FoundName(each) for each in located.tables}
-    others = queried_names(located.tokens, sql) if is_query else referenced_names(located.tokens, sql)
-    for other in others:
+    queried = queried_names(located.tokens, sql) if is_query else ()
+    for other in (*queried, *merged_names(located.tokens, sql), *referenced_names(located.tokens, sql)):
         found.setdefault(other.located.start, other)
     _check_rest(located, sql, around, [each.located for each in found.values()], is_query=is_query)
     parsed = {each.start for each in located.tables}
@@ -187,8 +187,6 @@ def _check_rest(
             at = bisect_left(tokens, end, key=_START)
         elif not is_name(tokens[at], sql):
             at += 1
-        elif not is_query and tokens[at].text.upper() == "UNION":
-            raise CannotRewrite  # the tables of a MERGE table
         else:
             name, at = name_at(tokens, at, sql)
             if name.name.database is not None:
