@@ -212,6 +212,13 @@ def test_messages_without_rules_about_them_are_unchanged() -> None:
         assert ruled.translate(each) == plain.translate(each)
 
 
+def test_a_table_of_many_databases() -> None:
+    names = [f"d{number}.t" for number in range(3_000)]
+    translator = Translator("canal-json", "canal-json", tables=[rule(r"d(\d+)\.t", "shop.t{1}")])
+    (out,) = translator.translate(statement("DROP TABLE " + ", ".join(names), "t", database="d0"))
+    assert json.loads(out.value or b"null")["sql"].endswith(", `shop`.`t2998`, `shop`.`t2999`")
+
+
 def test_many_tables_and_deep_queries() -> None:
     names = [f"t{number}" for number in range(2_000)]
     view = "".join(("CREATE VIEW v AS SELECT 1 FROM ", "(" * 2_000, "t1", ")" * 2_000))

@@ -303,10 +303,12 @@ class TableNames:
         return change.ddl
 
     def _surroundings(self, tables: Iterable[TableId], subject: TableId) -> Surroundings:
-        named: defaultdict[str, list[TableId]] = defaultdict(list)
+        named: defaultdict[tuple[str | None, str], list[TableId]] = defaultdict(list)
         for table in dict.fromkeys(tables):
             if table.table:
-                named[table.table.lower()].append(table)
+                name = table.table.lower()
+                named[table.database.lower(), name].append(table)
+                named[None, name].append(table)
         written = self.target_of(subject).database
         return Surroundings(named, subject.database, written, self.target_of, self._database_in)
 

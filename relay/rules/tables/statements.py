@@ -34,15 +34,15 @@ from relay.rules.tables.queries import FoundName, merged_names, name_at, queried
 class Surroundings(NamedTuple):
     """The facts that the names in a text depend on.
 
-    tables: The tables that the text is known to be about, with their names in the source, by the name in
-        lower case.
+    tables: The tables that the text is known to be about, with their names in the source, by the database
+        (also by None) and the name in lower case.
     database, written_database: The default database in the source, and in the target.
     target_of: Returns a table's name in the target.
     target_database: Returns a database's name in the target in a statement of a class. Raises CannotRewrite
         if the statement would concern other tables there.
     """
 
-    tables: Mapping[str, Sequence[TableId]]
+    tables: Mapping[tuple[str | None, str], Sequence[TableId]]
     database: str
     written_database: str
     target_of: Callable[[TableId], TableId]
@@ -51,8 +51,7 @@ class Surroundings(NamedTuple):
     def resolved(self, name: TableName) -> TableId:
         """Return the full name of a table in the source. Raises CannotRewrite if it is ambiguous."""
         database = None if name.database is None else name.database.lower()
-        named = self.tables.get(name.table.lower(), ())
-        same = [table for table in named if database in {None, table.database.lower()}]
+        same = self.tables.get((database, name.table.lower()), ())
         exact = [table for table in same if table.table == name.table]
         found = set(exact or same)
         if len(found) > 1:
