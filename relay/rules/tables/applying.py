@@ -232,7 +232,7 @@ class TableNames:
         if ddl is not None:
             try:
                 ddl = rewritten(ddl, self._surroundings((event.schema.id,), event.schema.id))
-            except (CannotRewrite, DdlNotUnderstood, LimitExceeded):
+            except _NOT_WRITTEN:
                 ddl = None
         return msgspec.structs.replace(event, schema=schema, ddl=ddl, table_change=None)
 
@@ -263,7 +263,7 @@ class TableNames:
         try:
             self._check_drop(change, taken)
             ddl = self._text(change)
-        except (CannotRewrite, DdlNotUnderstood, LimitExceeded):
+        except _NOT_WRITTEN:
             losses.append(Loss.DDL_NOT_REWRITTEN)
             if self._needs_definitions:
                 yield from written.definitions_after()
@@ -292,13 +292,17 @@ class TableNames:
         return TableChange(change.kind, "", name, schema, b"", "")
 
     def _text(self, change: SchemaChange) -> str:
-        """Return a statement's text. Raises CannotRewrite, DdlNotUnderstood, LimitExceeded."""
+        """Return a statement's text. Raises one of `_NOT_WRITTEN`."""
         known = (*change.known_before, *change.known_after, *change.views)
         tables = (*tables_of(change), *(schema.id for schema in known))
         around = self._surroundings(tables, change.table)
         if change.kinds:
-            return rewritten(change.ddl, around)
-        if self.target_of(change.table) != change.table or self._may_name(change.ddl, around):
+            try:
+                return rewritten(change.ddl, around)
+            except _NOT_WRITTEN:
+                if not change.table.table:
+                    raise
+        if any(self.target_of(table) != table for table in tables) or self._may_name(change.ddl, around):
             raise CannotRewrite
         return change.ddl
 
@@ -314,9 +318,13 @@ class TableNames:
 
     @staticmethod
     def _may_name(ddl: str, around: Surroundings) -> bool:
+        """Return whether a text may name a renamed table, in each of the two ways to read it."""
         try:
-            return may_name(tokenize(ddl, backslash_escapes=True), ddl, around)
-        except DdlNotUnderstood:
+            readings = [tokenize(ddl, backslash_escapes=True)]
+            with suppress(DdlNotUnderstood):
+                readings += [tokenize(ddl, backslash_escapes=False)] if "\\" in ddl else []
+            return any(may_name(tokens, ddl, around) for tokens in readings)
+        except (DdlNotUnderstood, NotRepresentable):
             return True
 
     def _database_of(self, database: str) -> str:
@@ -344,6 +352,8 @@ class TableNames:
 #: Maximum number of cached tables and definitions; active ones are soon cached again.
 _MOST_TABLES: Final = 10_000
 _DROPS: Final = frozenset({DdlKind.DROP_TABLE, DdlKind.DROP_VIEW})
+#: Errors about a statement that relay cannot rewrite.
+_NOT_WRITTEN: Final = (CannotRewrite, DdlNotUnderstood, LimitExceeded, NotRepresentable)
 
 
 def _key(name: TableId) -> str:

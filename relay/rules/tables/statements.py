@@ -56,11 +56,33 @@ class Surroundings(NamedTuple):
         found = set(exact or same)
         if len(found) > 1:
             raise CannotRewrite
-        return found.pop() if found else name.within(self.database)
+        if found:
+            return found.pop()
+        table = name.within(self.database)
+        if _folded(self.target_of(table)) != _folded(self.target_of(_folded(table))):
+            raise CannotRewrite  # another table, unless the source's names have no letter case
+        return table
 
-    def is_renamed(self, table: TableId) -> bool:
-        """Return whether a table has another name in the target."""
-        return self.target_of(table) != table
+    def is_renamed(self, table: TableId, database: str | None = None) -> bool:
+        """Return whether a table, in any letter case, may have another name in the target.
+
+        `database`: the target's name of its database; None: the same as in the source.
+        """
+        return any(
+            self.target_of(each) != TableId(each.database if database is None else database, each.table)
+            for each in (table, TableId(table.database, table.table.lower()), _folded(table))
+        )
+
+    def changes_database(self, database: str) -> bool:
+        """Return whether some tables of a database may have another one in the target, or other names."""
+        try:
+            return self.target_database(database, AlterDatabase) != database
+        except CannotRewrite:
+            return True
+
+
+def _folded(table: TableId) -> TableId:
+    return TableId(table.database.lower(), table.table.lower())
 
 
 def rewritten(sql: str, around: Surroundings) -> str:
@@ -116,6 +138,8 @@ def _edits(located: Located, sql: str, around: Surroundings, expected: list[Tabl
     if isinstance(statement, CreateDatabase | DropDatabase | AlterDatabase):
         if statement.database is not None:
             yield _of_database(statement, located.tokens, sql, around)
+        else:
+            around.target_database(around.database, type(statement))
         return
     is_query = isinstance(statement, CreateTableAs) or (
         isinstance(statement, OtherStatement) and statement.kind is DdlKind.CREATE_VIEW
@@ -209,15 +233,23 @@ def _check_pair(first: str, second: str, around: Surroundings, *, is_query: bool
 
 
 def may_name(tokens: Sequence[Token], sql: str, around: Surroundings) -> bool:
-    """Return whether a text of unknown structure may name a table that has another name in the target."""
+    """Return whether a text of unknown structure may name a table that has another name in the target, or a
+    database with such tables.
+    """
     for at, token in enumerate(tokens):
         if not is_name(token, sql):
             continue
+        if _is_database(tokens, at) and around.changes_database(token.text):
+            return True
         name = name_at(tokens, at, sql)[0].name
-        if name.database is None:
-            in_target = TableId(around.written_database, name.table)
-            if around.target_of(TableId(around.database, name.table)) != in_target:
-                return True
-        elif around.is_renamed(TableId(name.database, name.table)):
+        table = name.within(around.database)
+        if around.is_renamed(table, None if name.database else around.written_database):
             return True
     return False
+
+
+def _is_database(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether a name is that of a database, as in `shop.*`, `DATABASE shop` and `USE shop`."""
+    before = tokens[at - 1].text.upper() if at else ""
+    after = [token.text for token in tokens[at + 1 : at + 3]]
+    return before in {"DATABASE", "SCHEMA", "USE"} or after == [".", "*"]
