@@ -234,6 +234,21 @@ def test_statements_that_name_no_renamed_table_are_written(sql: str) -> None:
     assert written(NAMED, sql, "v")[0] == [f"shop.v: {sql}"]
 
 
+@pytest.mark.parametrize(
+    ("sql", "database", "expected"),
+    [
+        ("RENAME TABLE orders TO crm.orders", "crm", "RENAME TABLE `shop`.`sales` TO crm.orders"),
+        ("DROP TABLE orders, crm.orders", "shop", "DROP TABLE `sales`, crm.orders"),
+    ],
+)
+def test_tables_of_two_databases_with_the_same_name(sql: str, database: str, expected: str) -> None:
+    translator = Translator("canal-json", "canal-json", tables=NAMED)
+    for at, each in enumerate(("shop",) if "RENAME" in sql else ("shop", "crm")):
+        translator.translate(statement(CREATE.format("orders"), at=at, database=each))
+    (out,) = translator.translate(statement(sql, at=5, database=database))
+    assert json.loads(out.value or b"null")["sql"] == expected
+
+
 def test_a_table_of_many_databases() -> None:
     names = [f"d{number}.t" for number in range(3_000)]
     translator = Translator("canal-json", "canal-json", tables=[rule(r"d(\d+)\.t", "shop.t{1}")])

@@ -8,7 +8,7 @@ the first new name). TiCDC names the databases of a rename.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from relay.model.events import DdlKind, TableId
@@ -52,7 +52,7 @@ def default_databases(
     none, the result is the message's database.
     """
     named = [each for statement in statements for each in named_in(statement)]
-    if _is_session_database(table, [each.name for each in named]):
+    if is_session_database(table, [each.name for each in named]):
         return (table.database,)
     old = _required_tables(named)
     whole = [
@@ -70,7 +70,7 @@ def default_databases(
     return tuple(some) or (table.database,)
 
 
-def _is_session_database(table: TableId, names: list[TableName]) -> bool:
+def is_session_database(table: TableId, names: Sequence[TableName]) -> bool:
     """Return whether the message's database is certainly the session's: the statement does not name it, or
     names the message's table without it.
     """

@@ -231,7 +231,7 @@ class TableNames:
         ddl = event.ddl
         if ddl is not None:
             try:
-                ddl = rewritten(ddl, self._surroundings((event.schema.id,), event.schema.id))
+                ddl = rewritten(ddl, self._surroundings((event.schema.id,), event.schema.id, ()))
             except _NOT_WRITTEN:
                 ddl = None
         return msgspec.structs.replace(event, schema=schema, ddl=ddl, table_change=None)
@@ -295,7 +295,7 @@ class TableNames:
         """Return a statement's text. Raises one of `_NOT_WRITTEN`."""
         known = (*change.known_before, *change.known_after, *change.views)
         tables = (*tables_of(change), *(schema.id for schema in known))
-        around = self._surroundings(tables, change.table)
+        around = self._surroundings(tables, change.table, change.renamed)
         if change.kinds:
             try:
                 return rewritten(change.ddl, around)
@@ -306,7 +306,9 @@ class TableNames:
             raise CannotRewrite
         return change.ddl
 
-    def _surroundings(self, tables: Iterable[TableId], subject: TableId) -> Surroundings:
+    def _surroundings(
+        self, tables: Iterable[TableId], subject: TableId, renamed: Sequence[RenamedTable]
+    ) -> Surroundings:
         named: defaultdict[tuple[str | None, str], list[TableId]] = defaultdict(list)
         for table in dict.fromkeys(tables):
             if table.table:
@@ -314,7 +316,7 @@ class TableNames:
                 named[table.database.lower(), name].append(table)
                 named[None, name].append(table)
         written = self.target_of(subject).database
-        return Surroundings(named, subject.database, written, self.target_of, self._database_in)
+        return Surroundings(named, subject, written, renamed, self.target_of, self._database_in)
 
     @staticmethod
     def _may_name(ddl: str, around: Surroundings) -> bool:

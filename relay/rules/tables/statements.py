@@ -13,8 +13,9 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from relay.model.errors import DdlNotUnderstood
-from relay.model.events import DdlKind, TableId
+from relay.model.events import DdlKind, RenamedTable, TableId
 from relay.mysql.ddl import Located, locate_statements
+from relay.mysql.ddl.default_database import is_session_database
 from relay.mysql.ddl.statements import (
     AlterDatabase,
     CreateDatabase,
@@ -22,6 +23,7 @@ from relay.mysql.ddl.statements import (
     DropDatabase,
     LocatedName,
     OtherStatement,
+    RenameTables,
     Statement,
     TableName,
 )
@@ -36,30 +38,43 @@ class Surroundings(NamedTuple):
 
     tables: The tables that the text is known to be about, with their names in the source, by the database
         (also by None) and the name in lower case.
-    database, written_database: The default database in the source, and in the target.
+    subject: The table in the message; its database is the default.
+    written_database: The default database in the target.
+    renamed: The pairs of a rename.
     target_of: Returns a table's name in the target.
     target_database: Returns a database's name in the target in a statement of a class. Raises CannotRewrite
         if the statement would concern other tables there.
     """
 
     tables: Mapping[tuple[str | None, str], Sequence[TableId]]
-    database: str
+    subject: TableId
     written_database: str
+    renamed: Sequence[RenamedTable]
     target_of: Callable[[TableId], TableId]
     target_database: Callable[[str, type[Statement]], str]
 
-    def resolved(self, name: TableName) -> TableId:
-        """Return the full name of a table in the source. Raises CannotRewrite if it is ambiguous."""
+    @property
+    def database(self) -> str:
+        """The default database in the source."""
+        return self.subject.database
+
+    def resolved(self, name: TableName, *, is_session: bool) -> TableId:
+        """Return the full name of a table in the source. Raises CannotRewrite if it is ambiguous.
+
+        `is_session`: the default database is certainly the session's.
+        """
         database = None if name.database is None else name.database.lower()
         same = self.tables.get((database, name.table.lower()), ())
         exact = [table for table in same if table.table == name.table]
         found = set(exact or same)
+        if len(found) > 1 and is_session:
+            found = {table for table in found if table.database == self.database}
         if len(found) > 1:
             raise CannotRewrite
         if found:
             return found.pop()
         table = name.within(self.database)
-        if _folded(self.target_of(table)) != _folded(self.target_of(_folded(table))):
+        if self.target_of(table) == table and self.is_renamed(table):
             raise CannotRewrite  # another table, unless the source's names have no letter case
         return table
 
@@ -151,14 +166,28 @@ def _edits(located: Located, sql: str, around: Surroundings, expected: list[Tabl
     _check_rest(located, sql, around, [each.located for each in found.values()], is_query=is_query)
     parsed = {each.start for each in located.tables}
     sources: dict[TableId, TableId] = {}
+    is_session = is_session_database(around.subject, [each.name for each in located.tables])
+    pairs = _tables_of_rename(located, around)
     for start, each in sorted(found.items()):
-        old = around.resolved(each.located.name)
+        old = pairs.get(start) or around.resolved(each.located.name, is_session=is_session)
         new = around.target_of(old)
         if sources.setdefault(new, old) != old:
             raise CannotRewrite  # such as a rename to the same name
         if start in parsed:
             expected.append(new)
         yield start, each.located.end, _written(each, old, new, sql, around)
+
+
+def _tables_of_rename(located: Located, around: Surroundings) -> dict[int, TableId]:
+    """Return the tables of a rename by the places of their names; {} for any other statement."""
+    tables = [table for pair in around.renamed for table in (pair.old, pair.new)]
+    is_whole = isinstance(located.statement, RenameTables) and len(tables) == len(located.tables)
+    if not is_whole or any(
+        _folded(each.name.within(table.database)) != _folded(table)
+        for each, table in zip(located.tables, tables, strict=True)
+    ):
+        return {}
+    return {each.start: table for each, table in zip(located.tables, tables, strict=True)}
 
 
 def _written(each: FoundName, old: TableId, new: TableId, sql: str, around: Surroundings) -> str:
