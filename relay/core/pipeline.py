@@ -48,7 +48,7 @@ from relay.model.records import (
 )
 from relay.routing import Destinations, Group, RoutedEvents, Router, TopicsInUse, WatermarkGate
 from relay.routing.partitioning import ByKey
-from relay.rules.tables import NO_TABLES, TakenNames
+from relay.rules.tables import NO_TABLES, TakenNames, names_after_restore
 
 
 class State(NamedTuple):
@@ -57,6 +57,7 @@ class State(NamedTuple):
     catalog: Catalog
     gate: WatermarkGate | None
     seen: TopicsInUse = TopicsInUse()
+    taken: TakenNames = NO_TABLES
 
 
 class PartitionPath(msgspec.Struct, frozen=True):
@@ -124,8 +125,6 @@ class Pipeline:
         self._row_rules, self._column_rules = route.row_rules, route.column_rules
         self._selects = self._selection is not None or self._row_rules is not None
         self._table_names = route.table_names
-        #: The names of tables in use. It survives `restore`: rows that fit templates take no names.
-        self.taken = NO_TABLES
         self._hides_values = route.hides_values
         self.decode, self._prepare, self.encode = decoder.decode, encoder.prepare, encoder.encode
         self._for_topic = encoder.for_topic if isinstance(encoder, TopicEncoder) else None
@@ -140,7 +139,7 @@ class Pipeline:
         self._headers: tuple[Header, ...] = ()
         self._passed_on: tuple[Header, ...] = ()
         self._own_headers = route.own_headers
-        self.catalog, self.gate, self.seen = self._new_state()
+        self.catalog, self.gate, self.seen, self.taken = self._new_state()
         #: Number of resets of `seen`. Without a reset it only grows, and conclusions from it remain valid.
         self.seen_version = 0
         #: Topics whose statements were omitted as copies of those in partition 0.
@@ -151,13 +150,18 @@ class Pipeline:
     @property
     def state(self) -> State:
         """The complete state after the records so far."""
-        return State(self.catalog, self.gate, self.seen)
+        return State(self.catalog, self.gate, self.seen, self.taken)
 
     def restore(self, state: State) -> None:
-        """Return to `state`."""
+        """Return to `state`.
+
+        Names that tables have taken since stay taken: rows that fit templates take none.
+        """
         if state.seen is not self.seen:
             self.seen_version += 1
-        self.catalog, self.gate, self.seen = state
+        self.catalog, self.gate, self.seen, earlier = state
+        if earlier is not self.taken:
+            self.taken = names_after_restore(earlier, self.taken)
 
     def _new_state(self) -> State:
         return State(Catalog(limits=self.limits), WatermarkGate() if self.router.spreads else None)

@@ -177,16 +177,17 @@ class Translator:
         It is for records from a schema history, including definitions from outside the stream, and for
         records that cannot be translated. Raises DecodeError, Need.
         """
+        names = self.route.table_names
         if is_definition(record):
             definition = definition_in(record)
             self.catalog = apply_definition(self.catalog, definition)
-            tables: tuple[TableId, ...] = (definition.table,)
-        else:
-            events, self.catalog = self._line.decoded(record, [])
-            tables = _tables_in(events)
-        if self.route.table_names is not None:
-            self._line.taken = self.route.table_names.learned(tables, self._line.taken)
-        return tables
+            if names is not None:
+                self._line.taken = names.defined(definition.table, self._line.taken)
+            return (definition.table,)
+        events, self.catalog = self._line.decoded(record, [])
+        if names is not None:
+            self._line.taken = names.learned(events, self._line.taken)
+        return _tables_in(events)
 
     @property
     def name_conflicts(self) -> list[tuple[TableId, list[TableId]]]:

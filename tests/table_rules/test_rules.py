@@ -214,6 +214,39 @@ def test_tables_of_a_schema_history_have_their_names() -> None:
     assert again.name_conflicts == expected
 
 
+@pytest.mark.parametrize(
+    ("sql", "table"),
+    [("DROP TABLE orders", ""), ("RENAME TABLE orders TO o", "o"), ("DROP DATABASE shop_1", "")],
+)
+def test_a_schema_history_frees_names_like_the_stream(sql: str, table: str) -> None:
+    translator = Translator("canal-json", "canal-json", tables=SHARDS)
+    translator.learn(statement(CREATE.format("orders"), database="shop_1"))
+    translator.learn(statement(sql, table, at=1, database="shop_1"))
+    assert translator.translate(row("orders", 5, "shop_2"))
+
+
+def test_names_between_two_renames_are_free_afterwards() -> None:
+    rules = [rule(r"shop\.(tmp|other)", "shop.one")]
+    translator = Translator("canal-json", "canal-json", tables=rules)
+    for at, table in enumerate(("a", "b")):
+        translator.translate(statement(CREATE.format(table), table, at))
+    swap = "RENAME TABLE a TO tmp, b TO a, tmp TO b"
+    assert translator.translate(statement(swap, "tmp", at=3))
+    assert translator.translate(row("other", 4, "shop"))
+    with pytest.raises(EncodeError, match=r"shop\.other"):
+        translator.translate(statement(swap, "tmp", at=5))
+
+
+def test_statements_are_repeated_after_a_restored_state() -> None:
+    translator = Translator("canal-json", "canal-json", tables=SHARDS)
+    translator.translate(statement(CREATE.format("orders"), database="shop_1"))
+    before = translator.state
+    for _ in range(2):
+        assert translator.translate(statement("DROP TABLE orders", at=1, database="shop_1"))
+        assert translator.translate(row("orders", 2, "shop_2"))
+        translator.restore(before)
+
+
 def test_names_stay_taken_after_a_restored_state_but_not_after_starting_over() -> None:
     translator = Translator("canal-json", "canal-json", tables=SHARDS)
     before = translator.state

@@ -3,7 +3,7 @@
 `TableNames` is the step before routing; `TableRule` is one rule.
 """
 
-from relay.rules.tables.applying import NO_TABLES, TableNames, TakenNames
+from relay.rules.tables.applying import NO_TABLES, TableNames, TakenNames, names_after_restore
 from relay.rules.tables.rules import RULE_FORM, ParsedTableRule, TableRule, parse_rule, parse_rules
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "TableNames",
     "TableRule",
     "TakenNames",
+    "names_after_restore",
     "parse_rule",
     "parse_rules",
 ]

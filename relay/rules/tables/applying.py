@@ -38,6 +38,21 @@ NO_TABLES: Final = TakenNames()
 _NONE: Final = TableId("", "")
 
 
+#: A table, and a function that frees its name or takes it.
+_Step = tuple[TableId, Callable[[TableId, TakenNames], TakenNames]]
+
+
+def names_after_restore(earlier: TakenNames, taken: TakenNames) -> TakenNames:
+    """Return the names that are taken after the return to an earlier state: those of that state, and others
+    that were taken since.
+    """
+    for name in earlier.differing(taken):
+        owner = earlier.get(name, _NONE)
+        if owner is not _NONE:
+            taken = taken.with_one(name, owner)
+    return taken
+
+
 class Renamed(NamedTuple):
     """Events with the target's names of tables.
 
@@ -163,14 +178,25 @@ class TableNames:
 
     # ------------------------------------------------------------ conflicts
 
-    def learned(self, tables: Iterable[TableId], taken: TakenNames) -> TakenNames:
-        """Return the names that are taken after records that were not translated, such as a schema history's.
+    def learned(self, events: Iterable[Event], taken: TakenNames) -> TakenNames:
+        """Return the names that are taken after a record that was not translated, such as a schema history's.
 
         The first table of several keeps the name.
         """
-        for table in tables:
-            with suppress(NotRepresentable):
-                taken = self._take(table, taken)
+        for event in events:
+            if isinstance(event, SchemaChange):
+                steps = self._steps(event, taken)
+            else:
+                steps = [(table, self._take) for table in _tables_with_rows(event)]
+            for table, step in steps:
+                with suppress(NotRepresentable):
+                    taken = step(table, taken)
+        return taken
+
+    def defined(self, table: TableId, taken: TakenNames) -> TakenNames:
+        """Return the names that are taken after a table has been defined outside of the stream."""
+        with suppress(NotRepresentable):
+            return self._take(table, taken)
         return taken
 
     def conflicts(self, tables: Iterable[TableId]) -> list[tuple[TableId, list[TableId]]]:
@@ -201,25 +227,38 @@ class TableNames:
             raise NotRepresentable(self._protocol, "", reason)
         return owner
 
+    def _free(self, table: TableId, taken: TakenNames) -> TakenNames:
+        """Return the taken names without a table's. Raises NotRepresentable if it is another table's."""
+        name = self.target_of(table)
+        self._sources[name] = table
+        if self._selects(table) and self._owner(name, table, taken) is not None:
+            return taken.with_one(_key(name), _NONE)
+        return taken
+
     def _after_statement(self, change: SchemaChange, taken: TakenNames) -> TakenNames:
         """Return the taken names after a statement. Raises NotRepresentable if it is about another's name."""
-        gone = {pair.old for pair in change.renamed}
+        for table, step in self._steps(change, taken):
+            taken = step(table, taken)
+        return taken
+
+    def _steps(self, change: SchemaChange, taken: TakenNames) -> list[_Step]:
+        """Return how a statement frees and takes names, in order.
+
+        A rename does so pair by pair, because a later one may have the name that an earlier one frees.
+        """
+        dropped: set[TableId] = set()
         for each in change.each_statement():
             if not _DROPS.isdisjoint(each.kinds):
-                gone.update(each.targets)
+                dropped.update(each.targets)
             elif DdlKind.DROP_DATABASE in each.kinds:
                 databases = {table.database for table in each.targets}
-                gone.update(table for table in taken.values() if table.database in databases)
-        for table in gone:
-            name = self.target_of(table)
-            if self._selects(table) and self._owner(name, table, taken) is not None:
-                taken = taken.with_one(_key(name), _NONE)
-        remaining = {pair.new for pair in change.renamed} | (set(tables_of(change)) - gone)
-        for table in sorted(remaining):
-            taken = self._take(table, taken)
-        for table in gone - remaining:
-            self._sources[self.target_of(table)] = table
-        return taken
+                dropped.update(table for table in taken.values() if table.database in databases)
+        moved = {table for pair in change.renamed for table in (pair.old, pair.new)}
+        steps: list[_Step] = [(table, self._free) for table in sorted(dropped - moved)]
+        for pair in change.renamed:
+            steps += ((pair.old, self._free), (pair.new, self._take))
+        others = set(tables_of(change)) - dropped - moved
+        return [*steps, *[(table, self._take) for table in sorted(others)]]
 
     # ------------------------------------------------------------ definitions and statements
 
@@ -349,6 +388,11 @@ class TableNames:
         if statement is DropDatabase and has_others:
             raise CannotRewrite
         return name
+
+
+def _tables_with_rows(event: Event) -> list[TableId]:
+    """Return the table of a row or of a definition."""
+    return [event.schema.id] if isinstance(event, RowChange | Bootstrap) else []
 
 
 #: Maximum number of cached tables and definitions; active ones are soon cached again.
