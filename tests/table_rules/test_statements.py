@@ -10,7 +10,7 @@ import pytest
 from support import record
 from table_rules_support import rule, statement
 
-from relay import EncodeError, Loss, TableRule, Translator
+from relay import ConsumerRecord, EncodeError, Loss, TableRule, Translator
 
 CREATE = "CREATE TABLE `{}` (`id` int PRIMARY KEY, `c` int)"
 #: One table goes to another database; one gets another name; a whole database gets another name.
@@ -186,6 +186,37 @@ def test_targets_whose_rows_need_definitions_get_them_instead() -> None:
     message = json.loads(out.value or b"null")
     assert (message["type"], message["tableSchema"]["table"]) == ("BOOTSTRAP", "sales")
     assert [each["name"] for each in message["tableSchema"]["columns"]] == ["id", "c", "x"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "sql", "renamed"),
+    [
+        ("ticdc-debezium", "RENAME TABLE orders TO lines", "orders"),
+        ("ticdc-debezium", "ALTER TABLE orders EXCHANGE PARTITION p WITH TABLE lines", "lines"),
+        ("ticdc-simple-json", "ALTER TABLE orders EXCHANGE PARTITION p WITH TABLE lines", "lines"),
+    ],
+)
+def test_descriptions_of_two_tables_of_which_one_is_renamed(protocol: str, sql: str, renamed: str) -> None:
+    source = Translator("canal-json", protocol)
+    ruled = Translator(protocol, protocol, tables=[rule(f"shop.{renamed}", "shop.sales")])
+    tables = ("orders",) if "RENAME" in sql else ("orders", "lines")
+    statements = [statement(CREATE.format(name), name, at) for at, name in enumerate(tables)]
+    statements.append(statement(sql, "lines" if "RENAME" in sql else "orders", 5))
+    written = [
+        out.value or b""
+        for each in statements
+        for message in source.translate(each)
+        for out in ruled.translate(
+            ConsumerRecord("topic", 0, each.offset, 0, message.key, message.value or b"")
+        )
+    ]
+    assert not any(renamed.encode() in value for value in written)
+    last = json.loads(written[-1])
+    if protocol == "ticdc-simple-json":
+        assert last["preTableSchema"]["table"] == "sales"
+    else:
+        ids = {"orders": '"shop"."sales","shop"."lines"', "lines": '"shop"."sales"'}
+        assert [each["id"] for each in last["payload"]["tableChanges"]] == [ids[renamed]]
 
 
 def test_text_in_which_only_the_shards_name_differs() -> None:

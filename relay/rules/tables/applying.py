@@ -291,7 +291,7 @@ class TableNames:
             definitions=tuple(map(self.schema, change.definitions)),
             known_before=tuple(map(self.schema, change.known_before)),
             views=tuple(map(self.schema, change.views)),
-            table_changes=tuple(map(self._described, change.table_changes)),
+            table_changes=self._described(change),
             statements=tuple(
                 [
                     msgspec.structs.replace(each, targets=tuple(map(self.target_of, each.targets)))
@@ -322,18 +322,30 @@ class TableNames:
         ):
             raise CannotRewrite
 
-    def _described(self, change: TableChange) -> TableChange:
-        """Return the description of a table in a message; that of a renamed one has only the definition."""
-        name = self.target_of(change.table)
-        if name == change.table:
-            return change
-        schema = None if change.definition is None else self.schema(change.definition)
-        return TableChange(change.kind, "", name, schema, b"", "")
+    def _described(self, change: SchemaChange) -> tuple[TableChange, ...]:
+        """Return the descriptions of tables in a message; they have only definitions if a table is renamed.
+
+        Each may contain the names of other tables, such as the old name of a renamed one.
+        """
+        if all(self.target_of(table) == table for table in _all_tables(change)):
+            return change.table_changes
+        return tuple(
+            [
+                TableChange(
+                    each.kind,
+                    "",
+                    self.target_of(each.table),
+                    None if each.definition is None else self.schema(each.definition),
+                    b"",
+                    "",
+                )
+                for each in change.table_changes
+            ]
+        )
 
     def _text(self, change: SchemaChange) -> str:
         """Return a statement's text. Raises one of `_NOT_WRITTEN`."""
-        known = (*change.known_before, *change.known_after, *change.views)
-        tables = (*tables_of(change), *(schema.id for schema in known))
+        tables = _all_tables(change)
         around = self._surroundings(tables, change.table, change.renamed)
         if change.kinds:
             try:
@@ -388,6 +400,13 @@ class TableNames:
         if statement is DropDatabase and has_others:
             raise CannotRewrite
         return name
+
+
+def _all_tables(change: SchemaChange) -> list[TableId]:
+    """Return the tables that a statement is known to be about."""
+    known = (*change.known_before, *change.known_after, *change.views)
+    described = [each.table for each in change.table_changes]
+    return [*tables_of(change), *[schema.id for schema in known], *described]
 
 
 def _tables_with_rows(event: Event) -> list[TableId]:
