@@ -155,13 +155,15 @@ class Pipeline:
     def restore(self, state: State) -> None:
         """Return to `state`.
 
-        Names that tables have taken since stay taken: rows that fit templates take none.
+        Names that tables have taken since stay taken, because rows that fit templates take none; those of
+        tables that statements have created since are free, until the statements are read again.
         """
         if state.seen is not self.seen:
             self.seen_version += 1
-        self.catalog, self.gate, self.seen, earlier = state
-        if earlier is not self.taken:
-            self.taken = names_after_restore(earlier, self.taken)
+        if state.taken is not self.taken:
+            created = set(self.catalog.existing_tables()).difference(state.catalog.existing_tables())
+            self.taken = names_after_restore(state.taken, self.taken, created)
+        self.catalog, self.gate, self.seen, _ = state
 
     def _new_state(self) -> State:
         return State(Catalog(limits=self.limits), WatermarkGate() if self.router.spreads else None)

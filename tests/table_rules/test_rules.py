@@ -242,8 +242,11 @@ def test_statements_are_repeated_after_a_restored_state() -> None:
     translator.translate(statement(CREATE.format("orders"), database="shop_1"))
     before = translator.state
     for _ in range(2):
-        assert translator.translate(statement("DROP TABLE orders", at=1, database="shop_1"))
-        assert translator.translate(row("orders", 2, "shop_2"))
+        for at, database in enumerate(("shop_2", "shop_3"), 1):
+            dropped = f"shop_{at}"
+            assert translator.translate(statement("DROP TABLE orders", at=2 * at, database=dropped))
+            create = statement(CREATE.format("orders"), at=2 * at + 1, database=database)
+            assert translator.translate(create)
         translator.restore(before)
 
 

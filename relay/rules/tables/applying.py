@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -42,13 +42,13 @@ _NONE: Final = TableId("", "")
 _Step = tuple[TableId, Callable[[TableId, TakenNames], TakenNames]]
 
 
-def names_after_restore(earlier: TakenNames, taken: TakenNames) -> TakenNames:
+def names_after_restore(earlier: TakenNames, taken: TakenNames, created: Collection[TableId]) -> TakenNames:
     """Return the names that are taken after the return to an earlier state: those of that state, and others
-    that were taken since.
+    that tables have taken since, except those of tables that were `created` since.
     """
     for name in earlier.differing(taken):
         owner = earlier.get(name, _NONE)
-        if owner is not _NONE:
+        if owner is not _NONE or taken.get(name, _NONE) in created:
             taken = taken.with_one(name, owner)
     return taken
 
