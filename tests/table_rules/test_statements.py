@@ -149,6 +149,7 @@ def _subject(sql: str) -> str:
         (NAMED, "CREATE VIEW v AS WITH local AS (SELECT 1) SELECT * FROM local, orders"),
         (NAMED, "CREATE VIEW v AS SELECT 1 FROM { OJ orders LEFT JOIN lines ON orders.id = lines.id }"),
         (NAMED, "CREATE VIEW v AS SELECT 1 FROM .orders"),
+        (NAMED, "CREATE TABLE a AS SELECT orders.c FROM orders AS OF TIMESTAMP '2026-01-01'"),
         (NAMED, "CREATE TABLE a AS SELECT 1 FROM lines l, orders FOR UPDATE OF l, orders"),
         (NAMED, "CREATE TRIGGER t BEFORE INSERT ON orders FOR EACH ROW SET @a = 1"),
         (NAMED, "CREATE PROCEDURE p() DELETE FROM shop.orders"),

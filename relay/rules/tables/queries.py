@@ -115,10 +115,12 @@ def _factor(tokens: Sequence[Token], at: int, sql: str) -> FoundName:
     if not is_name(tokens[at], sql) or (_word(tokens, at), _word(tokens, at + 1)) == ("VALUES", "ROW"):
         raise CannotRewrite
     found, at = name_at(tokens, at, sql)
-    has_alias = _word(tokens, at) == "AS" or (
-        at < len(tokens) and is_name(tokens[at], sql) and _word(tokens, at) not in _AFTER_TABLES
+    following = _word(tokens, at)
+    is_past = (following, _word(tokens, at + 1)) == ("AS", "OF")  # a stale read of TiDB
+    has_alias = (following == "AS" and not is_past) or (
+        at < len(tokens) and is_name(tokens[at], sql) and following not in _AFTER_TABLES
     )
-    takes_alias = _word(tokens, at) not in {"PARTITION", "FOR"}
+    takes_alias = following not in {"PARTITION", "FOR"} and not is_past
     return FoundName(found, needs_alias=not has_alias, takes_alias=takes_alias)
 
 
