@@ -261,7 +261,7 @@ class Pipeline:
         events, left_out = self._shaped(decoded, losses)
         counted, taken = events, self.taken
         if names is not None:
-            events, counted, taken = names.apply(events, taken, losses)
+            events, counted, taken = names.apply(events, taken, losses, catalog.existing_tables)
         path = self._path
         if path is None or record.partition != path.partition or record.topic != path.topic:
             path = self._path = self.path_of(record.topic, record.partition)
@@ -303,7 +303,11 @@ class Pipeline:
         """
         events, _ = self._shaped(events, [], skip_row_rules=skip_row_rules)
         names = self._table_names
-        return events if names is None else names.apply(events, self.taken, []).written
+        return (
+            events
+            if names is None
+            else names.apply(events, self.taken, [], self.catalog.existing_tables).written
+        )
 
     def renamed(self, event: Event) -> Event:
         """Return a row with the name that its table has in the target, and any other event unchanged."""

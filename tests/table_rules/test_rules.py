@@ -189,6 +189,16 @@ def test_no_database_with_tables_of_others_is_dropped(
     assert len(translator.translate(drop)) == later
 
 
+def test_tasks_with_the_catalog_alone_drop_no_database_with_tables_of_others() -> None:
+    rules = [rule(r"tenant_(\w+)\.(.*)", "{1}.{2}")]
+    reader = Translator("canal-json", "canal-json", tables=rules)
+    reader.learn(statement(CREATE.format("orders"), database="tenant_sales"))
+    task = Translator("canal-json", "canal-json", tables=rules)
+    task.catalog = reader.catalog
+    assert task.translate(statement("DROP DATABASE sales", "", at=1, database="sales")) == []
+    assert task.losses[Loss.DDL_NOT_REWRITTEN] == 1
+
+
 def test_tables_that_are_not_selected_have_no_name() -> None:
     tables = TableFilter(exclude=(TableGlob.parse("shop_1.*"),))
     translator = Translator("canal-json", "canal-json", tables=SHARDS, selection=Selection(tables=tables))

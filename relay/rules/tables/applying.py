@@ -139,8 +139,14 @@ class TableNames:
             return change
         return msgspec.structs.replace(change, schema=schema, images=change.images.of_table(schema))
 
-    def apply(self, events: list[Event], taken: TakenNames, losses: list[Loss]) -> Renamed:
-        """Return the events as they are written.
+    def apply(
+        self,
+        events: list[Event],
+        taken: TakenNames,
+        losses: list[Loss],
+        existing: Callable[[], Iterable[TableId]],
+    ) -> Renamed:
+        """Return the events as they are written. `existing` returns the tables that the catalog has.
 
         Raises NotRepresentable if two tables have the same name in the target.
         """
@@ -156,7 +162,7 @@ class TableNames:
                 written.append(self.row(event))
             elif isinstance(event, SchemaChange):
                 taken = self._after_statement(event, taken)
-                found = list(self._statement(event, taken, losses))
+                found = list(self._statement(event, taken, losses, existing))
                 written += found
                 original += [event if isinstance(each, SchemaChange) else each for each in found]
                 continue
@@ -275,10 +281,16 @@ class TableNames:
                 ddl = None
         return msgspec.structs.replace(event, schema=schema, ddl=ddl, table_change=None)
 
-    def _statement(self, change: SchemaChange, taken: TakenNames, losses: list[Loss]) -> Iterator[Event]:
+    def _statement(
+        self,
+        change: SchemaChange,
+        taken: TakenNames,
+        losses: list[Loss],
+        existing: Callable[[], Iterable[TableId]],
+    ) -> Iterator[Event]:
         """Yield a statement as it is written, or the definitions that replace it.
 
-        `taken`: the names that are taken after it.
+        `taken`, `existing`: the names that are taken and the tables that exist after it.
         """
         written = msgspec.structs.replace(
             change,
@@ -300,7 +312,7 @@ class TableNames:
             ),
         )
         try:
-            self._check_drop(change, taken)
+            self._check_drop(change, taken, existing)
             ddl = self._text(change)
         except _NOT_WRITTEN:
             losses.append(Loss.DDL_NOT_REWRITTEN)
@@ -309,18 +321,28 @@ class TableNames:
             return
         yield msgspec.structs.replace(written, ddl=ddl)
 
-    def _check_drop(self, change: SchemaChange, taken: TakenNames) -> None:
-        """Raise CannotRewrite if a statement drops a database that has tables of other ones in the target."""
-        dropped = {
-            self._database_of(table.database)
+    def _check_drop(
+        self, change: SchemaChange, taken: TakenNames, existing: Callable[[], Iterable[TableId]]
+    ) -> None:
+        """Raise CannotRewrite if a statement drops a database that has tables of other ones in the target.
+
+        Names are also taken by rows without a definition. Tasks of the Spark job see only the catalog.
+        """
+        sources = {
+            table.database
             for each in change.each_statement()
             if DdlKind.DROP_DATABASE in each.kinds
             for table in each.targets
         }
-        if dropped and any(
-            owner is not _NONE and name.partition("\0")[0] in dropped for name, owner in taken.items()
-        ):
-            raise CannotRewrite
+        if not sources:
+            return
+        dropped = {self._database_of(source) for source in sources}
+        for table in (*taken.values(), *filter(self._selects, existing())):
+            if table is _NONE or table.database in sources:
+                continue
+            with suppress(NotRepresentable):
+                if self.target_of(table).database in dropped:
+                    raise CannotRewrite
 
     def _described(self, change: SchemaChange) -> tuple[TableChange, ...]:
         """Return the descriptions of tables in a message; they have only definitions if a table is renamed.
