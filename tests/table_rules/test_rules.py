@@ -83,6 +83,8 @@ def test_names_of_any_length_take_no_time() -> None:
         (r"a\.(b", "a.b", "from", "regular expression"),
         (r"a\.b)", "a.b", "from", "regular expression"),
         (r"a\.[b", "a.b", "from", "at character 4"),
+        (r"a\.[[:alpha:]]", "a.b", "from", "in another way"),
+        (r"a\.[a-z&&[^b]]", "a.b", "from", "in another way"),
         ("a\\.b\0", "a.b", "from", "NUL"),
         (r"a\.b", "b", "to", "is not of the form"),
         (r"a\.b", ".b", "to", "is not of the form"),

@@ -79,6 +79,8 @@ _TOKEN: Final = re.compile(
 )
 #: Escapes of letters that stand for one character.
 _CLASSES: Final = frozenset("dDwWsS")
+#: Marks of classes, nested sets and operations on sets, which Python's expressions do not have yet.
+_SET_MARKS: Final = ("[", "--", "&&", "||", "~~")
 #: Maximum number of repetitions in an expression. Its time on names of 64 characters grows with them.
 _MOST_REPEATS: Final = 4
 
@@ -102,6 +104,8 @@ def _tokens(text: str) -> list[_Token]:
         kind, part = match.lastgroup or "", match[0]
         if kind == "escape" and part[1].isalnum() and part[1] not in _CLASSES:
             raise ValueError(f"has {quoted(part)}: of escaped letters, rules have only \\d, \\w and \\s")
+        if kind == "set" and any(marks in _ESCAPED.sub("", part[1:]) for marks in _SET_MARKS):
+            raise ValueError(f"has the set {quoted(part)}, which other programs read in another way")
         found.append(_Token(kind, part, at))
         at = match.end()
     return found
