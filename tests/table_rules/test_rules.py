@@ -249,6 +249,15 @@ def test_names_between_two_renames_are_free_afterwards() -> None:
         translator.translate(statement(swap, "tmp", at=5))
 
 
+def test_a_learned_swap_leaves_the_name_to_the_remaining_table() -> None:
+    translator = Translator("canal-json", "canal-json", tables=[rule(r"shop\.(tmp|a)", "shop.one")])
+    for at, table in enumerate(("a", "b")):
+        translator.learn(statement(CREATE.format(table), table, at))
+    translator.learn(statement("RENAME TABLE a TO tmp, b TO a, tmp TO b", "tmp", at=3))
+    with pytest.raises(EncodeError, match=r"which is that of table shop\.a"):
+        translator.translate(row("tmp", 4, "shop"))
+
+
 def test_statements_are_repeated_after_a_restored_state() -> None:
     translator = Translator("canal-json", "canal-json", tables=SHARDS)
     translator.translate(statement(CREATE.format("orders"), database="shop_1"))

@@ -260,11 +260,12 @@ class TableNames:
                 databases = {table.database for table in each.targets}
                 dropped.update(table for table in taken.values() if table.database in databases)
         moved = {table for pair in change.renamed for table in (pair.old, pair.new)}
+        remaining = set(tables_of(change)) - dropped - moved
         steps: list[_Step] = [(table, self._free) for table in sorted(dropped - moved)]
         for pair in change.renamed:
             steps += ((pair.old, self._free), (pair.new, self._take))
-        others = set(tables_of(change)) - dropped - moved
-        return [*steps, *[(table, self._take) for table in sorted(others)]]
+            remaining = (remaining - {pair.old}) | {pair.new}
+        return [*steps, *[(table, self._take) for table in sorted(remaining)]]
 
     # ------------------------------------------------------------ definitions and statements
 
