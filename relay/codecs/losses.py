@@ -101,6 +101,9 @@ class Loss(enum.StrEnum):
     EVENTS_FILTERED = "events-filtered"
     COLUMNS_FILTERED = "columns-filtered"
     ROWS_FILTERED = "rows-filtered"
+    ROWS_DEDUPLICATED = "rows-deduplicated"
+    ROWS_BELOW_WATERMARK = "rows-below-watermark"
+    REPEATS_ABOVE_WATERMARK = "repeats-above-watermark"
     NO_TOPIC = "no-topic"
 
     # Counted for every row; Enum's own hash is a Python function.
@@ -110,8 +113,8 @@ class Loss(enum.StrEnum):
 #: Counted although nothing is lost: facts that relay had to assume, text that passes without being
 #: understood, statements that change no table and are not written, copies of a statement that the target has
 #: once, invalid timestamps of records (they are kept, but messages cannot have them), events left out on
-#: request, facts of no table while no topic is in use yet, and records without a value, which have no
-#: content: a target with tombstones writes its own.
+#: request, rows that may be repeated and are written, facts of no table while no topic is in use yet, and
+#: records without a value, which have no content: a target with tombstones writes its own.
 INFORMATIONAL: Final = frozenset(
     {
         Loss.SCHEMA_INFERRED,
@@ -128,6 +131,9 @@ INFORMATIONAL: Final = frozenset(
         Loss.EVENTS_FILTERED,
         Loss.COLUMNS_FILTERED,
         Loss.ROWS_FILTERED,
+        Loss.ROWS_DEDUPLICATED,
+        Loss.ROWS_BELOW_WATERMARK,
+        Loss.REPEATS_ABOVE_WATERMARK,
         Loss.NO_TOPIC,
         Loss.TOMBSTONE,
     }
@@ -148,7 +154,13 @@ INFERRED: Final = frozenset(
 LOSSES: Final = frozenset(Loss) - INFORMATIONAL
 #: Events left out on request, before `strict` could refuse them.
 _ON_REQUEST: Final = frozenset(
-    {Loss.TABLES_FILTERED, Loss.EVENTS_FILTERED, Loss.COLUMNS_FILTERED, Loss.ROWS_FILTERED}
+    {
+        Loss.TABLES_FILTERED,
+        Loss.EVENTS_FILTERED,
+        Loss.COLUMNS_FILTERED,
+        Loss.ROWS_FILTERED,
+        Loss.ROWS_DEDUPLICATED,
+    }
 )
 _ALL: Final = frozenset({"all", "true", "1"})
 _NONE: Final = frozenset({"", "false", "0", "none"})

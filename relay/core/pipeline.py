@@ -1,4 +1,5 @@
-"""Translate one record: decode, select, apply row and column rules, rename tables, route, encode.
+"""Translate one record: decode, drop repeats, select, apply row and column rules, rename tables, route,
+encode.
 
 `Pipeline.translate` is the reference implementation; `Pipeline._run` has the steps. Templates
 (`relay.templates.route`) are derived from it and must produce the same bytes, faster.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,6 +18,7 @@ from relay.catalog import Catalog
 from relay.codecs.codec import Decoder, Encode, EncodedRecord, Encoder, TopicEncoder
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Loss, statement_losses, strict_without
 from relay.core.counts import EventCounts, is_inference_counted
+from relay.core.deduplication import Deduplicated, Deduplicator, Progress
 from relay.core.route import Route
 from relay.model.errors import DecodeError, EncodeError, NotRepresentable, OutOfMemory
 from relay.model.events import (
@@ -58,6 +61,7 @@ class State(NamedTuple):
     gate: WatermarkGate | None
     seen: TopicsInUse = TopicsInUse()
     taken: TakenNames = NO_TABLES
+    progress: Progress = MappingProxyType({})
 
 
 class PartitionPath(msgspec.Struct, frozen=True):
@@ -78,7 +82,8 @@ class _Translated(msgspec.Struct, gc=False):
 
     `events`: the events to write, with the source's names of tables. `left_out`: the losses of omitted
     events. `catalog`: the catalog after the record. `routed`: the router's new state, if it changes. `taken`:
-    the names of tables in use after the record. `out`: the target's records.
+    the names of tables in use after the record. `out`: the target's records. `deduplicated`: the rows to
+    remember, if repeated rows are dropped.
     """
 
     decoded: list[Event]
@@ -88,6 +93,7 @@ class _Translated(msgspec.Struct, gc=False):
     routed: RoutedEvents | None
     taken: TakenNames
     out: list[ProducerRecord]
+    deduplicated: Deduplicated | None
 
 
 class TranslatedPart(NamedTuple):
@@ -107,9 +113,10 @@ class Pipeline:
     """Translates records of a route one by one, and keeps the state between them.
 
     `answers`: answers to lookups, and the limits of a record. `counts`: counts events and losses.
+    `deduplicator`: drops rows that the source sends again; None writes them.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a route
         self,
         route: Route,
         router: Router,
@@ -117,6 +124,7 @@ class Pipeline:
         encoder: Encoder,
         answers: LookupCache,
         counts: EventCounts,
+        deduplicator: Deduplicator | None = None,
     ) -> None:
         self.route, self.router, self.answers = route, router, answers
         self._unchecked = min(uncounted_bytes(answers.limits), FLAT_BYTES)
@@ -125,7 +133,7 @@ class Pipeline:
         self._row_rules, self._column_rules = route.row_rules, route.column_rules
         self._selects = self._selection is not None or self._row_rules is not None
         self._table_names = route.table_names
-        self._hides_values = route.hides_values
+        self._hides_values, self.deduplicator = route.hides_values, deduplicator
         self.decode, self._prepare, self.encode = decoder.decode, encoder.prepare, encoder.encode
         self._for_topic = encoder.for_topic if isinstance(encoder, TopicEncoder) else None
         self._carries = route.target.output(route.target_options)
@@ -139,7 +147,7 @@ class Pipeline:
         self._headers: tuple[Header, ...] = ()
         self._passed_on: tuple[Header, ...] = ()
         self._own_headers = route.own_headers
-        self.catalog, self.gate, self.seen, self.taken = self._new_state()
+        self.catalog, self.gate, self.seen, self.taken, self.progress = self._new_state()
         #: Number of resets of `seen`. Without a reset it only grows, and conclusions from it remain valid.
         self.seen_version = 0
         #: Topics whose statements were omitted as copies of those in partition 0.
@@ -150,7 +158,7 @@ class Pipeline:
     @property
     def state(self) -> State:
         """The complete state after the records so far."""
-        return State(self.catalog, self.gate, self.seen, self.taken)
+        return State(self.catalog, self.gate, self.seen, self.taken, self.progress)
 
     def restore(self, state: State) -> None:
         """Return to `state`.
@@ -163,7 +171,7 @@ class Pipeline:
         if state.taken is not self.taken:
             created = set(self.catalog.existing_tables()).difference(state.catalog.existing_tables())
             self.taken = names_after_restore(state.taken, self.taken, created)
-        self.catalog, self.gate, self.seen, _ = state
+        self.catalog, self.gate, self.seen, _, self.progress = state
 
     def _new_state(self) -> State:
         return State(Catalog(limits=self.limits), WatermarkGate() if self.router.spreads else None)
@@ -171,7 +179,19 @@ class Pipeline:
     def start_over(self) -> None:
         """Return to the state before the first record."""
         self.restore(self._new_state())
+        self.forget_rows()
         self.copied_topics, self.watermarks_ms, self.taken = set(), {}, NO_TABLES
+
+    def forget_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Forget the written rows of source partitions, like `Translator.forget_partitions`."""
+        forgotten = self.progress.keys() & set(partitions)
+        if forgotten:
+            self.progress = {at: found for at, found in self.progress.items() if at not in forgotten}
+
+    def forget_rows(self) -> None:
+        """Forget all written rows, as after DDL."""
+        if self.deduplicator is not None:
+            self.deduplicator.forget()
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Set all source partitions, like `Translator.expect_partitions`."""
@@ -200,6 +220,9 @@ class Pipeline:
             self.gate, self.seen = routed.gate, routed.seen
             if routed.copies:
                 self.copied_topics.add(record.topic)
+        if found.deduplicated is not None and self.deduplicator is not None:
+            self.progress = found.deduplicated.progress
+            self.deduplicator.accept(found.deduplicated, record.offset)
         if decoded and type(decoded[-1]) is Watermark:
             self.watermarks_ms[record.topic, record.partition] = decoded[-1].source.time_ms
         if learn is not None and out and not left_out:
@@ -215,6 +238,8 @@ class Pipeline:
         whole record: a part is refused; several parts have statements, which share limits; statements go
         elsewhere than rows; or inferred rows would not be counted.
         """
+        if self.deduplicator is not None:
+            return None
         before, taken, done = self.catalog, self.taken, list[tuple[_Translated, list[Loss]]]()
         try:
             for value in values:
@@ -258,7 +283,14 @@ class Pipeline:
         moves, names = self._moves, self._table_names
         routed: RoutedEvents | None = None
         decoded, catalog = self._decoded_within_limits(record, losses)
-        events, left_out = self._shaped(decoded, losses)
+        events, deduplicated = decoded, None
+        if self.deduplicator is not None:
+            deduplicated = self.deduplicator.find(decoded, record, self.progress)
+            events = deduplicated.events
+            losses += deduplicated.losses
+        events, left_out = self._shaped(events, losses)
+        if deduplicated is not None and deduplicated.left_out:
+            left_out = [*deduplicated.left_out, *left_out]
         counted, taken = events, self.taken
         if names is not None:
             events, counted, taken = names.apply(events, taken, losses, catalog.existing_tables)
@@ -278,7 +310,7 @@ class Pipeline:
                 if isinstance(event, SchemaChange):
                     losses += statement_losses(event, self._carries)
         out = self._encoded(groups, record, path.header_prefix, losses)
-        return _Translated(decoded, counted, left_out, catalog, routed, taken, out)
+        return _Translated(decoded, counted, left_out, catalog, routed, taken, out, deduplicated)
 
     def _shaped(
         self, events: list[Event], losses: list[Loss], *, skip_row_rules: bool = False

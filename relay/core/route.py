@@ -176,6 +176,13 @@ class Route(NamedTuple):
         """The headers that are part of a message of either side, and are not passed on."""
         return self.source.own_headers | self.target.own_headers
 
+    def check_watermarks(self) -> None:
+        """Raise ConfigError if the source has no watermarks, below which repeated rows could be dropped."""
+        if not self.source.decodes.watermark:
+            message = f"{self.source.name} has no watermarks, below which repeated rows could be dropped"
+            hint = "leave it out; TiCDC's protocols have watermarks"
+            raise ConfigError([Problem("deduplicate", message, hint)])
+
     def check_keys(self, router: Router, rules: Sequence[TopicRule]) -> None:
         """Raise ConfigError for keys that cannot partition rows, and for rules' keys that the target lacks.
 

@@ -18,6 +18,7 @@ from relay.codecs.given_options import OptionValue, option_texts
 from relay.codecs.losses import Loss
 from relay.core.column_path import ColumnPath, TranslatedRows
 from relay.core.counts import CountsByTable, EventCounts, UnwrittenStatement
+from relay.core.deduplication import DEDUPLICATE_ROWS, Deduplicator
 from relay.core.fast_path import FastPath, open_fast_path
 from relay.core.pipeline import Pipeline, State
 from relay.core.route import Route, RouteRules
@@ -57,6 +58,9 @@ class Translator:
     hash_key: The secret of the rules that hash values.
     rows: Row rules, which select the rows of tables. They apply before column rules.
     tables: Table rules, which give databases and tables other names in the target.
+    deduplicate: Whether rows that TiCDC sends again are dropped below the watermark, if this translator has
+        written them.
+    deduplicate_rows: How many written rows are remembered for that at most, about 150 bytes each.
     limits: Limits on the cost of one record.
     engine: Applies templates (`relay.templates`); None disables them. The output is the same.
 
@@ -85,6 +89,8 @@ class Translator:
         hash_key: bytes = b"",
         rows: Sequence[RowRule] = (),
         tables: Sequence[TableRule] = (),
+        deduplicate: bool = False,
+        deduplicate_rows: int = DEDUPLICATE_ROWS,
         limits: Limits = DEFAULT_LIMITS,
         engine: type[Engine] | None = None,
     ) -> None:
@@ -108,13 +114,18 @@ class Translator:
             renaming=route.table_names,
         )
         route.check_keys(router, rules)
+        deduplicator = None
+        if deduplicate:
+            route.check_watermarks()
+            deduplicator = Deduplicator(deduplicate_rows, selection)
         self._answers, self._counts = LookupCache(limits), EventCounts()
         decoder = route.source.open_decoder(route.source_options, self._answers)
         key_of = router.key_of if router.chooses_keys else None
         encoder = encoder_of(route.target, route.target_options, self._answers, key_of)
-        self._line = Pipeline(route, router, decoder, encoder, self._answers, self._counts)
+        self._line = Pipeline(route, router, decoder, encoder, self._answers, self._counts, deduplicator)
         self._fast = None
-        if engine is not None:
+        # Templates have no digests of rows.
+        if engine is not None and deduplicator is None:
             self._fast = open_fast_path(self._line, decoder, encoder, engine, self._template_policy)
         self._translate = self._line.translate if self._fast is None else self._fast.translate
         self._columns = None
@@ -185,6 +196,8 @@ class Translator:
                 self._line.taken = names.defined(definition.table, self._line.taken)
             return (definition.table,)
         events, self.catalog = self._line.decoded(record, [])
+        if any(isinstance(event, SchemaChange) for event in events):
+            self._line.forget_rows()
         if names is not None:
             self._line.taken = names.learned(events, self._line.taken)
         return _tables_in(events)
@@ -276,6 +289,20 @@ class Translator:
     def known_schema(self, id: int | str) -> RegisteredSchema | None:
         """Return a provided schema of the source's registry; None if it was not provided or was evicted."""
         return self._answers.known(SchemaById("source", id))
+
+    @property
+    def remembered_rows(self) -> int | None:
+        """The number of written rows that are remembered; None without `deduplicate`."""
+        deduplicator = self._line.deduplicator
+        return None if deduplicator is None else len(deduplicator)
+
+    def forget_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Forget which rows of these source partitions (topic, number) were written (`deduplicate`).
+
+        This is required when other translators may have translated records of them since: they may have
+        written older rows again.
+        """
+        self._line.forget_partitions(partitions)
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Set all source partitions (topic, number).

@@ -93,7 +93,7 @@ def key_hash(change: RowChange) -> int:
 def _key_cells(change: RowChange) -> Sequence[object]:
     """Return the cells of the key's columns, in the order of their names, without parsing other cells."""
     images = change.images
-    indexes = _key_indexes(change.schema, images.message_key_columns)
+    indexes = key_indexes(change.schema, images.message_key_columns)
     if not indexes:
         return ()
     cells = images.cells_at(indexes, is_old=False)
@@ -102,7 +102,7 @@ def _key_cells(change: RowChange) -> Sequence[object]:
     return () if cells is None or ABSENT in cells else cells
 
 
-def _key_indexes(schema: TableSchema, named: tuple[str, ...] | None) -> tuple[int, ...]:
+def key_indexes(schema: TableSchema, named: tuple[str, ...] | None) -> tuple[int, ...]:
     """Return the indexes of the columns of the message's key, or of the handle key if `named` is None.
 
     () if the table lacks some of the columns.
