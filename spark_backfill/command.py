@@ -203,6 +203,12 @@ def check_config(config: Config, *, continuous: bool) -> None:
     if backfill.trigger_seconds and not continuous:
         message = "has no effect without --continuous"
         problems.append(Problem("backfill.trigger_seconds", message, "leave it out"))
+    if config.route.deduplicate:
+        message = (
+            "the job's tasks read parts of partitions and share no memory, so they cannot know repeated rows"
+        )
+        hint = "set it to false for the job: RELAY_ROUTE__DEDUPLICATE=false"
+        problems.append(Problem("route.deduplicate", message, hint))
     if translator_of(config).needs_all_partitions:
         message = "the job does not yet write watermarks when rows are repartitioned"
         problems.append(Problem("target.watermarks", message, 'set watermarks = "drop", or partitions = 0'))

@@ -219,7 +219,7 @@ def _parsed(written: ProducerRecord) -> dict[str, Any]:
 
 
 def _row_in(message: dict[str, Any]) -> SentRow:
-    new = _read(message["data"][0])
+    new: Cells | None = _read(message["data"][0])
     old = _read(message["old"][0]) if message["old"] else None
     if message["type"] == "DELETE":
         old, new = new, None

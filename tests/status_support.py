@@ -49,6 +49,7 @@ class Translated:
         self.inferred_tables: dict[TableId, int] = {}
         self.paths: Counter[str] = Counter()
         self.counts_by_table: dict[TableId, Counter[str]] = {}
+        self.remembered_rows: int | None = None
 
 
 def make_status(clock: Clock | None = None, topics: dict[str, str] | None = None) -> Status:

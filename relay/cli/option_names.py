@@ -49,6 +49,7 @@ _OTHERS: Final = {
     "exclude_tables": "--exclude-table",
     "include_events": "--include-event",
     "exclude_events": "--exclude-event",
+    "deduplicate": "--deduplicate",
 }
 
 USUAL: Final = Spelling()

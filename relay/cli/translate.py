@@ -128,6 +128,8 @@ def _translator(request: TranslateRequest) -> Translator:
             hash_key=rules.hash_key,
             rows=rules.rows,
             tables=rules.tables,
+            deduplicate=request.deduplicate,
+            deduplicate_rows=request.deduplicate_rows,
             limits=limits,
         )
     except ConfigError as error:

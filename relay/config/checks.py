@@ -97,6 +97,7 @@ def route_problems(route: RouteConfig | None) -> list[Problem]:
             hash_key=hash_key(route),
             rows=route.row_rules,
             tables=route.table_rules,
+            deduplicate=route.deduplicate,
         )
         problems = storage_problems(translator.route.storages)
     except ConfigError as error:
@@ -109,7 +110,7 @@ def route_path(path: str) -> str:
     """Translate a path of the core (`from.option.x`) to the key in the file (`route.from_options.x`)."""
     if path.startswith("route."):
         return path
-    if path.startswith(("include_", "exclude_", "columns.", "rows.", "tables.")):
+    if path.startswith(("include_", "exclude_", "columns.", "rows.", "tables.", "deduplicate")):
         return f"route.{path}"
     side, _, rest = path.partition(".option")
     return f"route.{side}_options{rest}" if rest else f"route.{side}"

@@ -24,6 +24,7 @@ from pydantic_settings import NoDecode
 
 from relay.catalog.definitions import as_of
 from relay.codecs.given_options import option_text
+from relay.core.deduplication import DEDUPLICATE_ROWS
 from relay.core.error_policies import ERROR_CLASSES, Policy
 from relay.io.kafka.settings import Compression, Mechanism, SecurityProtocol, Start, endpoint_fault
 from relay.io.log_text import LogFormat, LogLevel, LogSettings
@@ -317,6 +318,8 @@ class RouteConfig(_ConfigTable):
     hash_key: SecretStr = SecretStr("")
     hash_key_file: FilePath = ""
     tables: Annotated[tuple[TableRuleConfig, ...], NoDecode, BeforeValidator(_table_rules)] = ()
+    deduplicate: bool = False
+    deduplicate_rows: PositiveInt = DEDUPLICATE_ROWS
 
     @model_validator(mode="after")
     def _has_one_hash_key(self) -> Self:

@@ -58,6 +58,8 @@ def translator_of(config: Config, before_commit_ts: int | None = None) -> Transl
         hash_key=hash_key(route),
         rows=route.row_rules,
         tables=route.table_rules,
+        deduplicate=route.deduplicate,
+        deduplicate_rows=route.deduplicate_rows,
         limits=config.limits.of_a_record(),
     )
 

@@ -60,7 +60,7 @@ class Translator:
     tables: Table rules, which give databases and tables other names in the target.
     deduplicate: Whether rows that TiCDC sends again are dropped below the watermark, if this translator has
         written them.
-    deduplicate_rows: How many written rows are remembered for that at most, about 150 bytes each.
+    deduplicate_rows: How many written rows are remembered for that at most, about 175 bytes each.
     limits: Limits on the cost of one record.
     engine: Applies templates (`relay.templates`); None disables them. The output is the same.
 

@@ -292,6 +292,8 @@ class PlainTranslator:
         self.unwritten: list[UnwrittenStatement] = []
         self.paths: Counter[str] = Counter()
         self.counts_by_table: dict[TableId, Counter[str]] = {}
+        self.remembered_rows: int | None = None
+        self.forgotten: list[tuple[str, int]] = []
         self.watermarks_ms: dict[tuple[str, int], int] = {}
         self.restored = 0
 
@@ -332,6 +334,9 @@ class PlainTranslator:
 
     def partitions_of(self, topic: str, /) -> int | None:
         raise NotImplementedError
+
+    def forget_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
+        self.forgotten += partitions
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
         raise NotImplementedError

@@ -344,7 +344,7 @@ async def test_a_defect_while_reading_is_an_answer_without_values(site: Site, st
         def events(self) -> Any:
             raise RuntimeError("secret value of a row")
 
-        losses = inferred_tables = paths = counts_by_table = events
+        losses = inferred_tables = paths = counts_by_table = remembered_rows = events
 
     status.translator = Broken()
     for path in ("/status", "/metrics"):

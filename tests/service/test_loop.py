@@ -324,6 +324,11 @@ async def test_a_rebalance_finishes_and_commits(bench: Bench) -> None:
     assert len(bench.target.records) == 40, "nothing is repeated"
 
 
+async def test_after_a_rebalance_nobody_knows_what_others_have_written(bench: Bench) -> None:
+    await with_rebalance(bench, at_records=8)
+    assert bench.copy.forgotten == [*bench.source.every, *bench.source.every]
+
+
 async def test_a_rebalance_does_not_wait_for_ever(bench: Bench) -> None:
     bench.target.gate.clear()
     asyncio.get_running_loop().call_later(0.5, bench.target.gate.set)

@@ -190,6 +190,7 @@ def test_what_the_policy_lets_pass_is_counted(run: Any, tmp_path: Path, capsys: 
             ("target.partitions=3", "route.to=ticdc-open-protocol"),
             "target.watermarks: the job does not yet write watermarks",
         ),
+        (("route.deduplicate=true",), "route.deduplicate: the job's tasks share no memory"),
         (("backfill.input=/nowhere",), "error: backfill.input: no file to read"),
         (
             ("backfill.input=s3a://a/b",),

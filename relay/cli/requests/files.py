@@ -33,6 +33,7 @@ from relay.cli.requests.options import (
     sources,
     targets,
 )
+from relay.core.deduplication import DEDUPLICATE_ROWS
 from relay.core.error_policies import Policy
 from relay.routing.partitioning import Partitioning
 
@@ -116,6 +117,13 @@ class TranslateRequest(CommandRequest, frozen=True, kw_only=True):
     columns: ColumnTexts = ()
     hash_key_file: HashKeyFile = None
     tables: TableTexts = ()
+    deduplicate: Annotated[
+        bool, typer.Option("--deduplicate", help="Drop rows that TiCDC sends again, below the watermark.")
+    ] = False
+    deduplicate_rows: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Written rows that --deduplicate remembers."),
+    ] = DEDUPLICATE_ROWS
     input_format: Format = LineFormat.AUTO
     dumps: DumpOptions
     on_error: Annotated[

@@ -103,6 +103,10 @@ class Translates(HasCounts, Protocol):
         """Return over how many partitions rows of a table's topic are distributed; None if they are not."""
         ...
 
+    def forget_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
+        """Forget which rows of partitions were written, since others may have read them meanwhile."""
+        ...
+
     def expect_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
         """Set the partitions of the source."""
         ...

@@ -130,7 +130,8 @@ class About(msgspec.Struct, frozen=True):
     if there are none). `dead_letter_topic`, `history_topic`: "" for none. `has_row_keys`: keys of the
     target's records identify rows. `processes`: how many share the work. `kernel`: the engine that applies
     templates, "" for none. `series`: label values that may occur. `has_table_metrics`: counts by table are
-    metrics, too. `rate_limits`: of all processes together.
+    metrics, too. `rate_limits`: of all processes together. `deduplicate_rows`: how many written rows all
+    processes remember at most, 0 without `deduplicate`.
     """
 
     version: str
@@ -150,6 +151,7 @@ class About(msgspec.Struct, frozen=True):
     series: InitialLabels = InitialLabels()
     has_table_metrics: bool = False
     rate_limits: RateLimits = NO_LIMITS
+    deduplicate_rows: int = 0
 
     @classmethod
     def of(cls, config: Config) -> About:
@@ -177,6 +179,7 @@ class About(msgspec.Struct, frozen=True):
             series=InitialLabels.of(config),
             has_table_metrics=config.http.table_metrics,
             rate_limits=rate_limits_of(config),
+            deduplicate_rows=route.deduplicate_rows * config.delivery.processes if route.deduplicate else 0,
         )
 
     @property

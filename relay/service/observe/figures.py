@@ -40,6 +40,11 @@ class HasCounts(Protocol):
         """Return rows and statements by table and kind; nothing if they are not counted."""
         ...
 
+    @property
+    def remembered_rows(self) -> int | None:
+        """Return how many written rows are remembered; None without `deduplicate`."""
+        ...
+
 
 class TranslatorCounts(NamedTuple):
     """The counters of a translator at some moment, or of several together."""
@@ -49,11 +54,14 @@ class TranslatorCounts(NamedTuple):
     inferred_tables: dict[TableId, int]
     paths: Counter[str]
     counts_by_table: dict[TableId, Counter[str]]
+    remembered_rows: int | None = None
 
     @classmethod
     def of(cls, *translators: HasCounts | None) -> TranslatorCounts:
         """Add up the counters of these translators."""
-        total = cls(Counter(), Counter(), {}, Counter(), {})
+        remembered = [each.remembered_rows for each in translators if each is not None]
+        known = [rows for rows in remembered if rows is not None]
+        total = cls(Counter(), Counter(), {}, Counter(), {}, sum(known) if known else None)
         for each in translators:
             if each is not None:
                 total.events.update(each.events)

@@ -44,6 +44,7 @@ class StatusCollector(Collector):
         yield from self._facts()
         yield from self._processes()
         yield from self._rate_limits()
+        yield from self._deduplicate()
 
     def _traffic(self) -> Iterator[Metric]:
         status = self._status
@@ -210,6 +211,13 @@ class StatusCollector(Collector):
         yield GaugeMetricFamily("relay_rate_limited", text, int(status.is_rate_limited))
         text = "Seconds in which reading waited for the limit, of all processes together."
         yield CounterMetricFamily("relay_rate_limit_wait_seconds", text, status.rate_limited_seconds)
+
+    def _deduplicate(self) -> Iterator[Metric]:
+        """Yield how many rows are remembered; nothing if repeated rows are written."""
+        translator = self._status.translator
+        if translator is not None and translator.remembered_rows is not None:
+            text = "Written rows that are remembered, to drop those that the source sends again."
+            yield GaugeMetricFamily("relay_remembered_rows", text, translator.remembered_rows)
 
     def _processes(self) -> Iterator[Metric]:
         """Yield which of several processes are at work."""

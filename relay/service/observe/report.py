@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
 
-from relay.codecs.losses import INFORMATIONAL
+from relay.codecs.losses import INFORMATIONAL, Loss
 from relay.io.kafka.ports import Partition
 from relay.io.metrics import SCHEMA_HISTORY
 from relay.service.observe.about import Endpoint
@@ -73,6 +73,7 @@ def details(status: Status) -> Json:
         "checks": checks,
         "lag": _lag(status, sample, now),
         "rate_limit": _rate_limit(status),
+        "deduplicate": _deduplicate(status),
         "in_flight": {"records": status.in_flight, "age_seconds": _rounded(status.in_flight_age)},
         "last_record": _iso_time_ms(status.newest_ms),
         "last_commit": None if status.last_commit is None else iso_time(status.last_commit),
@@ -104,6 +105,21 @@ def _rate_limit(status: Status) -> Json | None:
         "max_bytes_per_second": limits.size or None,
         "is_limiting": status.is_rate_limited,
         "waited_seconds": _rounded(status.rate_limited_seconds),
+    }
+
+
+def _deduplicate(status: Status) -> Json | None:
+    """Return the remembered rows, and how many were dropped; None if repeated rows are written."""
+    translator = status.translator
+    if translator is None or translator.remembered_rows is None:
+        return None
+    losses = translator.losses
+    return {
+        "remembered_rows": translator.remembered_rows,
+        "max_rows": status.about.deduplicate_rows,
+        "dropped": losses[Loss.ROWS_DEDUPLICATED],
+        "below_watermark": losses[Loss.ROWS_BELOW_WATERMARK],
+        "repeats_above_watermark": losses[Loss.REPEATS_ABOVE_WATERMARK],
     }
 
 
