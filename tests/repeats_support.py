@@ -77,9 +77,9 @@ class SentStatement(NamedTuple):
 Sent = SentRow | SentWatermark | SentStatement
 
 
-def records_of(sent: Iterable[Sent], partition: int = 0) -> list[ConsumerRecord]:
-    """The records of messages, one after the other."""
-    return [record(each.message, offset=at, partition=partition) for at, each in enumerate(sent)]
+def records_of(sent: Iterable[Sent]) -> list[ConsumerRecord]:
+    """The records of messages, one after the other; printed like TiCDC's, so that they may have templates."""
+    return [record(msgspec.json.encode(each.message), offset=at) for at, each in enumerate(sent)]
 
 
 class Log:

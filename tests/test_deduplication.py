@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
+from engine_support import ENGINE, ENGINES
 from hypothesis import given
 from hypothesis import strategies as st
 from repeats_support import (
@@ -24,11 +26,14 @@ from repeats_support import (
     without_repeats,
 )
 from support import TICDC, record
+from templates_support import Both
 
-from relay import ConfigError, Translator
+from relay import ConfigError, RowRule, Translator
 from relay.codecs.losses import Loss
 from relay.core.pipeline import State
 from relay.core.selection import Selection, chosen_tables
+from relay.core.verification import ShadowTranslator
+from relay.templates.engine import Engine
 
 #: Random numbers from a seed.
 chances = st.integers(0, 2**32 - 1).map(random.Random)
@@ -221,6 +226,56 @@ def test_the_progress_is_part_of_the_state() -> None:
         made.translate(each)
     assert isinstance(before, State)
     assert (dict(before.progress), len(made.state.progress)) == ({}, 1)
+
+
+TARGETS = [TICDC, "canal-json", "debezium-json", "ticdc-open-protocol"]
+
+
+@given(chances, st.sampled_from(TARGETS), st.sampled_from([8, 99]))
+def test_rows_with_templates_are_the_same(chance: random.Random, target: str, memory: int) -> None:
+    both = Both(TICDC, target=target, engine=ENGINE, deduplicate=True, deduplicate_rows=memory)
+    for each in records_of(Producer(Log(chance, 20), chance).run(80)):
+        both.fits(each)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_new_rows_have_templates_and_repeats_take_the_slow_path(target: str, engine: type[Engine]) -> None:
+    both = Both(TICDC, target=target, engine=engine, deduplicate=True)
+    rows = [row(at, identity=at) for at in range(4)]
+    fitting = [both.fits(each) for each in records_of([*rows, watermark(9), rows[3], row(10), rows[0]])]
+    assert fitting == [False, False, True, True, False, False, True, False]
+    assert both.templated.losses[Loss.ROWS_DEDUPLICATED] == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_templates_know_the_conditions_of_rows_too(engine: type[Engine]) -> None:
+    rule = RowRule(tables=("d.*",), where="email != 'e3'")
+    both = Both(TICDC, engine=engine, deduplicate=True, rows=[rule])
+    rows = [row(at, identity=at) for at in range(6)]
+    fitting = [both.fits(each) for each in records_of([*rows, watermark(9), rows[3], rows[5]])]
+    assert fitting[2:] == [True, True, True, True, False, False, False]
+    assert both.templated.losses[Loss.ROWS_FILTERED] == 1
+    assert both.templated.losses[Loss.ROWS_DEDUPLICATED] == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_without_a_key_have_templates(engine: type[Engine]) -> None:
+    both = Both(TICDC, engine=engine, deduplicate=True)
+    messages = [row(at).message | {"pkNames": None} for at in range(4)]
+    records = [record(msgspec.json.encode(each), offset=at) for at, each in enumerate(messages)]
+    assert [both.fits(each) for each in records] == [False, False, True, True]
+    assert both.templated.remembered_rows == 0
+
+
+@given(chances)
+def test_templates_are_verified(chance: random.Random) -> None:
+    made = ShadowTranslator(
+        TICDC, TICDC, {}, {"enable-tidb-extension": "true"}, engine=ENGINE, deduplicate=True
+    )
+    sent = Producer(Log(chance, 20), chance).run(120)
+    found = [row for each in records_of(sent) for row in rows_in(made.translate(each))]
+    assert found == split(without_repeats(sent))
 
 
 @pytest.mark.parametrize("source", ["canal-json", "maxwell-json", "debezium-json", "ckafka-json"])

@@ -48,26 +48,19 @@ _OPTIONS: Final = {
 _read: Final = msgspec.json.Decoder().decode
 
 
-class ConditionCellWriter:
-    """Writes the cells of rows of a route with row rules."""
+class CellWriter:
+    """Writes some cells of a row's images as flat JSON."""
 
-    def __init__(self, rules: RowRules, answers: LookupCache) -> None:
-        self.rules = rules
+    def __init__(self, answers: LookupCache) -> None:
         codec = codec_named("flat-json", "to")
         options = parse_options(codec, _OPTIONS, "to.option", "target")
         self._encode: Encode = encoder_of(codec, options, answers).encode
 
-    def write(self, change: RowChange, record: ConsumerRecord) -> list[bytes] | None:
-        """Return the cells of each image of a traced row; None for a table without rules.
+    def texts(self, change: RowChange, indexes: Sequence[int], record: ConsumerRecord) -> list[bytes]:
+        """Return the cells of each image of a traced row, by the indexes of their columns.
 
-        Raises NotTemplatable if a verdict depends on more than these cells.
+        Raises NotTemplatable.
         """
-        rules = self.rules.filter_of(change.schema)
-        if rules is None:
-            return None
-        indexes = rules.condition_columns()
-        if indexes is None or any(change.schema.columns[at].type.base not in _EXACT for at in indexes):
-            raise NotTemplatable
         ops = {Op.DELETE: [Op.DELETE], Op.UPDATE: [Op.DELETE, Op.INSERT]}.get(change.op, [Op.INSERT])
         halves = split_images(change.images) if change.op is Op.UPDATE else [change.images]
         return [
@@ -86,6 +79,26 @@ class ConditionCellWriter:
         if payload.value is None:
             raise NotTemplatable
         return payload.value
+
+
+class ConditionCellWriter:
+    """Writes the cells of rows of a route with row rules."""
+
+    def __init__(self, rules: RowRules, cells: CellWriter) -> None:
+        self.rules, self._cells = rules, cells
+
+    def write(self, change: RowChange, record: ConsumerRecord) -> list[bytes] | None:
+        """Return the cells of each image of a traced row; None for a table without rules.
+
+        Raises NotTemplatable if a verdict depends on more than these cells.
+        """
+        rules = self.rules.filter_of(change.schema)
+        if rules is None:
+            return None
+        indexes = rules.condition_columns()
+        if indexes is None or any(change.schema.columns[at].type.base not in _EXACT for at in indexes):
+            raise NotTemplatable
+        return self._cells.texts(change, indexes, record)
 
 
 def _schema(schema: TableSchema, indexes: Sequence[int]) -> TableSchema:

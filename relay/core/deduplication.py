@@ -123,15 +123,21 @@ class Deduplicator:
         if found.has_statement:
             self.forget()
         for digest in found.written:
-            if len(self._newer) >= self._generation_rows:
-                self._newer, self._older = {}, self._newer
-            self._older.pop(digest, None)
-            self._newer[digest] = offset
+            self.remember(digest, offset)
 
-    def written_from(self, digest: bytes) -> int | None:
-        """Return the offset that a row was last written from; None if it is not remembered."""
+    def remember(self, digest: bytes, offset: int) -> None:
+        """Remember a row that is written from this offset."""
+        if len(self._newer) >= self._generation_rows:
+            self._newer, self._older = {}, self._newer
+        self._older.pop(digest, None)
+        self._newer[digest] = offset
+
+    def knows(self, digest: bytes, record: ConsumerRecord, progress: PartitionProgress) -> bool:
+        """Return whether a row of a record was written from a lower offset."""
         offset = self._newer.get(digest)
-        return self._older.get(digest) if offset is None else offset
+        if offset is None:
+            offset = self._older.get(digest)
+        return offset is not None and progress.first_offset <= offset < record.offset
 
 
 class _Record:
@@ -163,7 +169,11 @@ class _Record:
         digest = _digest(change, indexes, self._record) if indexes else None
         commit_ts = change.source.commit_ts
         is_below = commit_ts is not None and commit_ts < self.progress.watermark
-        is_known = digest is not None and not self.has_statement and self._is_known(digest)
+        is_known = (
+            digest is not None
+            and not self.has_statement
+            and self._memory.knows(digest, self._record, self.progress)
+        )
         if is_known and is_below:
             self.left_out.append(Loss.ROWS_DEDUPLICATED)
             return False
@@ -176,10 +186,6 @@ class _Record:
         if digest is not None:
             self.written.append(digest)
         return True
-
-    def _is_known(self, digest: bytes) -> bool:
-        offset = self._memory.written_from(digest)
-        return offset is not None and self.progress.first_offset <= offset < self._record.offset
 
 
 def _digest(change: RowChange, key: Sequence[int], record: ConsumerRecord) -> bytes | None:

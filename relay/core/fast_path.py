@@ -25,8 +25,9 @@ from relay.codecs.codec import (
     no_parts,
 )
 from relay.codecs.losses import Loss
-from relay.core.condition_cells import ConditionCellWriter, TemplateRowFilter
+from relay.core.condition_cells import CellWriter, ConditionCellWriter, TemplateRowFilter
 from relay.core.counts import is_inference_counted
+from relay.core.digest_cells import DigestCellWriter, parts_of, read_digest
 from relay.core.pipeline import PartitionPath, Pipeline, TranslatedPart, overhead_bytes, size_bytes
 from relay.model.errors import DecodeError, EncodeError
 from relay.model.events import Event, RowChange, TableId, TransactionMark
@@ -95,9 +96,22 @@ def open_fast_path(
 
 
 def _condition_cells_of(line: Pipeline) -> Callable[[RowChange, ConsumerRecord], list[bytes] | None] | None:
-    """Return the function that writes the cells on which row rules depend; None without such rules."""
+    """Return the function that writes the cells that decide whether a row is written.
+
+    These are the cells for `deduplicate`, followed by those on which row rules depend. None without any.
+    """
     rules = line.route.row_rules
-    return None if rules is None else ConditionCellWriter(rules, line.answers).write
+    cells = CellWriter(line.answers)
+    conditions = None if rules is None else ConditionCellWriter(rules, cells).write
+    if line.deduplicator is None:
+        return conditions
+    digests = DigestCellWriter(cells).write
+
+    def write(change: RowChange, record: ConsumerRecord) -> list[bytes]:
+        others = None if conditions is None else conditions(change, record)
+        return [*digests(change, record), *(others or ())]
+
+    return write
 
 
 class _RowPath:
@@ -110,7 +124,7 @@ class _RowPath:
         self.templates = templates
         self._line, self._router, self._seal = line, line.router, seal
         self._moves_rows = self._router.moves_rows
-        self._row_rules = line.route.row_rules
+        self._row_rules, self._deduplicates = line.route.row_rules, line.deduplicator is not None
         self._deciding_headers = line.route.source.templates.deciding_headers
 
     def _slow_path(self, record: ConsumerRecord) -> list[ProducerRecord]:
@@ -155,10 +169,26 @@ class _RowPath:
         kept, _ = self._row_rules.apply(events)
         return len(kept) == len(events) and all(map(operator.is_, kept, events))
 
-    def _evaluate(self, known: TemplateInfo, value: bytes | None) -> tuple[Verdict | None, bytes]:
-        """Return the verdict on a row, and the value of its message without the cells before it."""
+    def _evaluate(
+        self, record: ConsumerRecord, known: TemplateInfo, value: bytes | None
+    ) -> tuple[Verdict | None, bytes, bytes]:
+        """Return the verdict on a row, the value of its message without the cells before it, and the digest
+        of a row to remember, b"" for none.
+
+        The verdict is None for a row that may be a repetition.
+        """
+        value, digest, parts = value or b"", b"", 0  # with cells, there is a value
+        if self._deduplicates:
+            commit_ts, found, value = read_digest(record, known, value)
+            if found is None or not self._line.is_new(record, commit_ts, found):
+                return None, value, b""
+            digest = found
+            (change, *_) = known.events
+            parts = parts_of(change.op) if isinstance(change, RowChange) else 0
+        if known.condition_cell_parts == parts:
+            return _KEPT, value, digest
         row_filter = known.row_filter or self._row_filter_of(known)
-        return row_filter.evaluate(value or b"")  # with cells for conditions, there is a value
+        return (*row_filter.evaluate(value), digest)
 
     def _row_filter_of(self, known: TemplateInfo) -> EvaluatesRows:
         """Return the row rules for the rows of a template, made once. Raises ConditionFailed."""
@@ -171,13 +201,22 @@ class _RowPath:
         return found
 
     def _not_kept(
-        self, record: ConsumerRecord, known: TemplateInfo, verdict: Verdict | None, number: int
+        self,
+        record: ConsumerRecord,
+        known: TemplateInfo,
+        verdict: Verdict | None,
+        number: int,
+        digest: bytes,
     ) -> list[ProducerRecord]:
-        """Return the records for a row that the row rules do not leave as it is; `number`: the engine's."""
+        """Return the records for a row that may not stay as it is.
+
+        `number`: the engine's. `digest`: of a row to remember, b"" for none.
+        """
         # A number of LOSS or more stands for losses of values, which the slow path counts; `left_out` counts
         # one row for a record.
         if verdict is Verdict.LEFT_OUT and number < LOSS and len(known.events) == 1:
             known.left_out += 1
+            self._line.remember(record, digest)
             return []
         return self._slow_path(record)
 
@@ -191,18 +230,22 @@ class _RowPath:
         (topic, partition), (number, key, value, mark) = destination, found
         if known.allows is not None and not known.allows(record.partition, record.offset):
             return None
+        digest = b""
         if known.condition_cell_parts:
-            verdict, value = self._evaluate(known, value)
+            verdict, value, digest = self._evaluate(record, known, value)
             if verdict is not _KEPT:
-                return self._not_kept(record, known, verdict, number)
+                return self._not_kept(record, known, verdict, number, digest)
         if self._seal is not None:
             key, value = self._seal(topic, key, value)
         headers = (*known.headers, *self._line.inherited(record.headers), (SOURCE_HEADER, mark))
         out = ProducerRecord(topic, partition, record.timestamp_ms, key, value, headers)
+        written: list[ProducerRecord] | None = [out]
         if known.has_tombstone:
-            return self._with_tombstone(out, known, mark)
-        known.uses += 1
-        return [out]
+            written = self._with_tombstone(out, known, mark)
+        if written is not None:
+            known.uses += 1
+            self._line.remember(record, digest)
+        return written
 
     def _with_tombstone(
         self, out: ProducerRecord, known: TemplateInfo, mark: bytes
@@ -215,7 +258,6 @@ class _RowPath:
         if 2 * (overhead_bytes(len(headers)) + len(key)) + len(value) > self._line.limits.output_bytes:
             return None
         its_headers = (*headers[len(known.headers) : -1], (SOURCE_HEADER, mark[:-1] + b"1"))
-        known.uses += 1
         return [out, ProducerRecord(out.topic, out.partition, out.timestamp_ms, key, None, its_headers)]
 
     def _topic_of_rows(self, record: ConsumerRecord, path: PartitionPath, known: TemplateInfo) -> str | None:
@@ -298,14 +340,15 @@ class FastPath(_RowPath):
     def _translate_filtered(
         self, record: ConsumerRecord, path: PartitionPath, known: TemplateInfo, found: Translation
     ) -> list[ProducerRecord]:
-        """Return the records from an engine's output for a row of a table with row rules."""
+        """Return the records from an engine's output for a row with cells before its message."""
         number, key, value, mark = found
-        verdict, value = self._evaluate(known, value)
+        verdict, value, digest = self._evaluate(record, known, value)
         if verdict is not _KEPT:
-            return self._not_kept(record, known, verdict, number)
+            return self._not_kept(record, known, verdict, number, digest)
         own = ((SOURCE_HEADER, mark),)
         headers = self._line.inherited(record.headers) + own if record.headers else own
         known.uses += 1
+        self._line.remember(record, digest)
         return [ProducerRecord(path.target, path.partition, record.timestamp_ms, key, value, headers)]
 
     def _routed(

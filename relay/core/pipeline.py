@@ -188,6 +188,18 @@ class Pipeline:
         if forgotten:
             self.progress = {at: found for at, found in self.progress.items() if at not in forgotten}
 
+    def is_new(self, record: ConsumerRecord, commit_ts: int | None, digest: bytes) -> bool:
+        """Return whether a row is certainly no repetition, and changes nothing but the memory."""
+        progress = self.progress.get((record.topic, record.partition))
+        if self.deduplicator is None or progress is None or commit_ts is None:
+            return False
+        return commit_ts >= progress.watermark and not self.deduplicator.knows(digest, record, progress)
+
+    def remember(self, record: ConsumerRecord, digest: bytes) -> None:
+        """Remember a row that is written for a record; b"": there is none to remember."""
+        if digest and self.deduplicator is not None:
+            self.deduplicator.remember(digest, record.offset)
+
     def forget_rows(self) -> None:
         """Forget all written rows, as after DDL."""
         if self.deduplicator is not None:

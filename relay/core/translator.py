@@ -124,8 +124,7 @@ class Translator:
         encoder = encoder_of(route.target, route.target_options, self._answers, key_of)
         self._line = Pipeline(route, router, decoder, encoder, self._answers, self._counts, deduplicator)
         self._fast = None
-        # Templates have no digests of rows.
-        if engine is not None and deduplicator is None:
+        if engine is not None:
             self._fast = open_fast_path(self._line, decoder, encoder, engine, self._template_policy)
         self._translate = self._line.translate if self._fast is None else self._fast.translate
         self._columns = None
