@@ -25,7 +25,7 @@ from repeats_support import (
     split,
     without_repeats,
 )
-from support import TICDC, record
+from support import TICDC, captured, protocol_of, reading_options, record
 from templates_support import Both
 
 from relay import ConfigError, RowRule, Translator
@@ -33,6 +33,7 @@ from relay.codecs.losses import Loss
 from relay.core.pipeline import State
 from relay.core.selection import Selection, chosen_tables
 from relay.core.verification import ShadowTranslator
+from relay.model.events import Bootstrap, RowChange, SchemaChange
 from relay.templates.engine import Engine
 
 #: Random numbers from a seed.
@@ -266,6 +267,42 @@ def test_rows_without_a_key_have_templates(engine: type[Engine]) -> None:
     records = [record(msgspec.json.encode(each), offset=at) for at, each in enumerate(messages)]
     assert [both.fits(each) for each in records] == [False, False, True, True]
     assert both.templated.remembered_rows == 0
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "canal-json.tidb-extension/09_dml",
+        "open-protocol/07_keys",
+        "open-protocol.batch/09_dml",
+        "open-protocol.no-old-value/09_dml",
+        "debezium.tidb-extension/13_tidb_only.tidb",
+        "simple.json/09_dml",
+        "simple.avro/09_dml",
+    ],
+)
+def test_rows_of_every_protocol_are_recognized(file: str) -> None:
+    """All rows with a key after the last statement come again, below a watermark."""
+    path = f"ticdc/{file}"
+    records = captured(path)
+    both = Both(protocol_of(path), reading_options(path), engine=ENGINE, deduplicate=True)
+    reader = Translator(protocol_of(path), TICDC, reading_options(path))
+    events = [reader.inspect(each) for each in records]
+    begin = max(at for at, found in enumerate(events) if isinstance(found[0], SchemaChange | Bootstrap)) + 1
+    rows = [
+        each
+        for each, found in zip(records[begin:], events[begin:], strict=True)
+        if all(isinstance(event, RowChange) and event.schema.handle_key() for event in found)
+    ]
+    last = len(records)
+    for each in records:
+        both.fits(each)
+    for at, each in enumerate(rows):
+        both.fits(msgspec.structs.replace(each, offset=last + at))
+    assert rows
+    assert both.plain.losses[Loss.REPEATS_ABOVE_WATERMARK] == 0
+    assert both.plain.losses[Loss.ROWS_BELOW_WATERMARK] == 0
+    assert both.plain.losses[Loss.ROWS_DEDUPLICATED] >= len(rows)
 
 
 @given(chances)

@@ -1,12 +1,12 @@
 """The commit ts and the key of a row, written and read beside the message of a template, for `deduplicate`.
 
-A template prints them before the value of its message, each after its length: the commit ts, and the cells of
-the key of each image as flat JSON. The digest of a row is the same as on the slow path.
+A template prints them before the value of its message, after their length, as a JSON array: the commit ts,
+and the cells of the key of each image as an object. The digest of a row is the same as on the slow path.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,7 +15,7 @@ from relay.core.deduplication import digest_of
 from relay.model.events import Op, RowChange
 from relay.model.records import ConsumerRecord
 from relay.routing.partitioning import key_indexes
-from relay.templates.route.deriving import split_condition_cells
+from relay.templates.route.deriving import CELLS_LENGTH_BYTES
 from relay.templates.route.known import TemplateInfo
 from relay.templates.tracing import NotTemplatable, mark_of
 
@@ -35,7 +35,7 @@ class DigestCellWriter:
     def __init__(self, cells: CellWriter) -> None:
         self._cells = cells
 
-    def write(self, change: RowChange, record: ConsumerRecord) -> list[bytes]:
+    def write(self, change: RowChange, record: ConsumerRecord) -> bytes:
         """Return the commit ts of a traced row, and the key of each of its images: {} without a key.
 
         Raises NotTemplatable if the digest needs more.
@@ -43,13 +43,8 @@ class DigestCellWriter:
         key = key_indexes(change.schema, change.images.message_key_columns)
         if any(change.schema.columns[at].type.base not in _SAME for at in key):
             raise NotTemplatable
-        images = self._cells.texts(change, key, record) if key else [b"{}"] * (parts_of(change.op) - 1)
-        return [_encode(change.source.commit_ts), *images]
-
-
-def parts_of(op: Op) -> int:
-    """Return the number of parts that a template prints for `deduplicate`."""
-    return 3 if op is Op.UPDATE else 2
+        images = self._cells.texts(change, key, record) if key else [b"{}"]
+        return b"[%b,%b]" % (_encode(change.source.commit_ts), b",".join(images))
 
 
 class ReadDigest(NamedTuple):
@@ -66,15 +61,17 @@ class ReadDigest(NamedTuple):
 
 def read_digest(record: ConsumerRecord, known: TemplateInfo, value: bytes) -> ReadDigest:
     """Return the identity of a row from the output of its template."""
-    (change, *_) = known.events
+    change = known.events[0]
     op = change.op if isinstance(change, RowChange) else Op.READ
-    (time, *images), value = split_condition_cells(value, parts_of(op))
-    commit_ts: int | None = _read(time)
-    keys: list[list[Any]] = [list(_read(image).values()) for image in images]
-    if commit_ts is None or any(None in key for key in keys):
-        return ReadDigest(commit_ts, None, value)
-    if not keys[0]:
-        return ReadDigest(commit_ts, b"", value)
-    old = None if op is not Op.UPDATE and op is not Op.DELETE else keys[0]
-    new = None if op is Op.DELETE else keys[-1]
-    return ReadDigest(commit_ts, digest_of(record, known.table, op, commit_ts, (old, new)), value)
+    end = CELLS_LENGTH_BYTES + int.from_bytes(value[:CELLS_LENGTH_BYTES], "big")
+    commit_ts, *images = _read(value[CELLS_LENGTH_BYTES:end])
+    rest = value[end:]
+    first = [*images[0].values()]
+    if not first:
+        return ReadDigest(commit_ts, b"", rest)
+    last = [*images[1].values()] if len(images) > 1 else first
+    if commit_ts is None or None in first or None in last:
+        return ReadDigest(commit_ts, None, rest)
+    old = None if op is Op.INSERT or op is Op.READ else first
+    new = None if op is Op.DELETE else last
+    return ReadDigest(commit_ts, digest_of(record, known.table, op, commit_ts, (old, new)), rest)

@@ -27,7 +27,7 @@ from relay.codecs.codec import (
 from relay.codecs.losses import Loss
 from relay.core.condition_cells import CellWriter, ConditionCellWriter, TemplateRowFilter
 from relay.core.counts import is_inference_counted
-from relay.core.digest_cells import DigestCellWriter, parts_of, read_digest
+from relay.core.digest_cells import DigestCellWriter, read_digest
 from relay.core.pipeline import PartitionPath, Pipeline, TranslatedPart, overhead_bytes, size_bytes
 from relay.model.errors import DecodeError, EncodeError
 from relay.model.events import Event, RowChange, TableId, TransactionMark
@@ -109,7 +109,7 @@ def _condition_cells_of(line: Pipeline) -> Callable[[RowChange, ConsumerRecord],
 
     def write(change: RowChange, record: ConsumerRecord) -> list[bytes]:
         others = None if conditions is None else conditions(change, record)
-        return [*digests(change, record), *(others or ())]
+        return [digests(change, record), *(others or ())]
 
     return write
 
@@ -182,9 +182,7 @@ class _RowPath:
             commit_ts, found, value = read_digest(record, known, value)
             if found is None or not self._line.is_new(record, commit_ts, found):
                 return None, value, b""
-            digest = found
-            (change, *_) = known.events
-            parts = parts_of(change.op) if isinstance(change, RowChange) else 0
+            digest, parts = found, 1
         if known.condition_cell_parts == parts:
             return _KEPT, value, digest
         row_filter = known.row_filter or self._row_filter_of(known)
