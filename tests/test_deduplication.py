@@ -137,6 +137,14 @@ def test_a_statement_ends_what_is_remembered() -> None:
     assert written([A, truncate, C, watermark(9), A, truncate, C]) == [A, C, A, C]
 
 
+def test_a_statement_of_another_partition_that_was_read_ahead_counts_too() -> None:
+    made = translator()
+    for each in records_of([A, watermark(9)]):
+        made.translate(each)
+    made.learn(record(SentStatement(FIRST_TS + 2, "a").message, partition=1))
+    assert made.remembered_rows == 0
+
+
 def test_partitions_are_separate() -> None:
     made = translator()
     for each in records_of([A, watermark(9)]):

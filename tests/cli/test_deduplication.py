@@ -15,7 +15,7 @@ from cli.kafka_support import Route
 from repeats_support import FIRST_TS, Log, Producer, SentRow, SentWatermark, records_of
 from typer.testing import Result
 
-from relay import ConfigError, ConsumerRecord, ProducerRecord, Translator
+from relay import ConfigError, ConsumerRecord, Loss, ProducerRecord, Translator
 from relay.config import load_config
 from relay.config.wiring import translator_of
 from relay.io import logs
@@ -64,7 +64,7 @@ async def test_a_running_relay_drops_repeats(
     assert await running == 0
     written = await kafka.read(route.target)
     assert [(each.value, each.headers) for each in written] == [(each.value, each.headers) for each in wanted]
-    assert shown["dropped"] == translator.losses["rows-deduplicated"] > 50
+    assert shown["dropped"] == translator.losses[Loss.ROWS_DEDUPLICATED] > 50
     assert shown["max_rows"] == 200_000
 
 

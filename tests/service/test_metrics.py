@@ -73,6 +73,7 @@ def test_the_documentation_has_all_metrics_with_type_and_labels() -> None:
     clock, translated = Clock(), Translated()
     translated.paths = Counter(fast=1, slow=1)
     translated.counts_by_table = {TableId("shop", "orders"): Counter(insert=1)}
+    translated.remembered_rows = 1
     status = running_status(clock, translated)
     status.database_times(ORDERS_0, row_ms=1, watermark_ms=1)
     status.committed({ORDERS_0: 90})
