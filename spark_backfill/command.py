@@ -204,9 +204,7 @@ def check_config(config: Config, *, continuous: bool) -> None:
         message = "has no effect without --continuous"
         problems.append(Problem("backfill.trigger_seconds", message, "leave it out"))
     if config.route.deduplicate:
-        message = (
-            "the job's tasks read parts of partitions and share no memory, so they cannot know repeated rows"
-        )
+        message = "the job's tasks share no memory, so they cannot know which rows were written before"
         hint = "set it to false for the job: RELAY_ROUTE__DEDUPLICATE=false"
         problems.append(Problem("route.deduplicate", message, hint))
     if translator_of(config).needs_all_partitions:
