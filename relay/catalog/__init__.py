@@ -12,7 +12,8 @@ rather than wrong.
 """
 
 from relay.catalog.catalog import HISTORY_LIMIT, Catalog, EffectiveSchema
-from relay.catalog.learning import DdlMessage, apply_bootstrap, apply_ddl, definition_after
+from relay.catalog.learning import apply_bootstrap, apply_ddl, definition_after
+from relay.catalog.messages import DdlMessage
 from relay.catalog.versions import Unknown
 from relay.catalog.writer import DdlBudget
 

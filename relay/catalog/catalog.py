@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from relay.catalog.messages import Learned
+from relay.catalog.redaction import Redaction
 from relay.catalog.versions import Drop, History, Unknown, is_cut, recovered, why_unknown
 from relay.model.events import Position, TableId, TableSchema
 from relay.model.limits import DEFAULT_LIMITS, Limits
@@ -46,6 +48,8 @@ class Catalog(msgspec.Struct, frozen=True):
     limits: Limits on the cost of a statement.
     spellings: Names of tables, and of databases with an empty table, by case-folded key (`folded`).
     defaults: Default charsets and collations by database, newest first.
+    redaction: Removes hidden values from everything that the catalog learns; None if nothing is hidden.
+    learned: The redacted messages of the last record that changed the catalog, if there is a redaction.
     """
 
     histories: PersistentDict[PersistentDict[History]] = msgspec.field(default_factory=PersistentDict)
@@ -53,6 +57,8 @@ class Catalog(msgspec.Struct, frozen=True):
     defaults: PersistentDict[tuple[DatabaseDefaults, ...]] = msgspec.field(default_factory=PersistentDict)
     limit: int = HISTORY_LIMIT
     limits: Limits = DEFAULT_LIMITS
+    redaction: Redaction | None = None
+    learned: Learned | None = None
 
     def table(self, id: TableId, at: Position) -> TableSchema | None:
         """Return the definition for a row at this position; None if the table is unknown or dropped."""

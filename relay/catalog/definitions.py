@@ -14,6 +14,8 @@ from typing import Final
 import msgspec
 
 from relay.catalog import Catalog, DdlMessage, apply_bootstrap, apply_ddl
+from relay.catalog.redacted_records import apply_redacted, is_redacted, redacted_record
+from relay.catalog.redaction import Redaction, redacted_text
 from relay.model.errors import Malformed
 from relay.model.events import TSO_LOGICAL_BITS, Bootstrap, Position, Source, TableId, TableSchema
 from relay.model.limits import Limits
@@ -113,8 +115,46 @@ def _quoted(name: str) -> str:
 
 
 def is_definition(record: ConsumerRecord) -> bool:
-    """Return whether a record is a definition from a schema history, not a Kafka record."""
-    return record.topic.startswith(_TOPIC)
+    """Return whether a record is one of relay's own, with definitions or statements, not a Kafka record."""
+    return record.topic.startswith(_TOPIC) or is_redacted(record)
+
+
+def is_from_stream(record: ConsumerRecord) -> bool:
+    """Return whether a record is from the source stream, or stands for one, and is not imported."""
+    return not record.topic.startswith(_TOPIC)
+
+
+def apply_definitions(catalog: Catalog, record: ConsumerRecord) -> tuple[Catalog, tuple[TableId, ...]]:
+    """Apply a record of relay's own; return the catalog after it, and its tables.
+
+    Raises Malformed, LimitExceeded.
+    """
+    if is_redacted(record):
+        return apply_redacted(catalog, record)
+    definition = definition_in(record)
+    return apply_definition(catalog, definition), (definition.table,)
+
+
+def storable(record: ConsumerRecord, after: Catalog) -> ConsumerRecord | None:
+    """Return the record to store for one that has just changed a catalog, without hidden values.
+
+    `after`: the catalog after the record. None if it is not the last one that has changed the catalog.
+    """
+    if after.redaction is None:
+        return record
+    if is_from_stream(record):
+        return redacted_record(record, after)
+    return definition_record(_redacted(definition_in(record), after.redaction, after.limits))
+
+
+def _redacted(definition: Definition, redaction: Redaction, limits: Limits) -> Definition:
+    """Return a definition without hidden values in its statements."""
+    most = limits.ddl_statements
+    found: list[tuple[str, str]] = []
+    for database, ddl in definition.statements:
+        text = redacted_text(redaction, ddl, database, is_restored=False, most_statements=most)
+        found.append((database, text.ddl))
+    return msgspec.structs.replace(definition, statements=tuple(found))
 
 
 def definition_in(record: ConsumerRecord) -> Definition:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -12,7 +11,10 @@ import msgspec
 
 from relay.catalog.applying import apply
 from relay.catalog.catalog import Catalog, history_of
+from relay.catalog.messages import DdlMessage, DefinitionMessage, LearnedMessage
 from relay.catalog.names import Names, renamed_by, subject_of, targets_of
+from relay.catalog.redaction import redacted_text
+from relay.catalog.unreadable import may_change_a_table, words_in
 from relay.catalog.versions import Define, Identity, Unknown
 from relay.catalog.writer import DdlBudget, Writer
 from relay.model.errors import DdlNotUnderstood
@@ -21,7 +23,6 @@ from relay.model.events import (
     DdlKind,
     Position,
     SchemaChange,
-    Source,
     StatementInText,
     TableId,
     TableSchema,
@@ -30,28 +31,6 @@ from relay.model.limits import Limits, exceeded
 from relay.mysql.charsets import beyond_text
 from relay.mysql.ddl import kinds_of, read_ddl
 from relay.mysql.ddl.statements import AddColumn, AlterTable, CreateTable, Ddl, Statement
-
-
-class DdlMessage(msgspec.Struct, frozen=True):
-    """A DDL statement as a message contains it.
-
-    table: The table in the message's envelope; `table.table` may be "".
-    wire_kind, emitted_at_ns: As in `SchemaChange`.
-    is_restored: The text is in the spelling that TiDB restores from its syntax tree (see
-        `relay.mysql.ddl.reader`).
-    definitions, gone: Tables that the message itself defines as of after the statement, or declares dropped.
-        They take precedence over the text.
-    """
-
-    ddl: str
-    table: TableId
-    wire_kind: str
-    source: Source
-    at: Position
-    emitted_at_ns: int
-    is_restored: bool = False
-    definitions: tuple[TableSchema, ...] = ()
-    gone: tuple[TableId, ...] = ()
 
 
 def apply_ddl(
@@ -64,22 +43,52 @@ def apply_ddl(
     A text that is not understood yields an event without kinds; if it may change tables, those that it may
     name become unknown. Raises only LimitExceeded.
     """
-    statement = _read(message, catalog.limits)
+    statement = read = _read(message, catalog.limits)
+    kept, outline = _redacted(catalog, message)
+    if kept.ddl != message.ddl:
+        read = _read(kept, catalog.limits)
     budget = budget or DdlBudget(catalog.limits)
     # A text that is empty or not understood counts as one statement.
     budget.statements.spend("ddl", "statement", "statements", max(len(statement.statements), 1))
     is_folding = message.at.commit_ts is not None or message.source.connector == _TICDC
-    names = Names(message.table, statement, catalog, message.at, is_folding=is_folding)
-    identity = _identity(message.ddl, message.table, message.at)
+    names = Names(message.table, read, catalog, message.at, is_folding=is_folding)
+    identity = _identity(outline, message.table, message.at)
     writer = Writer(catalog, message.at, identity, budget)
-    _apply_text(message, statement, names, writer, catalog)
-    beyond = _beyond_text(message, writer.catalog(), identity) if message.definitions else ()
-    for schema in message.definitions:
+    _apply_text(kept, read, names, writer, catalog)
+    beyond = _beyond_text(kept, writer.catalog(), identity) if kept.definitions else ()
+    for schema in kept.definitions:
         writer.record(schema.id, Define(schema))
     writer.drop(message.gone)
-    after = writer.catalog()
+    after = _with_learned(catalog, writer.catalog(), kept)
     change = _event(message, statement, names, identity, known=catalog, after=after)
     return after, msgspec.structs.replace(change, beyond_text=beyond) if beyond else change
+
+
+def _redacted(catalog: Catalog, message: DdlMessage) -> tuple[DdlMessage, str]:
+    """Return a message without hidden values, and the text that its copies have in common."""
+    redaction = catalog.redaction
+    if redaction is None:
+        return message, message.ddl
+    found = redacted_text(
+        redaction,
+        message.ddl,
+        message.table.database,
+        is_restored=message.is_restored,
+        most_statements=catalog.limits.ddl_statements,
+    )
+    definitions = tuple(map(redaction.schema, message.definitions))
+    return msgspec.structs.replace(message, ddl=found.ddl, definitions=definitions), found.outline
+
+
+def _with_learned(before: Catalog, after: Catalog, message: LearnedMessage) -> Catalog:
+    """Return the catalog after a message, which it remembers if something may be stored of it."""
+    is_from_stream = bool(message.at.topic)
+    if after is before or before.redaction is None or not is_from_stream:
+        return after
+    earlier = before.learned
+    if earlier is not None and earlier[1].at.record != message.at.record:
+        earlier = None
+    return msgspec.structs.replace(after, learned=(earlier, message))
 
 
 #: Connector name of TiCDC, some of whose messages have no commit ts. TiDB ignores letter case when it
@@ -89,7 +98,7 @@ _TICDC: Final = "ticdc"
 
 def _apply_text(message: DdlMessage, statement: Ddl, names: Names, writer: Writer, known: Catalog) -> None:
     """Apply the text of a statement; undo all of it if one part contradicts the catalog."""
-    if not statement.statements and _may_change_a_table(message.ddl):
+    if not statement.statements and may_change_a_table(message.ddl):
         for table in _possibly_named(message, known):
             # The old definition may be wrong after the statement.
             writer.record(table, Define(None, why=Unknown.NOT_UNDERSTOOD))
@@ -180,40 +189,15 @@ def _read(message: DdlMessage, limits: Limits) -> Ddl:
 _LONGEST_REMEMBERED: Final = 2048
 _read_once: Final = functools.lru_cache(maxsize=1024)(read_ddl)
 
-#: Blanks, comments and markers of executable comments before the first keyword of a text, at most 1000 per
-#: match (`relay.mysql.dumps` explains the atomic group).
-_BLANKS_AND_COMMENTS: Final = re.compile(
-    r"(?>(?:\s++|/\*(?:M?!\d*+|T!(?:\[[^\]*]*+\])?)|/\*(?!!|M!|T!).*?\*/|(?:--|#)[^\n]*+\n){1,1000})",
-    re.DOTALL,
-).match
-#: Beginnings of statements that change a table.
-_CHANGES_A_TABLE: Final = re.compile(
-    r"(?:ALTER|CREATE|DROP|RENAME|RECOVER|FLASHBACK|RESTORE|SET\s+STATEMENT)\b", re.IGNORECASE
-).match
-#: Unquoted names.
-_WORDS: Final = re.compile(r"[0-9a-z_$\u0080-\U0010FFFF]+").findall
 #: Bytes of the longest character in UTF-8.
 _MOST_UTF8: Final = 4
-
-
-def _may_change_a_table(ddl: str) -> bool:
-    """Return whether an unparsed text may change tables, judged by the first keywords of its statements."""
-    return any(map(_begins_as_change, ddl.split(";")))
-
-
-def _begins_as_change(part: str) -> bool:
-    at = 0
-    while found := _BLANKS_AND_COMMENTS(part, at):
-        at = found.end()
-    return _CHANGES_A_TABLE(part, at) is not None
 
 
 def _possibly_named(message: DdlMessage, known: Catalog) -> set[TableId]:
     """Find the tables that an unparsed text may name: the message's table, and all known tables whose names
     occur in it, quoted or not, in any letter case.
     """
-    text = message.ddl.lower()
-    words = {*_WORDS(text), *text.split("`"), *text.split('"')}
+    words = words_in(message.ddl)
     found = {message.table} if message.table.table else set()
     own = message.table.database.lower()
     for database, tables in known.histories.items():
@@ -225,10 +209,17 @@ def _possibly_named(message: DdlMessage, known: Catalog) -> set[TableId]:
 
 def apply_bootstrap(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
     """Apply a definition that came without a statement, as of its position; return the new catalog."""
-    table = bootstrap.schema.id
+    return apply_definition_message(catalog, DefinitionMessage(bootstrap.schema, bootstrap.source, at))
+
+
+def apply_definition_message(catalog: Catalog, message: DefinitionMessage) -> Catalog:
+    """Apply a definition that came without a statement; return the new catalog."""
+    table, at = message.schema.id, message.at
+    if catalog.redaction is not None:
+        message = msgspec.structs.replace(message, schema=catalog.redaction.schema(message.schema))
     writer = Writer(catalog, at, _identity("", table, at), DdlBudget(catalog.limits))
-    writer.record(table, Define(bootstrap.schema))
-    return writer.catalog()
+    writer.record(table, Define(message.schema))
+    return _with_learned(catalog, writer.catalog(), message)
 
 
 def _identity(ddl: str, table: TableId, at: Position) -> Identity:
@@ -248,7 +239,8 @@ def _identity(ddl: str, table: TableId, at: Position) -> Identity:
 
 def definition_after(catalog: Catalog, message: DdlMessage, table: TableId) -> TableSchema | None:
     """Return a table's definition after a statement that the catalog has already applied."""
-    identity = _identity(message.ddl, message.table, message.at)
+    _, outline = _redacted(catalog, message)
+    identity = _identity(outline, message.table, message.at)
     return _definition_by_identity(catalog, identity, table, message.at)
 
 

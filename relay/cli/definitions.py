@@ -92,13 +92,14 @@ def import_definitions(request: ImportRequest) -> int:
             say(f"topic {config.history_topic} was created")
     known = read_history_kept(config, quiet=request.quiet)
     kept = {each.key: each.value for each in known}
-    entries = [history_record(definition_record(each), config.history_topic) for each in found.definitions]
+    translator = translator_with_schema_dumps(config)
+    records = [translator.storable(definition_record(each)) for each in found.definitions]
+    entries = [history_record(each, config.history_topic) for each in records if each is not None]
     new = [each for each in entries if kept.get(each.key) != each.value]
     if new:
         with quiet_client():
             progress = ProgressReport(f"writing {config.history_topic}", quiet=request.quiet)
             asyncio.run(write(config, new, progress))
-    translator = translator_with_schema_dumps(config)
     replaced = {each.key for each in new}
     apply_records(
         translator, source_records(each for each in known if each.key not in replaced), resolver_of(config)

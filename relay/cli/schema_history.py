@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from relay.catalog import Catalog
-from relay.catalog.definitions import is_definition, is_imported
+from relay.catalog.definitions import is_definition, is_from_stream, is_imported
 from relay.cli.event_text import Line, aligned, definition_lines, wall_time
 from relay.cli.exits import ProgressReport, describe, say, say_error
 from relay.cli.files import STANDARD, LineFormat, open_input, open_output
@@ -279,17 +279,20 @@ def _changing(
             error.add_note(reader.where(record))
             say_error(describe(error))
             found.unreadable += 1
+            continue
         except Need:
             # A claim check: only rows are large enough for one, no producer sends DDL that way.
             continue
-        entry = history_record(record, config.history_topic)
-        if is_definition(record):
+        is_alone = not is_from_stream(record)
+        stored = translator.storable(record) if is_alone or translator.catalog is not before else None
+        if stored is None:
+            continue
+        entry = history_record(stored, config.history_topic)
+        if is_alone:
             # An entry of the same table and time replaces the other.
             if values.get(entry.key) != entry.value:
                 values[entry.key] = entry.value
                 found.entries.append(entry)
-            continue
-        if translator.catalog is before:
             continue
         if values.setdefault(entry.key, entry.value) != entry.value:
             raise _contradiction(reader, record)

@@ -174,7 +174,8 @@ class Pipeline:
         self.catalog, self.gate, self.seen, _, self.progress = state
 
     def _new_state(self) -> State:
-        return State(Catalog(limits=self.limits), WatermarkGate() if self.router.spreads else None)
+        catalog = Catalog(limits=self.limits, redaction=self.route.redaction)
+        return State(catalog, WatermarkGate() if self.router.spreads else None)
 
     def start_over(self) -> None:
         """Return to the state before the first record."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from relay.catalog.redaction import Redaction
 from relay.codecs import LargeMessageOptions, codec_named
 from relay.codecs.codec import SIDES, Codec, Joining, Options
 from relay.codecs.given_options import parse_options
@@ -164,6 +165,11 @@ class Route(NamedTuple):
     def hides_values(self) -> bool:
         """Whether values of some columns do not reach the target."""
         return self.column_rules is not None and self.column_rules.hides_values
+
+    @property
+    def redaction(self) -> Redaction | None:
+        """What removes hidden values from stored statements; None if no values are hidden."""
+        return None if self.column_rules is None else self.column_rules.redaction
 
     @property
     def passes_watermarks(self) -> bool:

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, Final, TypeVar
 
+import msgspec
+
 from relay.catalog import Catalog, Unknown
-from relay.catalog.definitions import apply_definition, definition_in, is_definition
+from relay.catalog.definitions import apply_definitions, is_definition, storable
 from relay.codecs import encoder_of
 from relay.codecs.given_options import OptionValue, option_texts
 from relay.codecs.losses import Loss
@@ -189,17 +191,24 @@ class Translator:
         """
         names = self.route.table_names
         if is_definition(record):
-            definition = definition_in(record)
-            self.catalog = apply_definition(self.catalog, definition)
+            self.catalog, tables = apply_definitions(self.catalog, record)
             if names is not None:
-                self._line.taken = names.defined(definition.table, self._line.taken)
-            return (definition.table,)
+                for table in tables:
+                    self._line.taken = names.defined(table, self._line.taken)
+            return tables
         events, self.catalog = self._line.decoded(record, [])
         if any(isinstance(event, SchemaChange) for event in events):
             self._line.forget_rows()
         if names is not None:
             self._line.taken = names.learned(events, self._line.taken)
         return _tables_in(events)
+
+    def storable(self, record: ConsumerRecord) -> ConsumerRecord | None:
+        """Return the record to store for one that has just changed the catalog, without hidden values.
+
+        It is the same record if the route hides nothing. None if another one has changed the catalog since.
+        """
+        return storable(record, self.catalog)
 
     @property
     def name_conflicts(self) -> list[tuple[TableId, list[TableId]]]:
@@ -239,6 +248,9 @@ class Translator:
 
     @catalog.setter
     def catalog(self, catalog: Catalog) -> None:
+        redaction = self.route.redaction
+        if catalog.redaction != redaction:
+            catalog = msgspec.structs.replace(catalog, redaction=redaction)
         self._line.catalog = catalog
 
     @property

@@ -235,6 +235,11 @@ class Position(msgspec.Struct, frozen=True, gc=False):
     offset: int
     log: BinlogPosition | None = None
 
+    @property
+    def record(self) -> tuple[str, int, int]:
+        """The topic, the partition and the offset of the record."""
+        return self.topic, self.partition, self.offset
+
     def precedes(self, other: Position) -> bool:
         """Return whether this position is strictly before the other.
 

@@ -287,6 +287,7 @@ async def _assembled(  # noqa: PLR0913 - the parts of a relay
         errors=error_policies_of(config, topics.target_partitions.get(config.dead_letter_topic, 1)),
         history_topic="" if dry_run else config.history_topic,
         ahead=schemas.ahead,
+        stored_ahead=schemas.stored_ahead,
         joins=None if route.joining is None else Joins(route.joining, written.limits),
         targets=targets,
         budget=ErrorBudget(config.errors, config.route.from_, translator, status),

@@ -307,6 +307,9 @@ class PlainTranslator:
     def name_conflicts(self) -> list[tuple[TableId, list[TableId]]]:
         return []
 
+    def storable(self, record: ConsumerRecord, /) -> ConsumerRecord | None:
+        return record
+
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
         return []
 

@@ -154,7 +154,7 @@ class SimpleDecoder(ValueDecoder):
         table, source = TableId(entry.schema, entry.table), source_of(message, record, [])
         self._check_version(entry)
         known = definition_of_version(catalog, table, entry.version, entry.tableID)
-        schema = known or self._definition(entry, catalog.newest(table)[1], is_current=False)
+        schema = known or self._definition(entry, catalog.newest(table)[1], catalog, is_current=False)
         change = TableChange(BOOTSTRAP, SCHEMA, table, schema, entry_text(entry), DIALECT)
         event = Bootstrap(schema, source, emitted_at_ns(message, record), None, change)
         if known is None:
@@ -217,11 +217,18 @@ class SimpleDecoder(ValueDecoder):
             before = (*change.dropped_tables(), *change.views)
             known = next((each for each in before if each.id == table), None)
         if known is not None:
-            return self._definition(entry, known, is_current=True)
-        return self._definition(entry, catalog.newest(table)[1], is_current=False)
+            return self._definition(entry, known, catalog, is_current=True)
+        return self._definition(entry, catalog.newest(table)[1], catalog, is_current=False)
 
-    def _definition(self, entry: TableEntry, known: TableSchema | None, *, is_current: bool) -> TableSchema:
-        return definition(entry, known, self._name, self._limits, is_current=is_current)
+    def _definition(
+        self, entry: TableEntry, known: TableSchema | None, catalog: Catalog, *, is_current: bool
+    ) -> TableSchema:
+        found = definition(entry, known, self._name, self._limits, is_current=is_current)
+        redaction = catalog.redaction
+        if found.version is None and redaction is not None and redaction.schema(found) != found:
+            # The catalog has a part of the definition only, from which the version cannot be derived.
+            return msgspec.structs.replace(found, version=entry.version)
+        return found
 
     def _check_version(self, entry: TableEntry) -> None:
         if not 0 <= entry.version < TSO_END:

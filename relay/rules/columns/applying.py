@@ -43,6 +43,7 @@ from relay.rules.columns.ddl_text import (
     is_name,
     referenced_tables,
 )
+from relay.rules.columns.hidden_columns import HiddenColumns
 from relay.rules.columns.projections import TableProjection, TableRules
 from relay.rules.columns.replacements import HashKey
 from relay.rules.columns.rules import ParsedColumnRule, folded, hides_values
@@ -71,6 +72,8 @@ class ColumnRules:
         self._projections: dict[TableSchema, TableProjection | None] = {}
         #: Whether values of some columns do not reach the target.
         self.hides_values = hides_values(parsed.rule for parsed in rules)
+        #: What removes these values from stored statements; None if there are none.
+        self.redaction = HiddenColumns(self._rules) if self.hides_values else None
 
     def apply(self, events: list[Event]) -> tuple[list[Event], list[Loss]]:
         """Return the events as they are written, and the losses to count.

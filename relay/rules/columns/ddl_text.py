@@ -91,7 +91,7 @@ class StatementRewriter:
     def __init__(self, sql: str, located: Located, rules: TableRules, versions: TableVersions) -> None:
         self._sql, self._located, self._rules, self._versions = sql, located, rules, versions
         self._columns = versions.names() | {
-            folded(name) for item in located.items for change in item.changes for name in _names_in(change)
+            folded(name) for item in located.items for change in item.changes for name in names_in(change)
         }
         written = () if versions.written is None else versions.written.columns
         self._written = {folded(column.name): (at, column) for at, column in enumerate(written)}
@@ -106,7 +106,7 @@ class StatementRewriter:
         )
         changes = [change for item in located.items for change in item.changes]
         #: The folded names of columns that this statement renames to hidden ones.
-        self._renamed_to_hidden = {folded(old) for old, new in _renamings(changes) if rules.effect(new).hides}
+        self._renamed_to_hidden = {folded(old) for old, new in renamings(changes) if rules.effect(new).hides}
 
     def _place_of(self, name: str) -> str:
         """Return ` FIRST` or ` AFTER …` of a column in the target's definition. Raises CannotRewrite."""
@@ -451,7 +451,7 @@ _COUNTERS: Final = frozenset({"AUTO_INCREMENT", "AUTO_RANDOM_BASE"})
 _NUMBERS: Final = frozenset({"number", "bits"})
 
 
-def _renamings(changes: Iterable[Change]) -> Iterator[tuple[str, str]]:
+def renamings(changes: Iterable[Change]) -> Iterator[tuple[str, str]]:
     """Yield the old and the new name of each column that is renamed."""
     for change in changes:
         match change:
@@ -461,7 +461,7 @@ def _renamings(changes: Iterable[Change]) -> Iterator[tuple[str, str]]:
                 yield old, definition.column.name
 
 
-def _names_in(change: Change) -> Iterable[str]:
+def names_in(change: Change) -> Iterable[str]:
     """Return the names of columns in a change."""
     match change:
         case AddColumn(definition):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -185,9 +185,8 @@ class Replay:
                 failed += [FailedRecord(letter, error) for letter in letters]
             else:
                 done += letters
-                if self._history_topic and self._translator.catalog is not catalog:
-                    # A running relay reads the history, and so learns it, too.
-                    learned.append(history_record(letters[0].original, self._history_topic, self._route))
+                if self._translator.catalog is not catalog:
+                    learned += self._stored(letters[0].original)
         if self._writes:
             await self._sink.write([*learned, *produced])
             now_ms = int(time.time() * 1000)
@@ -197,6 +196,12 @@ class Replay:
         self.outcome.letters += len(done)
         self.outcome.records += len(produced)
         self.outcome.failed += failed
+
+    def _stored(self, record: ConsumerRecord) -> Iterator[ProducerRecord]:
+        """Yield the history's record for one that has changed the catalog: a running relay learns it, too."""
+        stored = self._translator.storable(record) if self._history_topic else None
+        if stored is not None:
+            yield history_record(stored, self._history_topic, self._route)
 
     async def _ready(self, letter: DeadLetter) -> list[ProducerRecord]:
         """Translate, and ensure the topics that the result needs. Raises TopicUnusable, Undelivered."""

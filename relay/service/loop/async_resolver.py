@@ -46,6 +46,10 @@ class Translates(HasCounts, Protocol):
         """Return the names in the target that several known tables would have, each with these tables."""
         ...
 
+    def storable(self, record: ConsumerRecord, /) -> ConsumerRecord | None:
+        """Return the record to store for one that has just changed the catalog; None if another one did."""
+        ...
+
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
         """Decode one record."""
         ...

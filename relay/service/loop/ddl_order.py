@@ -16,6 +16,7 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -167,6 +168,8 @@ class DdlFollower:
         # Records learned before their turn, by position; None if the translator's state is never reset to one
         # before it.
         self._ahead: dict[tuple[str, int, int], ConsumerRecord | None] = {}
+        # What the history keeps of them on a route that hides values, unless another instance has written it.
+        self._stored: dict[tuple[str, int, int], ConsumerRecord] = {}
         self.bytes_kept = 0
         # Kafka timestamp of the newest record that was read, by topic.
         self._reached: dict[str, int] = {}
@@ -184,6 +187,15 @@ class DdlFollower:
     def ahead(self) -> AbstractSet[tuple[str, int, int]]:
         """Return the positions of records already learned here; the loop need not learn them again."""
         return self._ahead.keys()
+
+    @property
+    def stored_ahead(self) -> Mapping[tuple[str, int, int], ConsumerRecord]:
+        """Return what the history keeps of records already learned here, on a route that hides values."""
+        return MappingProxyType(self._stored)
+
+    def written(self, position: tuple[str, int, int]) -> None:
+        """Note that the history has what it keeps of a record."""
+        self._stored.pop(position, None)
 
     async def begin(self, positions: Mapping[Partition, int]) -> None:
         """Read each followed partition 0 from these positions on, and no other partitions.
@@ -237,6 +249,7 @@ class DdlFollower:
             topic, partition, offset = position
             if offset < positions.get(Partition(topic, partition), 0):
                 del self._ahead[position]
+                self._stored.pop(position, None)
             else:
                 self._ahead[position] = None
 
@@ -343,7 +356,11 @@ class DdlFollower:
         before = self._translator.catalog
         await self._apply(record)
         if self._translator.catalog is not before:
-            self._ahead[record.topic, record.partition, record.offset] = record
+            position = record.topic, record.partition, record.offset
+            self._ahead[position] = record
+            stored = self._translator.storable(record)
+            if stored is not None and stored is not record:
+                self._stored[position] = stored
             self.bytes_kept += size_of([record])
 
     async def _apply(self, record: ConsumerRecord) -> None:

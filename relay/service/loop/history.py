@@ -12,9 +12,11 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from relay.catalog.definitions import is_definition, undefined
+from relay.catalog.definitions import is_from_stream, undefined
+from relay.catalog.redacted_records import source_topic
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.wiring import check_table_names
@@ -28,7 +30,7 @@ from relay.io.record_lines import format_record, parse_record
 from relay.io.resolver import Resolver
 from relay.model.errors import CodecError, TopicUnusable
 from relay.model.lookups import Need
-from relay.model.records import ConsumerRecord, Header, ProducerRecord, size_of
+from relay.model.records import ConsumerRecord, Header, ProducerRecord, RecordPosition, size_of
 from relay.service.loop.async_resolver import Translates, learn
 from relay.service.loop.ddl_order import DdlFollower, DdlOrder, DdlPartitions
 from relay.service.observe.status import Status
@@ -41,11 +43,11 @@ _SHARED: Final = (
 
 
 def history_record(record: ConsumerRecord, topic: str, route: str = "") -> ProducerRecord:
-    """Return the history's record for a source record that changed the catalog.
+    """Return the history's record for one that changed the catalog (`Translator.storable`).
 
     `route`: the name of the route that has read it; "" for imported records.
     """
-    key = str(record.position).encode()
+    key = str(RecordPosition(source_topic(record), record.partition, record.offset)).encode()
     headers: tuple[Header, ...] = ((ROUTE_HEADER, route.encode()),) if route else ()
     # No timestamp: the value has the record's, and a broker may refuse one from a clock that runs ahead.
     return ProducerRecord(topic, 0, 0, key, format_record(record, record.offset), headers)
@@ -224,6 +226,11 @@ class Schemas:
         return self._follower.ahead if self._follower else frozenset()
 
     @property
+    def stored_ahead(self) -> Mapping[tuple[str, int, int], ConsumerRecord]:
+        """Return what the history keeps of such records on a route that hides values."""
+        return self._follower.stored_ahead if self._follower else MappingProxyType({})
+
+    @property
     def earlier_output(self) -> str:
         """Return evidence in the history that this route has run before, as text; "" if there is none."""
         if self._topic is None or not self._own_records:
@@ -352,6 +359,8 @@ class Schemas:
         failed, pause_at = 0, time.monotonic() + _YIELD_SECONDS
         for record in records:
             self._kept[record.topic, record.partition, record.offset] = record
+            if self._follower is not None:
+                self._follower.written((source_topic(record), record.partition, record.offset))
             self._bytes_kept += size_of([record])
             failed += not await self._apply(record)
             if time.monotonic() >= pause_at:
@@ -371,9 +380,9 @@ class Schemas:
     def _log_foreign(self, records: Sequence[ConsumerRecord]) -> None:
         """Log topics that are not read here, each once: another route may use the same history."""
         foreign = [
-            record.topic
+            topic
             for record in records
-            if record.topic not in self._source_topics and not is_definition(record)
+            if is_from_stream(record) and (topic := source_topic(record)) not in self._source_topics
         ]
         if new := set(foreign) - self._foreign:
             self._foreign |= new

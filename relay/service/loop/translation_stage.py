@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from relay.catalog import Catalog
@@ -47,7 +48,8 @@ class TranslationStage:
     """The dependencies that every round needs to translate records.
 
     `history_topic`: "" keeps no history. `ahead`: positions of records that the catalog learned before their
-    turn, and that the history lacks. `joins`: how rows of neighboring records become one message; None if
+    turn, and that the history lacks. `stored_ahead`: what the history keeps of them on a route that hides
+    values. `joins`: how rows of neighboring records become one message; None if
     they do not. `targets`: the target topics of tables; None if all topics are known at the start. `budget`:
     how many records may fail; None for any number. `hints`: names the formats of records that are refused.
     `refresh`: reads the settings of a topic again, since they may have changed; None if that is not possible.
@@ -65,6 +67,7 @@ class TranslationStage:
         errors: ErrorPolicies | None = None,
         history_topic: str = "",
         ahead: AbstractSet[tuple[str, int, int]] = frozenset(),
+        stored_ahead: Mapping[tuple[str, int, int], ConsumerRecord] = MappingProxyType({}),
         joins: Joins | None = None,
         targets: TableTopics | None = None,
         budget: ErrorBudget | None = None,
@@ -74,7 +77,8 @@ class TranslationStage:
     ) -> None:
         self.translator, self.resolver, self.log, self.status = translator, resolver, log, status
         self.errors = errors or ErrorPolicies({})
-        self.history_topic, self.ahead, self.joins, self.targets = history_topic, ahead, joins, targets
+        self.history_topic, self.joins, self.targets = history_topic, joins, targets
+        self.ahead, self.stored_ahead = ahead, stored_ahead
         self.budget, self._refresh, self._refresh_at = budget, refresh, 0.0
         self.dialects, self.hints = DialectWatch(log), hints or FormatHints()
         self.stretch_records = stretch_records
@@ -112,13 +116,13 @@ class TranslationStage:
 class _TranslatedRecord(NamedTuple):
     """A record and its translation.
 
-    `changes_catalog`: it changed the catalog, and the history must keep it. `before`: the translator's state
-    before it; None where the translator need not go back.
+    `stored`: what the history keeps of it; None if it did not change the catalog. `before`: the translator's
+    state before it; None where the translator need not go back.
     """
 
     record: ConsumerRecord
     produced: list[ProducerRecord]
-    changes_catalog: bool
+    stored: ConsumerRecord | None
     before: State | None
 
 
@@ -182,8 +186,7 @@ class InFlightBatchBuilder:
                     batch = batches.get((topic, partition))
                 is_added = batch is not None and batch.append(out)
             if not is_added:
-                changes_catalog = self._changes_catalog(record, catalog)
-                translated = _TranslatedRecord(record, produced, changes_catalog, before)
+                translated = _TranslatedRecord(record, produced, self._stored(record, catalog), before)
                 if self._topics_to_ask(produced, record):
                     return done, translated
                 if not await self._add_or_restore(translated):
@@ -202,9 +205,14 @@ class InFlightBatchBuilder:
             owned.next = taken[-1].offset + 1
             self._round.reached[Partition(taken[0].topic, taken[0].partition)] = owned.next
 
-    def _changes_catalog(self, record: ConsumerRecord, before: Catalog) -> bool:
-        """Return whether the record just translated has changed the catalog, which was `before`."""
-        return self._translator.catalog is not before or record.position in self._stage.ahead
+    def _stored(self, record: ConsumerRecord, before: Catalog) -> ConsumerRecord | None:
+        """Return what the history keeps of the record just translated, with the catalog `before` it.
+
+        None if the record has not changed the catalog, or if the history is known to have it.
+        """
+        if self._translator.catalog is before and record.position not in self._stage.ahead:
+            return None
+        return self._translator.storable(record) or self._stage.stored_ahead.get(record.position)
 
     def _topics_to_ask(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> dict[str, str]:
         """Return the uncertain topics of a record's translation, each with the record's own topic."""
@@ -219,8 +227,8 @@ class InFlightBatchBuilder:
         False ends the round before it; then the translator returns to its state before the record, if that is
         kept.
         """
-        record, produced, changes_catalog, before = translated
-        checked = await self._checked(produced, record, changes_catalog=changes_catalog)
+        record, produced, stored, before = translated
+        checked = await self._checked(produced, record, stored)
         if checked is None:
             self._restore(before)
             return False
@@ -247,8 +255,8 @@ class InFlightBatchBuilder:
                 return 0
             if produced is None:
                 break
-            changes_catalog = self._changes_catalog(record, before.catalog)
-            stretch.append(_TranslatedRecord(record, produced, changes_catalog, before))
+            stored = self._stored(record, before.catalog)
+            stretch.append(_TranslatedRecord(record, produced, stored, before))
             if time.monotonic() >= self._round.pause_at and await self._is_interrupted():
                 break
         await self._ask_for_topics(stretch)
@@ -324,7 +332,7 @@ class InFlightBatchBuilder:
         produced = await self._produced(record)
         if produced is None:
             return None
-        return await self._checked(produced, record, changes_catalog=self._changes_catalog(record, catalog))
+        return await self._checked(produced, record, self._stored(record, catalog))
 
     async def send_rest(self) -> None:
         """Hand over the batches that are not full."""
@@ -346,12 +354,12 @@ class InFlightBatchBuilder:
         return self._apply_error_policy(error, record)
 
     async def _checked(
-        self, produced: list[ProducerRecord], record: ConsumerRecord, *, changes_catalog: bool
+        self, produced: list[ProducerRecord], record: ConsumerRecord, stored: ConsumerRecord | None
     ) -> list[ProducerRecord] | None:
         """Return the records to write for a translation, after verifying them.
 
-        `changes_catalog`: the record changed the catalog, and the history must keep it. None ends the round
-        before the record: a refusal, a stop or a rebalance.
+        `stored`: what the history keeps of the record. None ends the round before the record: a refusal, a
+        stop or a rebalance.
         """
         if not await self._has_topics(produced, record):
             return None
@@ -363,8 +371,8 @@ class InFlightBatchBuilder:
             if instead is None:
                 return None
             produced = instead
-        if changes_catalog and self._stage.history_topic:
-            entry = history_record(record, self._stage.history_topic, self._stage.errors.route)
+        if stored is not None and self._stage.history_topic:
+            entry = history_record(stored, self._stage.history_topic, self._stage.errors.route)
             if misfit := self._sink.misfit([entry]):
                 self._refuse(record, self._misfit_error(record, misfit))
                 return None
