@@ -29,7 +29,14 @@ from spark_backfill.locations import check_apart, check_folder, check_locations
 from spark_backfill.offsets import check_offsets, partitions_in
 from spark_backfill.registries import NO_ANSWERS, RegistrySchemas
 from spark_backfill.rows_output import RowsOutput, run_name, write_rows, writes_rows
-from spark_backfill.schema_pass import empty_catalog, find_ddl, learn_ddl, with_times
+from spark_backfill.schema_pass import (
+    StoredDdl,
+    empty_catalog,
+    find_ddl,
+    learn_ddl,
+    stored_ddl,
+    with_times,
+)
 from spark_backfill.spark_errors import OVERFLOW
 from spark_backfill.terms import Bounds, Terms
 from spark_backfill.ticdc_storage import read_storage
@@ -236,6 +243,8 @@ class TopicsRun:
         checkpoint.keep(now, self._source.first, self._source.topic_ids)
         self._store = StepStore(spark, config.backfill.checkpoint)
         self._catalog: Catalog | None = None
+        # What the checkpoint keeps of DDL that was learned, also ahead of its step.
+        self._stored: StoredDdl = {}
         self._schemas = RegistrySchemas(config)
         self._ddl = StepsDdl(spark, config, self._source, self._schemas)
         self._failure: BaseException | None = None
@@ -308,8 +317,8 @@ class TopicsRun:
 
         def translate(watch: DdlWatch | None) -> BackfillCounts:
             ddl = reading.of_step(records, watch)
-            self._store.keep_ddl(step, [each.record for each in ddl])
-            catalog = self._catalog = learn_ddl(config, [*ddl, *ahead], earlier, schemas)
+            catalog = self._catalog = learn_ddl(config, [*ddl, *ahead], earlier, schemas, self._stored)
+            self._store.keep_ddl(step, stored_ddl(config, ddl, self._stored))
             if not self.counts.read:
                 check_first_records(config, records, catalog, bounds, schemas.known)
             self._lease.check()
@@ -356,8 +365,10 @@ class TopicsRun:
         """Return the catalog of `schema_input`, the records before the first step, and earlier steps."""
         config, schemas = self._config, self._schemas
         ddl = with_times(config, self._store.ddl_before(step), schemas)
-        if step == 0 and (older := self._ddl.before()):
+        older = self._ddl.before() if step == 0 else []
+        ddl = list({each.position: each for each in [*older, *ddl]}.values())
+        catalog = learn_ddl(config, ddl, earlier_catalog(self._spark, config, schemas), schemas, self._stored)
+        if older:
             # Retention may delete it before a step is repeated, or another run begins.
-            ddl = list({each.position: each for each in [*older, *ddl]}.values())
-            self._store.keep_ddl(BEFORE, [each.record for each in ddl])
-        return learn_ddl(config, ddl, earlier_catalog(self._spark, config, schemas), schemas)
+            self._store.keep_ddl(BEFORE, stored_ddl(config, ddl, self._stored))
+        return catalog

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 
 from relay.catalog import Catalog
 from relay.catalog.definitions import is_definition
+from relay.catalog.redacted_records import is_redacted, redacted_tso, source_topic
 from relay.codecs.codec import NonDdlMarker
 from relay.config import Config
 from relay.config.wiring import check_table_names, translator_of
@@ -53,8 +54,13 @@ class DdlRecord(NamedTuple):
 
     @property
     def position(self) -> tuple[str, int, int]:
-        """Return topic, partition and offset."""
-        return self.record.topic, self.record.partition, self.record.offset
+        """Return topic, partition and offset of the source record."""
+        return source_topic(self.record), self.record.partition, self.record.offset
+
+    @classmethod
+    def of_relay(cls, record: ConsumerRecord) -> DdlRecord:
+        """Return a record of relay's own. Raises Malformed."""
+        return cls(record, redacted_tso(record) if is_redacted(record) else record.offset)
 
 
 def empty_catalog() -> Catalog:
@@ -83,7 +89,7 @@ class FindDdl:
                 if marker is not None and marker.matches(record.key, record.value):
                     continue
                 if is_definition(record):  # of an exported schema history
-                    found.append(DdlRecord(record, record.offset))
+                    found.append(DdlRecord.of_relay(record))
                     continue
                 events = _events(translator, record, resolver)
                 if any(isinstance(event, SchemaChange | Bootstrap) for event in events):
@@ -130,10 +136,10 @@ def with_times(
     translator, resolver = translator_of(config), (schemas or RegistrySchemas(config)).resolver
     found = []
     for record in records:
-        tso = record.offset
-        if not is_definition(record):
-            tso = _tso(_events(translator, record, resolver))
-        found.append(DdlRecord(record, tso))
+        if is_definition(record):
+            found.append(DdlRecord.of_relay(record))
+        else:
+            found.append(DdlRecord(record, _tso(_events(translator, record, resolver))))
     return found
 
 
@@ -170,10 +176,22 @@ def collect_ddl(frame: DataFrame) -> list[DdlRecord]:
     return found
 
 
+#: What a checkpoint keeps of DDL records, by position.
+StoredDdl = dict[tuple[str, int, int], ConsumerRecord]
+
+
 def learn_ddl(
-    config: Config, ddl: Iterable[DdlRecord], catalog: Catalog, schemas: RegistrySchemas | None = None
+    config: Config,
+    ddl: Iterable[DdlRecord],
+    catalog: Catalog,
+    schemas: RegistrySchemas | None = None,
+    stored: StoredDdl | None = None,
 ) -> Catalog:
-    """Return the catalog after this DDL, learned by time, and by offset inside a partition."""
+    """Return the catalog after this DDL, learned by time, and by offset inside a partition.
+
+    `stored` receives what a checkpoint keeps of records that have changed the catalog, on a route that hides
+    values.
+    """
     ordered = []
     newest: Counter[tuple[str, int]] = Counter()
     for each in sorted(ddl, key=lambda each: each.position):
@@ -184,10 +202,23 @@ def learn_ddl(
     translator = translator_of(config)
     translator.catalog = msgspec.structs.replace(catalog, limits=translator.catalog.limits)
     resolver = (schemas or RegistrySchemas(config)).resolver
-    for _, _, record in sorted(ordered, key=lambda found: found[:2]):
+    stored = {} if stored is None else stored
+    is_redacting = translator.catalog.redaction is not None
+    for _, position, record in sorted(ordered, key=lambda found: found[:2]):
+        before = translator.catalog
         resolver.learn(translator, record)
+        if is_redacting and translator.catalog is not before:
+            kept = translator.storable(record)
+            stored |= {} if kept is None else {position: kept}
     check_table_names(translator)
     return translator.catalog
+
+
+def stored_ddl(config: Config, ddl: Iterable[DdlRecord], stored: StoredDdl) -> list[ConsumerRecord]:
+    """Return what a checkpoint keeps of learned DDL. `stored`: as `learn_ddl` has filled it."""
+    if translator_of(config).route.redaction is None:
+        return [each.record for each in ddl]
+    return [stored[each.position] for each in ddl if each.position in stored]
 
 
 def _matches(marker: NonDdlMarker) -> Column:

@@ -150,8 +150,8 @@ class Writer:
             return
         for table in {*self._histories.get(database, ()), ""}:
             self.record(TableId(database, table), Drop())
-        if database in self._defaults:
-            self.default(database, None, None)
+        # Defaults that a late statement sets before this one end here, too.
+        self.default(database, None, None)
         self._dropped.add(database)
 
     def forget_database(self, database: str) -> None:

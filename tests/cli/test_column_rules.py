@@ -82,8 +82,9 @@ async def test_hidden_values_leave_a_running_relay_nowhere(route: Route) -> None
     assert [(each.key, each.value, each.headers) for each in written] == [
         (each.key, each.value, each.headers) for each in wanted
     ]
-    assert len(dead) == 1
-    for data in (log.encode(), *map(bytes_of, (*written, *dead))):
+    history = await route.kafka.read(route.history)
+    assert (len(dead), len(history)) == (1, 2)
+    for data in (log.encode(), *map(bytes_of, (*written, *dead, *history))):
         assert canaries_in(data) == []
     explained = await route.run("explain", f"{route.source}/0/1")
     assert (explained.exit_code, canaries_in(explained.stdout.encode())) == (0, [])
@@ -103,12 +104,32 @@ async def test_a_restarted_relay_writes_the_same(route: Route) -> None:
     await run_over(route, first, dead=1)
     checked = await route.run("check", "--connect")
     assert "shop.customers: email hash → varchar(40), phone hash" in " ".join(checked.stdout.split())
+    shown = await route.run("schema-history", "show", "--table", "shop.customers")
+    assert "varchar(200)" in shown.stdout
     await run_over(route, rest, dead=2)
     translator = Translator(
         "ticdc-canal-json", "canal-json", topic=route.target, columns=rules("hash"), hash_key=KEY
     )
     wanted = [out.value for each in (*first[:-1], *rest[:-1]) for out in translator.translate(each)]
     assert [each.value for each in await route.kafka.read(route.target)] == wanted
+    await check_imports(route)
+
+
+async def check_imports(route: Route) -> None:
+    """Check that imported records and definitions have no hidden values in the history."""
+    exported = await route.run("schema-history", "export")
+    assert exported.stdout.count("statements of") == 2
+    again = route.config.with_name("export.jsonl")
+    again.write_text(exported.stdout, encoding="utf-8")
+    imported = await route.run("schema-history", "import", str(again))
+    assert "known already or not about tables: 2" in imported.stderr
+    dump = route.config.with_name("dump.sql")
+    dump.write_text(f"CREATE TABLE `customers` (`id` int, `email` text DEFAULT '{CANARIES[0]}');", "utf-8")
+    imported = await route.run("schema-history", "import", "--sql", str(dump), "--database", "shop")
+    assert imported.exit_code == 0, imported.stderr
+    history = await route.kafka.read(route.history)
+    assert len(history) == 3
+    assert not any(canaries_in(bytes_of(each)) for each in history)
 
 
 async def test_dead_letters_without_a_payload_are_replayed_from_the_source(route: Route) -> None:

@@ -29,7 +29,7 @@ from relay.io.kafka.sink import KafkaSink
 from relay.io.kafka.sizes import NoMatch, TopicLimits, misfit_error
 from relay.io.logs import Log
 from relay.model.errors import ClaimCheckMissing, CodecError, DeliveryFailed, RecordTooLarge, TopicUnusable
-from relay.model.records import ProducerRecord, size_of
+from relay.model.records import ConsumerRecord, ProducerRecord, size_of
 from relay.service.loop.history import history_record
 from relay.service.rate_limit import RateLimiter, rate_limits_of
 from relay.topics.startup import Topics, WrittenTopics, topics_of_tables
