@@ -18,6 +18,7 @@ from column_rules_support import (
     rule,
     rules,
 )
+from cost_support import assert_linear
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support import TICDC, WRITABLE
@@ -200,3 +201,50 @@ def test_damaged_records_are_refused(value: bytes | None) -> None:
     assert is_redacted(damaged)
     with pytest.raises(Malformed):
         translator_of(TICDC).learn(damaged)
+
+
+#: Earlier releases have written records of this form.
+_STORED = (
+    '[{"at":{"commit_ts":445644800000262144,"event_time_ns":1700000000001000000,"topic":"topic","partition":0,'
+    '"offset":1,"log":null},"connector":"ticdc","time_ns":1700000000001000000,"commit_ts":445644800000262144,'
+    '"ddl":"ALTER TABLE `customers` ALTER COLUMN `email` DROP DEFAULT, ALTER `city` SET DEFAULT \'Bonn\'",'
+    '"table":{"database":"shop","table":""},"is_restored":true}]'
+)
+
+
+def test_the_form_of_a_stored_record() -> None:
+    translator = translator_of(TICDC)
+    run(translator, [statement(1)])
+    stored = translator.storable(statement(1))
+    assert stored == ConsumerRecord("statements of topic", 0, 1, 1_700_000_000_001, None, _STORED.encode())
+
+
+def test_a_stored_statement_is_as_long_as_its_text() -> None:
+    translator = translator_of(TICDC)
+    many = [customer_message("QUERY", at, sql=f"CREATE TABLE `t{at}` (`id` int)") for at in range(500)]
+    run(translator, many)
+    drop = customer_message("QUERY", 500, sql="DROP DATABASE `shop`")
+    run(translator, [drop])
+    stored = translator.storable(drop)
+    assert stored is not None
+    assert len(stored.value or b"") < 500
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`email` varchar(10) DEFAULT 'x' COMMENT 'y' CHECK (`email` > '1'), ",
+        "`email` int " + "DEFAULT 1 COMMENT 'x' " * 10 + ", ",
+        "KEY k ((`email` = 'x')), ",
+    ],
+)
+def test_redaction_costs_as_much_as_a_statement_is_long(text: str) -> None:
+    redaction = translator_of(TICDC).route.redaction
+    assert redaction is not None
+
+    def redact(times: int) -> None:
+        ddl = f"CREATE TABLE `shop`.`t` ({text * 400 * times} `id` int)"
+        found = redaction.statement(ddl, "", is_restored=False, most_statements=1)
+        assert found is not None
+
+    assert_linear(redact)
