@@ -60,6 +60,10 @@ class Catalog(msgspec.Struct, frozen=True):
     redaction: Redaction | None = None
     learned: Learned | None = None
 
+    def redacted(self, schema: TableSchema) -> TableSchema:
+        """Return a definition as the catalog learns it: without hidden values."""
+        return schema if self.redaction is None else self.redaction.schema(schema)
+
     def table(self, id: TableId, at: Position) -> TableSchema | None:
         """Return the definition for a row at this position; None if the table is unknown or dropped."""
         tables = self.histories.get(id.database)

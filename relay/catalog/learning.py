@@ -76,7 +76,7 @@ def _redacted(catalog: Catalog, message: DdlMessage) -> tuple[DdlMessage, str]:
         is_restored=message.is_restored,
         most_statements=catalog.limits.ddl_statements,
     )
-    definitions = tuple(map(redaction.schema, message.definitions))
+    definitions = tuple(map(catalog.redacted, message.definitions))
     return msgspec.structs.replace(message, ddl=found.ddl, definitions=definitions), found.outline
 
 
@@ -215,8 +215,7 @@ def apply_bootstrap(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Cat
 def apply_definition_message(catalog: Catalog, message: DefinitionMessage) -> Catalog:
     """Apply a definition that came without a statement; return the new catalog."""
     table, at = message.schema.id, message.at
-    if catalog.redaction is not None:
-        message = msgspec.structs.replace(message, schema=catalog.redaction.schema(message.schema))
+    message = msgspec.structs.replace(message, schema=catalog.redacted(message.schema))
     writer = Writer(catalog, at, _identity("", table, at), DdlBudget(catalog.limits))
     writer.record(table, Define(message.schema))
     return _with_learned(catalog, writer.catalog(), message)

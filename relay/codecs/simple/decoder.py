@@ -224,8 +224,7 @@ class SimpleDecoder(ValueDecoder):
         self, entry: TableEntry, known: TableSchema | None, catalog: Catalog, *, is_current: bool
     ) -> TableSchema:
         found = definition(entry, known, self._name, self._limits, is_current=is_current)
-        redaction = catalog.redaction
-        if found.version is None and redaction is not None and redaction.schema(found) != found:
+        if found.version is None and catalog.redacted(found) != found:
             # The catalog has a part of the definition only, from which the version cannot be derived.
             return msgspec.structs.replace(found, version=entry.version)
         return found

@@ -451,8 +451,8 @@ def declared_events(
             is_drop = each.change.type == "DROP"
             if not change.kinds and is_drop and each.change.table is None:
                 gone.append(table)
-            elif found is not None and found != known and not drops and not (is_drop and found.is_view):
-                definitions.append(found)
+            elif found is not None and not drops and not (is_drop and found.is_view):
+                definitions += [found] if catalog.redacted(found) != known else []
         if definitions or gone:
             message = msgspec.structs.replace(message, definitions=tuple(definitions), gone=tuple(gone))
             learned, change = apply_ddl(catalog, message)
