@@ -70,7 +70,7 @@ ALTERATIONS = [
     (HASH_EMAIL, "ALTER TABLE customers MODIFY email varchar(9) NOT NULL DEFAULT 'x' COMMENT 'y'", "ALTER TABLE customers MODIFY COLUMN `email` varchar(40) NOT NULL"),
     (HASH_EMAIL, "ALTER TABLE customers ALTER email SET DEFAULT 'a@b', ADD zip int", "ALTER TABLE customers ADD zip int"),
     (HASH_EMAIL, "ALTER TABLE customers ADD INDEX again (email)", "ALTER TABLE customers ADD INDEX again (email)"),
-    (HASH_EMAIL, "ALTER TABLE customers RENAME COLUMN email TO mail", "ALTER TABLE customers CHANGE COLUMN `email` `mail` varchar(100) DEFAULT 'none' COMMENT 'private'"),
+    (HASH_EMAIL, "ALTER TABLE customers RENAME COLUMN email TO mail", "ALTER TABLE customers CHANGE COLUMN `email` `mail` varchar(100)"),
     (NULL_PHONE, "ALTER TABLE customers ADD UNIQUE one (phone), ADD zip int", "ALTER TABLE customers ADD zip int"),
     # Renamed ones have their new names.
     (RENAME_CITY, "ALTER TABLE customers MODIFY COLUMN city varchar(50) COMMENT 'the city' AFTER id", "ALTER TABLE customers MODIFY COLUMN `town` varchar(50) COMMENT 'the city' AFTER id"),
