@@ -225,7 +225,7 @@ class Pipeline:
             self._note(error, record)
             raise
         if self.refused:
-            self._refuse_losses(losses)
+            self._refuse_losses(losses, found.decoded)
         decoded, left_out, routed, out = found.decoded, found.left_out, found.routed, found.out
         self._count(record, decoded, found.events, [*losses, *left_out] if left_out else losses)
         self.catalog, self.taken = found.catalog, found.taken
@@ -529,7 +529,7 @@ class Pipeline:
 
     # ------------------------------------------------------------ errors
 
-    def _refuse_losses(self, losses: list[Loss]) -> None:
+    def _refuse_losses(self, losses: list[Loss], decoded: Iterable[Event]) -> None:
         """Raise NotRepresentable for losses that `strict` forbids; data omitted on request is no loss."""
         if not self.refused.isdisjoint(losses):
             lost = self.refused.intersection(losses)
@@ -540,6 +540,9 @@ class Pipeline:
             )
             if accepting != "false":
                 reason += ", strict=false accepts every loss"
+            if Loss.DDL_NOT_REWRITTEN in lost and self._column_rules is not None:
+                why = sorted(set(self._column_rules.why_not_rewritten(decoded)))
+                reason += f"; the statement cannot be rewritten: {', '.join(why)}" if why else ""
             raise NotRepresentable(self.route.target.name, "", reason)
 
     def _note(self, error: Exception, record: ConsumerRecord) -> None:

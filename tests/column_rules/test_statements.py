@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support import record
 
-from relay import ColumnAction, ColumnRule, Loss, Translator
+from relay import ColumnAction, ColumnRule, Loss, NotRepresentable, Translator
 
 CREATE = (
     "CREATE TABLE `customers` (`id` bigint NOT NULL, `email` varchar(100) DEFAULT 'none' COMMENT 'private', "
@@ -185,6 +185,29 @@ IMPOSSIBLE = [
 def test_impossible_statements_are_counted(rules: ColumnRule, given: str) -> None:
     found, translator = written((rules,), given)
     assert (found, translator.losses[Loss.DDL_NOT_REWRITTEN]) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("CREATE TABLE customers AS SELECT 1", "its columns come from a query"),
+        (
+            "CREATE TABLE customers (id int, email int, CHECK (email <> 'a@b'))",
+            "a part of it uses a hidden column",
+        ),
+        ("ALTER TABLE customers FROB 'a@b'", "relay does not understand the statement"),
+        (
+            "CREATE TRIGGER t BEFORE INSERT ON customers FOR EACH ROW SET @a = 1",
+            "another object than a table",
+        ),
+    ],
+)
+def test_strict_says_why(sql: str, why: str) -> None:
+    strict = {"strict": "ddl-not-rewritten"}
+    translator = Translator("canal-json", "canal-json", target_options=strict, columns=[DROP_EMAIL])
+    with pytest.raises(NotRepresentable, match=f"the statement cannot be rewritten: .*{why}") as raised:
+        translator.translate(record(statement(sql)))
+    assert "a@b" not in str(raised.value)
 
 
 CREATED = [

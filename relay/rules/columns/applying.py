@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -35,18 +36,12 @@ from relay.mysql.ddl.statements import (
     TableName,
     TableToPartition,
 )
-from relay.rules.columns.ddl_text import (
-    CannotRewrite,
-    StatementRewriter,
-    TableVersions,
-    has_literals,
-    is_name,
-    referenced_tables,
-)
+from relay.rules.columns.ddl_text import StatementRewriter, TableVersions, referenced_tables
 from relay.rules.columns.hidden_columns import HiddenColumns
 from relay.rules.columns.projections import TableProjection, TableRules
 from relay.rules.columns.replacements import HashKey
-from relay.rules.columns.rules import ParsedColumnRule, folded, hides_values
+from relay.rules.columns.rules import ParsedColumnRule, hides_values
+from relay.rules.rewriting import CannotRewrite, folded, has_literals, is_name, why
 
 
 class ColumnRules:
@@ -70,6 +65,8 @@ class ColumnRules:
         self._needs_definitions = needs_definitions
         self._tables: dict[TableId, TableRules | None] = {}
         self._projections: dict[TableSchema, TableProjection | None] = {}
+        # The tables of the last statement, by name in lower case.
+        self._named: tuple[SchemaChange | None, Mapping[str, Sequence[TableId]]] = None, {}
         #: Whether values of some columns do not reach the target.
         self.hides_values = hides_values(parsed.rule for parsed in rules)
         #: What removes these values from stored statements; None if there are none.
@@ -149,13 +146,7 @@ class ColumnRules:
         if not any(map(self._rules_of, tables)) and not self._may_name_others(change):
             yield change
             return
-        written = msgspec.structs.replace(
-            change,
-            after=None if change.after is None else self._definition(change.after),
-            definitions=tuple(map(self._definition, change.definitions)),
-            known_before=tuple(map(self._definition, change.known_before)),
-            table_changes=tuple(self._unchanged(change.table_changes)),
-        )
+        written = self._with_definitions(change)
         try:
             statements, text = self._rewritten(change, written)
         except (CannotRewrite, DdlNotUnderstood, LimitExceeded):
@@ -172,6 +163,26 @@ class ColumnRules:
             losses.append(Loss.COLUMNS_FILTERED)
         if self._needs_definitions:
             yield from written.definitions_after()
+
+    def _with_definitions(self, change: SchemaChange) -> SchemaChange:
+        """Return a statement with the definitions of the target, and the text of the source."""
+        return msgspec.structs.replace(
+            change,
+            after=None if change.after is None else self._definition(change.after),
+            definitions=tuple(map(self._definition, change.definitions)),
+            known_before=tuple(map(self._definition, change.known_before)),
+            table_changes=tuple(self._unchanged(change.table_changes)),
+        )
+
+    def why_not_rewritten(self, events: Iterable[Event]) -> Iterator[str]:
+        """Yield, for each statement that cannot be rewritten, why. Raises NotRepresentable."""
+        for event in events:
+            if not isinstance(event, SchemaChange):
+                continue
+            try:
+                self._rewritten(event, self._with_definitions(event))
+            except (CannotRewrite, DdlNotUnderstood, LimitExceeded) as error:
+                yield why(error)
 
     def _may_name_others(self, change: SchemaChange) -> bool:
         """Return whether a statement may be about other tables than those that it affects, or show values.
@@ -198,10 +209,10 @@ class ColumnRules:
         Raises CannotRewrite, DdlNotUnderstood, LimitExceeded.
         """
         if not change.kinds:
-            raise CannotRewrite
+            raise CannotRewrite("relay does not understand the statement")
         located, effects = _located(change.ddl), change.each_statement()
         if len(effects) != len(located):
-            raise CannotRewrite
+            raise CannotRewrite("its text has other statements than its message")
         if len(located) > 1:
             self._check_apart(located, change)
         originals = [change.ddl[each.start : each.end] for each in located]
@@ -225,9 +236,9 @@ class ColumnRules:
         seen: set[TableId] = set()
         for each in located:
             if isinstance(each.statement, AlterTable | CreateTable):
-                table = _table_id(each.statement.table, change)
+                table = self._table_id(each.statement.table, change)
                 if table in seen and self._rules_of(table) is not None:
-                    raise CannotRewrite
+                    raise CannotRewrite("its text has several statements about one table with rules")
                 seen.add(table)
 
     def _one(self, located: Located, change: SchemaChange, written: SchemaChange) -> str:
@@ -235,31 +246,40 @@ class ColumnRules:
         statement, verbatim = located.statement, change.ddl[located.start : located.end]
         match statement:
             case AlterTable(name) | CreateTable(name):
-                table = _table_id(name, change)
+                table = self._table_id(name, change)
                 rules = self._rules_of(table)
                 self._check_other_tables(located, table, change)
                 for database, other in referenced_tables(located.tokens, change.ddl):
                     self._check_no_rules(database, other)
                 return verbatim if rules is None else self._of_table(located, table, rules, change, written)
             case CreateTableLike(name, like):
-                if self._rules_of(_table_id(name, change)) is None:
+                if self._rules_of(self._table_id(name, change)) is None:
                     self._check_no_rules(like.database, like.table)
-                self._check_same(_table_id(name, change), _table_id(like, change))
+                self._check_same(self._table_id(name, change), self._table_id(like, change))
             case CreateTableAs():
-                raise CannotRewrite  # the query may use views of any table
+                raise CannotRewrite("its columns come from a query")
             case RenameTables():
                 for pair in change.renamed:
                     self._check_same(pair.old, pair.new)
             case OtherStatement():
                 if self.hides_values and has_literals(located.tokens, change.ddl):
-                    raise CannotRewrite
+                    raise CannotRewrite("it is about another object than a table, and has literals")
                 self._check_mentions(located, change)
         return verbatim
 
     def _check_no_rules(self, database: str | None, name: str) -> None:
         """Raise CannotRewrite if a table with this name may have rules; None is an unknown database."""
         if any(parsed.may_have_table(database, name) for parsed in self._rules):
-            raise CannotRewrite
+            raise CannotRewrite(f"it uses {name}, which may be a table with rules")
+
+    def _table_id(self, name: TableName, change: SchemaChange) -> TableId:
+        """Return the full name of a table in a statement."""
+        if self._named[0] is not change:
+            self._named = change, _by_name(change)
+        for table in self._named[1].get(name.table.lower(), ()):
+            if name.database is None or name.database.lower() == table.database.lower():
+                return table
+        return name.within(change.table.database)
 
     def _of_table(
         self,
@@ -294,13 +314,13 @@ class ColumnRules:
                 case OtherChange(_, second):
                     other = second
             if other is not None:
-                self._check_same(table, _table_id(other, change))
+                self._check_same(table, self._table_id(other, change))
 
     def _check_same(self, one: TableId, other: TableId) -> None:
         """Raise CannotRewrite if the rules of two tables differ: the target's tables then do, too."""
         found = [self._rules_of(table) for table in (one, other)]
         if len({() if rules is None else rules.rules for rules in found}) > 1:
-            raise CannotRewrite
+            raise CannotRewrite(f"{one} and {other} have other rules")
 
     def _check_mentions(self, located: Located, change: SchemaChange) -> None:
         """Raise CannotRewrite if a statement without columns of its own names a column of a rule."""
@@ -314,7 +334,7 @@ class ColumnRules:
             for token in located.tokens:
                 is_column = is_name(token, change.ddl) and (names is None or folded(token.text) in names)
                 if is_column and rules.changes(token.text):
-                    raise CannotRewrite
+                    raise CannotRewrite("it names a column of a rule")
 
 
 #: Maximum number of cached tables and definitions; active ones are soon cached again.
@@ -336,7 +356,7 @@ def _located(ddl: str) -> list[Located]:
         except DdlNotUnderstood:
             return found
         if [each.statement for each in other] != [each.statement for each in found]:
-            raise CannotRewrite
+            raise CannotRewrite("its text can be read in two ways")
     return found
 
 
@@ -345,7 +365,7 @@ def _check_result(text: str, before: TableSchema, after: TableSchema) -> None:
     statement = locate_statements(text)[0].statement
     found = alter_table(before, statement.changes) if isinstance(statement, AlterTable) else None
     if found is None or _outline(found) != _outline(after):
-        raise CannotRewrite
+        raise CannotRewrite("the result would have other columns or keys than the rows")
 
 
 def _outline(schema: TableSchema) -> tuple[object, ...]:
@@ -359,10 +379,9 @@ def _named(schemas: Iterable[TableSchema], table: TableId) -> TableSchema | None
     return next((schema for schema in schemas if schema.id == table), None)
 
 
-def _table_id(name: TableName, change: SchemaChange) -> TableId:
-    """Return the full name of a table in a statement."""
+def _by_name(change: SchemaChange) -> Mapping[str, Sequence[TableId]]:
+    """Return the tables of a statement, by name in lower case."""
+    found: defaultdict[str, list[TableId]] = defaultdict(list)
     for table in (*tables_of(change), *(schema.id for schema in change.known_before)):
-        is_same = table.table.lower() == name.table.lower()
-        if is_same and (name.database is None or name.database.lower() == table.database.lower()):
-            return table
-    return name.within(change.table.database)
+        found[table.table.lower()].append(table)
+    return found

@@ -38,11 +38,7 @@ from relay.mysql.ddl.statements import (
 from relay.mysql.ddl.tokens import Token
 from relay.mysql.types import quoted_name
 from relay.rules.columns.projections import TableRules
-from relay.rules.columns.rules import folded
-
-
-class CannotRewrite(Exception):
-    """A statement uses a column of a rule in a way that has no counterpart in the target."""
+from relay.rules.rewriting import CannotRewrite, folded, has_literals, is_name
 
 
 class TableVersions(NamedTuple):
@@ -75,7 +71,7 @@ class TableVersions(NamedTuple):
         keys = [] if self.after is None else self.after.ordered_keys()
         names = [key.name for key, _ in keys if [*map(folded, key.columns)] == wanted]
         if len(names) != 1:
-            raise CannotRewrite
+            raise CannotRewrite("the name of a key is unknown")
         return names[0]
 
 
@@ -112,14 +108,14 @@ class StatementRewriter:
         """Return ` FIRST` or ` AFTER …` of a column in the target's definition. Raises CannotRewrite."""
         at, _ = self._written.get(folded(name), (None, None))
         if at is None:
-            raise CannotRewrite
+            raise CannotRewrite(f"the place of {name} is unknown")
         return f" AFTER {quoted_name(self._written_columns[at - 1].name)}" if at else " FIRST"
 
     def _column(self, name: str) -> Column:
         """Return a column of the target's definition. Raises CannotRewrite if its text is unknown."""
         _, found = self._written.get(folded(name), (None, None))
         if found is None or found.generated is not None:
-            raise CannotRewrite
+            raise CannotRewrite(f"the definition of {name} is unknown")
         return found
 
     def rewrite(self, table: TableId) -> str:
@@ -174,14 +170,14 @@ class StatementRewriter:
         if not (is_lost or becomes_hidden or any(self._rules.effect(name).hides for name in changed)):
             return self._renamed(item.start, item.end)
         if not all(isinstance(change, _STRUCTURED) for change in item.changes):
-            raise CannotRewrite
+            raise CannotRewrite("a part of it uses a hidden column")
         parts = [self._change(table, change, alone) for change in item.changes]
         return ", ".join([part for part in parts if part])
 
     def _check_known(self, changes: Iterable[Change]) -> None:
         """Raise CannotRewrite for changes whose columns only a definition shows, if none is known."""
         if not self._versions.known and not all(isinstance(change, _NAMING_COLUMNS) for change in changes):
-            raise CannotRewrite
+            raise CannotRewrite("the definition of the table is unknown")
 
     def _check_partitions(self, item: Item, tokens: Sequence[Token]) -> None:
         """Raise CannotRewrite for values of partitions: the statement does not name their columns."""
@@ -192,7 +188,7 @@ class StatementRewriter:
         )
         names_columns = any(token.text.upper() == "BY" for token in tokens)
         if self._hides and is_of_partitions and not names_columns and has_literals(tokens, self._sql):
-            raise CannotRewrite
+            raise CannotRewrite("partitions have values of unnamed columns")
 
     def _change(self, table: TableId, change: Change, item: Item | None) -> str:
         """Return the text of a change; `item`: its item, if it is the only change there."""
@@ -215,7 +211,7 @@ class StatementRewriter:
         if self._is_lost(change):
             return ""
         if item is None:
-            raise CannotRewrite
+            raise CannotRewrite("one part has several changes")
         return self._renamed(item.start, item.end)
 
     def _added(self, table: TableId, change: AddColumn, item: Item | None) -> str:
@@ -244,7 +240,7 @@ class StatementRewriter:
         """Return a column's definition in the target, without its place."""
         found = self._rules.column(table, definition.column).column
         if found.generated is not None:
-            raise CannotRewrite  # definitions do not have its expression
+            raise CannotRewrite("the expression of a generated column is unknown")
         is_unique = definition.is_unique and not self._rules.effect(definition.column.name).merges_rows
         flags = " PRIMARY KEY" if definition.is_primary else " UNIQUE" if is_unique else ""
         return column_text(found) + flags
@@ -340,7 +336,7 @@ class StatementRewriter:
         if closing < 0:
             return first, last
         if opening < start or closing + 2 > end:
-            raise CannotRewrite
+            raise CannotRewrite("an executable comment contains the next number of the table")
         return opening, closing + 2
 
     def _key(self, change: Change, start: int, end: int) -> str:
@@ -348,7 +344,7 @@ class StatementRewriter:
         columns = change.columns if isinstance(change, AddPrimaryKey | AddIndex) else None
         tokens = self._tokens(start, end)
         if any(token.kind == "word" and token.text.upper() == "WHERE" for token in tokens):
-            raise CannotRewrite
+            raise CannotRewrite("an index has a condition")
         if columns is None:
             return self._renamed(start, end)
         for name in columns:
@@ -356,7 +352,7 @@ class StatementRewriter:
             _, column = self._written.get(folded(effect.name), (None, None))
             is_long = column is not None and column.type.base.endswith("text")
             if effect.value_rule is not None and (is_long or any(token.kind == "number" for token in tokens)):
-                raise CannotRewrite  # the column of the target needs another prefix
+                raise CannotRewrite("an index has a prefix of a column with replaced values, or needs one")
         opening = next(token.start for token in tokens if token.text == "(")
         head = self._sql[start:opening]
         is_renamed = self._rules.effect(columns[0]).name != columns[0]
@@ -378,10 +374,10 @@ class StatementRewriter:
                 continue
             effect = self._rules.effect(token.text)
             if effect.is_dropped or (effect.value_rule is not None and not is_key):
-                raise CannotRewrite
+                raise CannotRewrite("an expression uses a hidden column")
             is_type_or_unit = token.kind == "word" and token.text.upper() in _TYPES_AND_UNITS
             if is_enclosed and is_type_or_unit and not is_key:
-                raise CannotRewrite  # it may be no column, but a part of the expression
+                raise CannotRewrite("an expression uses a word that may be a column of a rule")
             if effect.name == token.text:
                 continue
             parts += (self._sql[at : token.start], quoted_name(effect.name))
@@ -410,19 +406,6 @@ _TYPES_AND_UNITS: Final = frozenset(
         *("ENUM", "SET", "BIT", "POINT", "GEOMETRY", "COMMENT"),
     }
 )
-
-
-def is_name(token: Token, sql: str) -> bool:
-    """Return whether a token may be a name: quoted or not, also in double quotes (ANSI_QUOTES)."""
-    return token.kind in {"word", "name"} or (token.kind == "string" and sql[token.start] == '"')
-
-
-def has_literals(tokens: Iterable[Token], sql: str) -> bool:
-    """Return whether tokens have literals, which may be values: strings and numbers."""
-    return any(
-        token.kind in {"number", "bits"} or (token.kind == "string" and not is_name(token, sql))
-        for token in tokens
-    )
 
 
 def _counted_columns(schema: TableSchema) -> Iterator[str]:

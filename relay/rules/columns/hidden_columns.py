@@ -44,7 +44,8 @@ from relay.mysql.types import quoted_name
 from relay.rules.columns.ddl_text import names_in, renamings
 from relay.rules.columns.projections import TableRules
 from relay.rules.columns.replacements import HashKey
-from relay.rules.columns.rules import ColumnAction, ParsedColumnRule, folded
+from relay.rules.columns.rules import ColumnAction, ParsedColumnRule
+from relay.rules.rewriting import folded
 
 #: Returns whether the values of a column are hidden.
 _Hides = Callable[[str], bool]

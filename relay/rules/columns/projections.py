@@ -26,9 +26,9 @@ from relay.rules.columns.rules import (
     ColumnAction,
     ColumnRule,
     ParsedColumnRule,
-    folded,
 )
 from relay.rules.columns.target_columns import NotApplicable, TargetColumn, target_column
+from relay.rules.rewriting import folded
 
 _DROP, _RENAME, _KEEP, _HASH = (
     ColumnAction.DROP,

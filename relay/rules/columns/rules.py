@@ -14,6 +14,7 @@ from relay.model.errors import ConfigError, Problem
 from relay.model.events import TableId
 from relay.model.limits import MYSQL_NAME
 from relay.model.table_globs import TableGlob, name_pattern, parse_globs
+from relay.rules.rewriting import folded
 from relay.text.hints import hint_for
 from relay.text.redaction import quoted
 
@@ -73,13 +74,6 @@ _PARAMETERS: Final = {
     ColumnAction.RENAME: {"name": True},
 }
 _UNSET: Final = {"value": None, "first": 0, "last": 0, "length": None, "name": ""}
-
-
-def folded(name: str) -> str:
-    """Return a column's name without letter case, one character for each, as MySQL compares names."""
-    return (
-        name.lower() if name.isascii() else "".join(["i" if each == "İ" else each.lower() for each in name])
-    )
 
 
 class ParsedColumnRule(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ import msgspec
 
 from relay.codecs.losses import Loss
 from relay.model.events import ABSENT, Event, Op, Row, RowChange, Rows, TableId, TableSchema
-from relay.rules.columns.rules import folded
+from relay.rules.rewriting import folded
 from relay.rules.rows.conditions import CellImages, Reader, TableCondition
 from relay.rules.rows.rules import ParsedRowRule, UnknownBefore
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from relay.model.errors import ConditionFailed
 from relay.model.events import ABSENT, Cell, Column, TableSchema, Value
 from relay.mysql.members import label_text
-from relay.rules.columns.rules import folded
+from relay.rules.rewriting import folded
 from relay.rules.rows.expressions import ROW, EvaluationFailed, Expression
 from relay.rules.rows.rules import ParsedRowRule
 

@@ -28,7 +28,7 @@ from relay.model.persistent_dict import PersistentDict
 from relay.model.table_globs import tables_of
 from relay.mysql.ddl.statements import CreateDatabase, DropDatabase, Statement
 from relay.mysql.ddl.tokens import tokenize
-from relay.rules.columns.ddl_text import CannotRewrite
+from relay.rules.rewriting import CannotRewrite
 from relay.rules.tables.rules import ParsedTableRule
 from relay.rules.tables.statements import Surroundings, may_name, rewritten
 

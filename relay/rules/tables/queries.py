@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from relay.mysql.ddl.statements import LocatedName, TableName
 from relay.mysql.ddl.tokens import Token
-from relay.rules.columns.ddl_text import CannotRewrite, is_name
+from relay.rules.rewriting import CannotRewrite, is_name
 
 
 class FoundName(NamedTuple):

@@ -29,7 +29,7 @@ from relay.mysql.ddl.statements import (
 )
 from relay.mysql.ddl.tokens import Token
 from relay.mysql.types import quoted_name, quoted_table
-from relay.rules.columns.ddl_text import CannotRewrite, is_name
+from relay.rules.rewriting import CannotRewrite, is_name
 from relay.rules.tables.queries import FoundName, merged_names, name_at, queried_names, referenced_names
 
 
