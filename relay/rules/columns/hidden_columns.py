@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -136,18 +137,26 @@ def _redacted(
         located = read(ddl, backslash_escapes=not is_restored)
         if "\\" in ddl and _places(located) != _places(read(ddl, backslash_escapes=is_restored)):
             return None
-        texts: list[str] = []
-        wanted: list[Statement] = []
-        for each in located:
-            text, statement = _statement(ddl, each, hides_in)
-            if text:
-                texts.append(text)
-                wanted.append(statement)
-        text = "; ".join(texts)
-        found = read(text, backslash_escapes=not is_restored) if texts else []
+        found = [_statement(ddl, each, hides_in) for each in located]
     except (DdlNotUnderstood, _CannotRedact):
         return None
-    return text if [each.statement for each in found] == wanted else None
+    wanted = [statement for text, statement in found if text]
+    for text in _joined(ddl, located, [text for text, _ in found]) if wanted else ():
+        with suppress(DdlNotUnderstood):
+            if [each.statement for each in read(text, backslash_escapes=not is_restored)] == wanted:
+                return text
+    return None if wanted else ""
+
+
+def _joined(ddl: str, located: Sequence[Located], texts: Sequence[str]) -> Iterator[str]:
+    """Yield the statements as one text: with what is between them (executable comments); without it."""
+    parts: list[str] = []
+    at = 0
+    for each, text in zip(located, texts, strict=True):
+        parts += (ddl[at : each.start], text)
+        at = each.end
+    yield "".join([*parts, ddl[at:]])
+    yield "; ".join(filter(None, texts))
 
 
 def _places(located: Iterable[Located]) -> list[tuple[int, int]]:
