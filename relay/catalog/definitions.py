@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from relay.catalog import Catalog, DdlMessage, apply_bootstrap, apply_ddl
-from relay.catalog.redacted_records import apply_redacted, is_redacted, redacted_record
+from relay.catalog.redacted_records import is_redacted, redacted_record
 from relay.catalog.redaction import Redaction, redacted_text
 from relay.model.errors import Malformed
 from relay.model.events import TSO_LOGICAL_BITS, Bootstrap, Position, Source, TableId, TableSchema
@@ -122,17 +122,6 @@ def is_definition(record: ConsumerRecord) -> bool:
 def is_from_stream(record: ConsumerRecord) -> bool:
     """Return whether a record is from the source stream, or stands for one, and is not imported."""
     return not record.topic.startswith(_TOPIC)
-
-
-def apply_definitions(catalog: Catalog, record: ConsumerRecord) -> tuple[Catalog, tuple[TableId, ...]]:
-    """Apply a record of relay's own; return the catalog after it, and its tables.
-
-    Raises Malformed, LimitExceeded.
-    """
-    if is_redacted(record):
-        return apply_redacted(catalog, record)
-    definition = definition_in(record)
-    return apply_definition(catalog, definition), (definition.table,)
 
 
 def storable(record: ConsumerRecord, after: Catalog) -> ConsumerRecord | None:

@@ -7,7 +7,7 @@ depend on the source's format. The topic of such a record is a name that no Kafk
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -17,7 +17,7 @@ from relay.catalog.learning import apply_ddl, apply_definition_message
 from relay.catalog.messages import DdlMessage, DefinitionMessage, LearnedMessage
 from relay.catalog.writer import DdlBudget
 from relay.model.errors import Malformed
-from relay.model.events import Position, Source, TableId, TableSchema
+from relay.model.events import Bootstrap, Event, Position, Source, TableId, TableSchema
 from relay.model.records import ConsumerRecord
 
 _TOPIC: Final = "statements of "
@@ -98,28 +98,27 @@ def redacted_tso(record: ConsumerRecord) -> int:
     return max([message.source.tso for message in _messages(record)], default=0)
 
 
-def apply_redacted(catalog: Catalog, record: ConsumerRecord) -> tuple[Catalog, tuple[TableId, ...]]:
-    """Apply such a record; return the catalog after it, and its tables. Raises Malformed, LimitExceeded."""
+def apply_redacted(catalog: Catalog, record: ConsumerRecord) -> tuple[Catalog, list[Event]]:
+    """Apply such a record; return the catalog after it, and its events. Raises Malformed, LimitExceeded."""
     budget = DdlBudget(catalog.limits)
-    tables: dict[TableId, None] = {}
+    events: list[Event] = []
     for message in _messages(record):
         catalog, found = _applied(catalog, message, budget)
-        tables |= dict.fromkeys(found)
-    return catalog, tuple(tables)
+        events += found
+    return catalog, events
 
 
-def _applied(
-    catalog: Catalog, message: _StoredMessage, budget: DdlBudget
-) -> tuple[Catalog, Iterator[TableId]]:
+def _applied(catalog: Catalog, message: _StoredMessage, budget: DdlBudget) -> tuple[Catalog, Sequence[Event]]:
+    source = message.source
     if message.ddl is None:
         for schema in message.definitions:
-            catalog = apply_definition_message(catalog, DefinitionMessage(schema, message.source, message.at))
-        return catalog, (schema.id for schema in message.definitions)
+            catalog = apply_definition_message(catalog, DefinitionMessage(schema, source, message.at))
+        return catalog, [Bootstrap(schema, source, 0) for schema in message.definitions]
     ddl = DdlMessage(
         message.ddl,
         message.table,
         "",
-        message.source,
+        source,
         message.at,
         0,
         message.is_restored,
@@ -127,4 +126,4 @@ def _applied(
         message.gone,
     )
     catalog, change = apply_ddl(catalog, ddl, budget)
-    return catalog, iter(change.targets or (change.table,))
+    return catalog, [change]

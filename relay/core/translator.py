@@ -14,7 +14,8 @@ from typing import ClassVar, Final, TypeVar
 import msgspec
 
 from relay.catalog import Catalog, Unknown
-from relay.catalog.definitions import apply_definitions, is_definition, storable
+from relay.catalog.definitions import apply_definition, definition_in, is_definition, storable
+from relay.catalog.redacted_records import apply_redacted, is_redacted
 from relay.codecs import encoder_of
 from relay.codecs.given_options import OptionValue, option_texts
 from relay.codecs.losses import Loss
@@ -190,13 +191,16 @@ class Translator:
         records that cannot be translated. Raises DecodeError, Need.
         """
         names = self.route.table_names
-        if is_definition(record):
-            self.catalog, tables = apply_definitions(self.catalog, record)
+        if is_redacted(record):
+            self.catalog, events = apply_redacted(self.catalog, record)
+        elif is_definition(record):
+            definition = definition_in(record)
+            self.catalog = apply_definition(self.catalog, definition)
             if names is not None:
-                for table in tables:
-                    self._line.taken = names.defined(table, self._line.taken)
-            return tables
-        events, self.catalog = self._line.decoded(record, [])
+                self._line.taken = names.defined(definition.table, self._line.taken)
+            return (definition.table,)
+        else:
+            events, self.catalog = self._line.decoded(record, [])
         if any(isinstance(event, SchemaChange) for event in events):
             self._line.forget_rows()
         if names is not None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from relay.model.errors import ConditionFailed
 from relay.model.events import TableId, TableSchema
-from relay.rules.columns.rules import folded
+from relay.rules.rewriting import folded
 from relay.rules.rows.applying import RowFilter
 from relay.rules.rows.rules import ParsedRowRule
 from relay.rules.unused import UnusedRule, matches_no_table, with_hints
