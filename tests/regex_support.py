@@ -26,6 +26,7 @@ from relay.mysql.numbers import WHOLE_NUMBER
 from relay.routing.topic_names import TopicTemplate
 from relay.rules.tables.rules import name_pair_patterns
 from relay.service.check.registries import subject_pattern
+from relay.text.expressions import name_expression
 from spark_backfill.spark_errors import MEANINGS
 
 parser: Any = importlib.import_module("re._parser")
@@ -35,6 +36,7 @@ ASSERTIONS = {opcodes.ASSERT, opcodes.ASSERT_NOT}
 SINGLE = {opcodes.LITERAL, opcodes.NOT_LITERAL, opcodes.IN, opcodes.ANY, opcodes.CATEGORY}
 _COMPILING = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
 
+_TOPICS = r"^shop\.(orders|items)(_[0-9]+)?\.[a-z]*-v\d$"
 _GLOB = TableGlob.parse("a*b?c*.*d*e")
 #: Expressions that are made from arguments, by the function that makes them: some such as it makes.
 _SEARCHED: dict[str, list[re.Pattern[Any]]] = {
@@ -52,6 +54,8 @@ _ANCHORED: dict[str, list[re.Pattern[Any]]] = {
     "relay.routing.topic_names.pattern": [
         TopicTemplate.parse("{topic}-{database}.{table}").pattern(["a", "b.c"])
     ],
+    "relay.text.expressions.is_whole_match": [re.compile(name_expression(_TOPICS, "patterns"))],
+    "relay.text.expressions.name_expression": [re.compile(name_expression(_TOPICS, "patterns"))],
     "relay.rules.tables.rules.name_pair_patterns": list(name_pair_patterns(r"shop_(\d+)", r"(\w+?)_[a-z]+")),
     "spark_backfill.footers.columns_in": [re.compile(r"^  (\S+) key(?=;| \(| \{)")],
     "spark_backfill.locations.check_folder": [re.compile(r"a|b=[^/]+/c=[^/]+(/step=\d+)?/d", re.DOTALL)],

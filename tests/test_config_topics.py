@@ -244,5 +244,6 @@ def test_a_key_that_the_target_cannot_have_is_reported_with_its_rule(tmp_path: P
 @pytest.mark.parametrize("name", ["orders.*", "^orders-.+$", "orders-[0-9]", "(a|b)"])
 def test_a_pattern_is_no_source_topic(tmp_path: Path, name: str) -> None:
     found = problems(tmp_path, MINIMAL.replace('["orders"]', f"['{name}']"))
-    said = f"source.topics: '{name}' is a pattern, and patterns of topics are not supported (name each topic)"
+    hint = "name each topic, or give a topics_pattern instead"
+    said = f"source.topics: '{name}' is a pattern, and topics are names ({hint})"
     assert found[0] == said

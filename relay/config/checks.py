@@ -217,12 +217,34 @@ def _topic_problems(config: Config) -> list[Problem]:
         problems += [problem for problem in error.problems if problem.path.startswith("target.")]
     for name in config.fixed_topics:
         problems += _name_problems(_target_path(config, name), name)
+    problems += _pattern_problems(config)
     looping = sorted(set(config.fixed_topics) & set(config.source.topics))
     if looping and same_brokers(config.source.bootstrap_servers, config.target_servers):
         hint = "name another topic, for example {topic}." + config.route.to
         message = f"relay would read what it writes: {', '.join(looping)} is also a source topic"
         problems.append(Problem(_target_path(config, looping[0]), message, hint))
     return problems
+
+
+def _pattern_problems(config: Config) -> Iterator[Problem]:
+    """Find settings that `topics_pattern` does not allow."""
+    if not config.source.topics_pattern:
+        return
+    if config.is_one_cluster and any(template.text == "{topic}" for template, _ in config.templates):
+        message = "relay would read what it writes: the topics of topics_pattern are also the target topics"
+        yield Problem("target.topic", message, "name another topic, for example {topic}." + config.route.to)
+    try:
+        needs_all = translator_of(config).needs_all_partitions
+    except ConfigError:
+        # Reported separately.
+        return
+    if needs_all:
+        message = (
+            "`partitions` in [target] repartitions rows, and their watermarks are correct only if all source "
+            "topics are known: a topic that is found later has older rows"
+        )
+        hint = 'name the topics, or leave out watermarks (watermarks = "drop" in [target])'
+        yield Problem("source.topics_pattern", message, hint)
 
 
 def _target_path(config: Config, name: str) -> str:
@@ -237,8 +259,8 @@ _PATTERN: Final = re.compile(r"[*?^$|()\[\]{}\\+]").search
 def _source_name_problems(name: str) -> Iterator[Problem]:
     """Check the name of a source topic, which may be intended as a pattern."""
     if _PATTERN(name):
-        message = f"{quoted(name)} is a pattern, and patterns of topics are not supported"
-        yield Problem("source.topics", message, "name each topic")
+        message = f"{quoted(name)} is a pattern, and topics are names"
+        yield Problem("source.topics", message, "name each topic, or give a topics_pattern instead")
     else:
         yield from _name_problems("source.topics", name)
 

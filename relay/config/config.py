@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from pydantic import PrivateAttr
@@ -41,6 +42,7 @@ from relay.core.error_policies import Policy
 from relay.routing import TopicRule, partitions_by_name, templates_of
 from relay.routing.partitioning import Partitioning
 from relay.routing.topic_names import TopicTemplate
+from relay.text.expressions import is_whole_match
 
 # The table is named [schema], which is also the name of a deprecated method of pydantic's models.
 warnings.filterwarnings("ignore", message='Field name "schema" in "Config" shadows', category=UserWarning)
@@ -223,6 +225,31 @@ class Config(BaseSettings):
         """Return the configuration of each process that runs: this one itself if there is only one."""
         count = self.delivery.processes
         return [self.of_process(number) for number in range(count)] if count > 1 else [self]
+
+    def with_topics(self, names: Iterable[str]) -> Config:
+        """Return the configuration with the topics that were found for `topics_pattern`."""
+        return self.model_copy(
+            update={"source": self.source.model_copy(update={"topics": tuple(sorted(set(names)))})}
+        )
+
+    def reads(self, topic: str) -> bool:
+        """Return whether the route reads a topic of the source's brokers, if it exists.
+
+        With `topics_pattern`, topics that the route may write are left out: it would read its own output.
+        """
+        return self.source.names_topic(topic) and not (self.source.topics_pattern and self.may_write(topic))
+
+    def may_write(self, topic: str) -> bool:
+        """Return whether a topic of the source's brokers may be one that the route writes.
+
+        With `topics_pattern`. Existing or not: a name must not become a target after it was read.
+        """
+        if not self.is_one_cluster:
+            return False
+        names = f"(?:{self.source.topics_pattern})"
+        return topic in self.own_topics.values() or any(
+            is_whole_match(template.expression(names), topic) for template, _ in self.templates
+        )
 
     @property
     def target_topics(self) -> dict[str, str]:

@@ -63,6 +63,8 @@ def consumer_settings(config: Config) -> ConsumerSettings:
     return ConsumerSettings(
         cluster=source_cluster(config),
         topics=source.topics,
+        has_pattern=bool(source.topics_pattern),
+        metadata_max_age_ms=source.metadata_max_age_ms,
         group_id=source.group_id,
         group_instance_id=source.group_instance_id,
         start=start_settings(source),

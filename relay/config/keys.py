@@ -34,6 +34,7 @@ from relay.rules.columns import ColumnAction, ColumnRule, action_of, hides_value
 from relay.rules.rows import RowRule, UnknownBefore, unknown_before_of
 from relay.rules.tables import TableRule
 from relay.text.durations import milliseconds_of, parse_duration, parse_timestamp
+from relay.text.expressions import is_whole_match, name_expression
 
 
 class DeliveryMode(StrEnum):
@@ -227,6 +228,11 @@ def _as_of(given: str) -> str:
     return given
 
 
+def _topic_expression(given: str) -> str:
+    """Return a pattern of topics without anchors and names of groups. Raises ValueError for other syntax."""
+    return name_expression(given, "patterns of topics") if given else given
+
+
 #: Texts passed to pydantic as a number: it reports the problem with it.
 _NUMBER: Final = re.compile(r"[-+]?[0-9_.]*(e[-+]?[0-9]+)?|[-+]?(inf|infinity|nan)", re.IGNORECASE)
 _INT32_MAX: Final = 2**31 - 1
@@ -238,6 +244,7 @@ Options = Annotated[dict[str, str], BeforeValidator(_option_texts)]
 TopicSettings = Annotated[dict[str, str], BeforeValidator(_texts)]
 Names = Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split)]
 TopicNames = Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split), Field(min_length=1)]
+NamePattern = Annotated[str, AfterValidator(_topic_expression)]
 Timestamp = Annotated[str, BeforeValidator(_normalized_time)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
 #: Numbers that go to the brokers unchanged, in 32 bits with a sign.
@@ -489,10 +496,17 @@ class TargetSchemaRegistry(SchemaRegistryConfig):
 
 
 class SourceConfig(_ConfigTable):
-    """The topics to read, the consumer group, and the fetch settings."""
+    """The topics to read, the consumer group, and the fetch settings.
+
+    Topics are named in `topics`, or all that `topics_pattern` matches are read, without those that
+    `exclude_topics_pattern` matches. `Config.with_topics` puts the names that were found into `topics`.
+    """
 
     bootstrap_servers: Text
-    topics: TopicNames
+    topics: TopicNames = ()
+    topics_pattern: NamePattern = ""
+    exclude_topics_pattern: NamePattern = ""
+    metadata_max_age_ms: WireMilliseconds = 30_000
     group_id: Text
     group_instance_id: str = ""
     start: Start = Start.EARLIEST
@@ -511,6 +525,16 @@ class SourceConfig(_ConfigTable):
     client_rack: str = ""
     security: SecurityConfig = SecurityConfig()
     schema_registry: SchemaRegistryConfig = SchemaRegistryConfig()
+
+    @model_validator(mode="after")
+    def _topics_are_given(self) -> Self:
+        if self.topics and self.topics_pattern:
+            raise ValueError("topics and topics_pattern are both given: keep one")
+        if not self.topics and not self.topics_pattern:
+            raise ValueError("topics is missing: name the topics to read, or give a topics_pattern")
+        if self.exclude_topics_pattern and not self.topics_pattern:
+            raise ValueError("exclude_topics_pattern needs topics_pattern")
+        return self
 
     @model_validator(mode="after")
     def _start_is_given(self) -> Self:
@@ -536,7 +560,15 @@ class SourceConfig(_ConfigTable):
     def has_partition(self, name: str) -> bool:
         """Return whether this names a partition of a source topic, of any number: `topic/0`."""
         partition = _NAMED_PARTITION.fullmatch(name)
-        return partition is not None and partition[1] in self.topics
+        return partition is not None and self.names_topic(partition[1])
+
+    def names_topic(self, name: str) -> bool:
+        """Return whether the configuration chooses this topic, by its name or with the pattern."""
+        if not self.topics_pattern:
+            return name in self.topics
+        if self.exclude_topics_pattern and is_whole_match(self.exclude_topics_pattern, name):
+            return False
+        return is_whole_match(self.topics_pattern, name)
 
     @property
     def start_timestamp_ms(self) -> int | None:

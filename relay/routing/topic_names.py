@@ -126,15 +126,19 @@ class TopicTemplate(msgspec.Struct, frozen=True):
 
     def pattern(self, topics: Iterable[str]) -> re.Pattern[str]:
         """Return a pattern for all topic names of these source topics; its groups are the fields."""
+        return re.compile(self.expression("|".join(map(re.escape, topics))))
+
+    def expression(self, topics: str) -> str:
+        """Return an expression for all topic names of the source topics that another expression matches."""
         forms = dict.fromkeys((DATABASE, TABLE), "[A-Za-z0-9_-]+")
-        forms[TOPIC] = "|".join(map(re.escape, topics))
+        forms[TOPIC] = topics
         text, begun = "", set[str]()
         for literal, field in self.pieces:
             text += re.escape(literal)
             if field:
                 text += f"(?P={field})" if field in begun else f"(?P<{field}>{forms[field]})"
                 begun.add(field)
-        return re.compile(text)
+        return text
 
     def names_in(self, name: str, topics: Iterable[str]) -> tuple[str | None, str | None] | None:
         """Return the database and table in a topic name (None for one that is not in it); None if the

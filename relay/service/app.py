@@ -9,7 +9,7 @@ import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -32,6 +32,7 @@ from relay.model.errors import BrokerUnavailable, MemoryExhausted, RelayError
 from relay.service.check.messages import earlier_output
 from relay.service.check.reasons import Reasons, with_reasons
 from relay.service.dry_run import DRY_RUN, DrySink, DrySource, dry_config, without_missing_history
+from relay.service.found_topics import FoundTopics
 from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.error_budget import ErrorBudget
 from relay.service.loop.history import Schemas
@@ -175,6 +176,11 @@ async def serve(  # noqa: PLR0913 - a run and its observers
     translator = translator or _translator(config, log)
     try:
         creates = Creates.NONE if dry_run else Creates.ALL
+        found = FoundTopics(config, clusters.source, log, status)
+        if not await found.find(Stop(stop)):
+            return
+        config = found.config
+        status.describe(status.about.with_topics(config))
         topics = await Stop(stop).unless_stopped(check_topics(config, clusters, creates=creates))
         if topics is None:
             return
@@ -182,7 +188,7 @@ async def serve(  # noqa: PLR0913 - a run and its observers
         for warning in topics.warnings:
             status.warn(warning)
         settings = _configured(settings, config)
-        parts = config, clusters, topics, log, status, translator
+        parts = found, clusters, topics, log, status, translator
         async with _assembled(*parts, dry_run=dry_run, settings=settings, tracer=tracer) as relay:
             stopping = asyncio.create_task(_pass_on(stop, relay, log))
             try:
@@ -218,30 +224,33 @@ async def _pass_on(stop: asyncio.Event, relay: Relay, log: Log) -> None:
 ClientFactories = tuple[Callable[[], RecordSource], Callable[[], Sink], ProgressTopic | None]
 
 
-def _clients(config: Config, clusters: Clusters, written: WrittenTopics, log: Log) -> ClientFactories:
+def _clients(found: FoundTopics, clusters: Clusters, written: WrittenTopics, log: Log) -> ClientFactories:
     """Return the clients of a run."""
+    config, identity = found.config, ProducerIdentity()
+    source = ShardSource if config.is_exactly_once else KafkaSource
     consumer = kafka.consumer_settings(config)
-    source: Callable[..., KafkaSource] = partial(KafkaSource, consumer)
-    sink: Callable[..., KafkaSink] = partial(KafkaSink, kafka.producer_settings(config))
     progress = _progress_topic(config, clusters)
-    if config.is_exactly_once:
-        source = partial(ShardSource, consumer)
-        settings = kafka.transactional_settings(config)
-        sink = partial(TransactionalSink, settings, identity=ProducerIdentity())
-    return (
-        lambda: source(progress.read if progress else None, log, clusters.source),
-        lambda: sink(written.limits, clusters.target, written.compacted),
-        progress,
-    )
+    read = progress.read if progress else None
+
+    def sink() -> Sink:
+        if config.is_exactly_once:
+            settings = kafka.transactional_settings(found.config)
+            return TransactionalSink(
+                settings, written.limits, clusters.target, written.compacted, identity=identity
+            )
+        return KafkaSink(kafka.producer_settings(config), written.limits, clusters.target, written.compacted)
+
+    return lambda: source(consumer, read, log, clusters.source, found.to_read), sink, progress
 
 
-def _dry_clients(config: Config, clusters: Clusters, topics: Topics, log: Log) -> ClientFactories:
+def _dry_clients(found: FoundTopics, clusters: Clusters, topics: Topics, log: Log) -> ClientFactories:
     """Return the clients of a dry run."""
+    config = found.config
     progress, reached = _progress_topic(config, clusters), dict[Partition, int]()
     read = progress.read if progress and config.delivery.progress_topic in topics.target_partitions else None
     consumer = kafka.consumer_settings(config)
     return (
-        lambda: DrySource(reached, consumer, read, log, clusters.source),
+        lambda: DrySource(reached, consumer, read, log, clusters.source, found.to_read),
         lambda: DrySink(topics.limits, topics.compacted),
         progress,
     )
@@ -256,7 +265,7 @@ def _progress_topic(config: Config, clusters: Clusters) -> ProgressTopic | None:
 
 @contextlib.asynccontextmanager
 async def _assembled(  # noqa: PLR0913 - the parts of a relay
-    config: Config,
+    found: FoundTopics,
     clusters: Clusters,
     topics: Topics,
     log: Log,
@@ -267,7 +276,8 @@ async def _assembled(  # noqa: PLR0913 - the parts of a relay
     settings: LoopSettings,
     tracer: RoundTracer | None,
 ) -> AsyncIterator[Relay]:
-    """Assemble the loop for a route whose topics are known."""
+    """Assemble the loop for a route whose topics are known, and follow those that a pattern chooses."""
+    config = found.config
     if dry_run:
         config = without_missing_history(config, topics)
     status.translator = translator
@@ -294,13 +304,9 @@ async def _assembled(  # noqa: PLR0913 - the parts of a relay
         hints=FormatHints(translator.known_schema if isinstance(translator, Translator) else None),
         refresh=None if dry_run else partial(_refresh, TopicAdmin(clusters.target), written),
     )
-    check_again: Callable[[], Awaitable[object]]
-    if dry_run:
-        source, sink, progress = _dry_clients(config, clusters, topics, log)
-        check_again = partial(check_topics, config, clusters, creates=Creates.NONE)
-    else:
-        source, sink, progress = _clients(config, clusters, written, log)
-        check_again = partial(_check_again, config, clusters, written, targets)
+    clients = _dry_clients(found, clusters, topics, log) if dry_run else None
+    source, sink, progress = clients or _clients(found, clusters, written, log)
+    preparations = _Preparations(clusters, log, status, written, targets, schemas, dry_run)
     try:
         yield Relay(
             source,
@@ -309,7 +315,8 @@ async def _assembled(  # noqa: PLR0913 - the parts of a relay
             log,
             status,
             schemas,
-            check_topics=check_again,
+            check_topics=lambda: preparations.check_again(found.config),
+            follow_topics=partial(preparations.follow, found),
             find_reason=Reasons(clusters).find,
             find_earlier_output=partial(earlier_output, config, clusters),
             settings=settings,
@@ -330,6 +337,48 @@ def _tracing(config: Config, status: Status, log: Log) -> AbstractAsyncContextMa
     return tracing(status.about, log, hides_values=config.route.hides_values)
 
 
+class _Preparations(NamedTuple):
+    """The parts of a relay that must know its topics, and the checks of these topics."""
+
+    clusters: Clusters
+    log: Log
+    status: Status
+    written: WrittenTopics
+    targets: TableTopics | None
+    schemas: Schemas
+    is_dry_run: bool
+
+    async def follow(self, found: FoundTopics) -> None:
+        """Follow topics that a pattern chooses, until cancelled."""
+        if found.can_change:
+            await found.follow(self.admit, self.changed)
+
+    async def admit(self, added: Config) -> None:
+        """Prepare for more source topics. Raises TopicUnusable, BrokerUnavailable."""
+        creates = Creates.NONE if self.is_dry_run else Creates.ALL
+        topics = await check_topics(added, self.clusters, creates=creates)
+        topics.tell(self.log)
+        for warning in topics.warnings:
+            self.status.warn(warning)
+        self.written.update(topics)
+        if self.targets is not None:
+            self.targets.read_topics(topics)
+
+    def changed(self, config: Config) -> None:
+        """Take other source topics."""
+        self.schemas.read_topics(config)
+        self.status.describe(self.status.about.with_topics(config))
+
+    async def check_again(self, config: Config) -> None:
+        """Check the topics of a running relay; topics of tables are checked when they are next written."""
+        if self.is_dry_run:
+            await check_topics(config, self.clusters, creates=Creates.NONE)
+            return
+        if self.targets is not None:
+            self.targets.forget()
+        self.written.update(await check_topics(config, self.clusters, creates=Creates.LOGS))
+
+
 def _table_topics(
     config: Config, clusters: Clusters, topics: Topics, log: Log, status: Status, translator: Translates
 ) -> TableTopics | None:
@@ -337,15 +386,6 @@ def _table_topics(
     if not config.has_table_topics:
         return None
     return TableTopics(config, topics, clusters.target, log, translator.partitions_of, warn=status.warn)
-
-
-async def _check_again(
-    config: Config, clusters: Clusters, written: WrittenTopics, targets: TableTopics | None
-) -> None:
-    """Check the topics of a running relay; topics of tables are checked when they are next written."""
-    if targets is not None:
-        targets.forget()
-    written.update(await check_topics(config, clusters, creates=Creates.LOGS))
 
 
 async def _refresh(admin: TopicAdmin, written: WrittenTopics, topic: str) -> None:

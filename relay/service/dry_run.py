@@ -22,6 +22,7 @@ from relay.io.kafka.ports import Partition
 from relay.io.kafka.settings import ConsumerSettings
 from relay.io.kafka.sizes import NoMatch, TopicLimits
 from relay.io.kafka.source import Progress, ShardSource
+from relay.io.kafka.topics_to_read import TopicsToRead
 from relay.io.logs import Log
 from relay.model.records import ProducerRecord
 from relay.topics.startup import Topics
@@ -64,8 +65,9 @@ class DrySource(ShardSource):
         progress: Progress | None,
         log: Log,
         brokers: Brokers,
+        topics: TopicsToRead | None = None,
     ) -> None:
-        super().__init__(settings, progress, log, brokers)
+        super().__init__(settings, progress, log, brokers, topics)
         self._reached = reached
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:

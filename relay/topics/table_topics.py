@@ -44,7 +44,7 @@ class TableTopics:
         warn: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._config, self._admin, self._log = config, TopicAdmin(target), log
-        self._sources, self._partitions_of, self._warn = topics.sources, partitions_of, warn
+        self._sources, self._partitions_of, self._warn = dict(topics.sources), partitions_of, warn
         # Their tables may come from every source topic.
         self._shared = [
             template.pattern(())
@@ -59,6 +59,12 @@ class TableTopics:
         self.usable: set[str] = set(self._fixed)
         # Those that have been usable in this run.
         self._once_usable: set[str] = set()
+
+    def read_topics(self, added: Topics) -> None:
+        """Note more source topics, whose fixed target topics were checked."""
+        self._sources |= added.sources
+        self._fixed |= added.target_partitions.keys()
+        self.usable |= self._fixed
 
     def forget(self) -> None:
         """Check every topic again before it is written: some may be gone."""

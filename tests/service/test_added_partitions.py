@@ -15,20 +15,17 @@ from relay.config import Start
 from relay.config.kafka import consumer_settings
 from relay.io.kafka import reconnecting
 from relay.io.kafka.ports import Partition
-from relay.io.kafka.settings import Timeouts
 from relay.io.kafka.source import KafkaSource, ShardSource
 from relay.model.records import ConsumerRecord
-from relay.service.loop.settings import LoopSettings
 
 __all__ = ["route"]
 pytestmark = pytest.mark.kafka
-LATEST: Mapping[str, Any] = {"source_start": "latest", "target_partitions": 4}
-
-
-@pytest.fixture
-def loop_settings() -> LoopSettings:
-    """Have new partitions noticed within half a second."""
-    return LoopSettings(timeouts=Timeouts(metadata_max_age_ms=500))
+#: New partitions are noticed within half a second.
+LATEST: Mapping[str, Any] = {
+    "source_start": "latest",
+    "source_metadata_max_age_ms": 500,
+    "target_partitions": 4,
+}
 
 
 async def fill(route: Route, *partitions: int, count: int = 10, text: str = "new") -> None:

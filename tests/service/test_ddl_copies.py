@@ -14,11 +14,9 @@ import pytest
 from support import CANAL, OPEN, TICDC, captured
 
 from relay import ConsumerRecord, Translator
-from relay.io.kafka.settings import Timeouts
 from relay.model.events import SchemaChange
 from relay.model.records import SOURCE_HEADER
 from relay.service.commands.offline import learned_translator
-from relay.service.loop.settings import LoopSettings
 
 pytestmark = pytest.mark.kafka
 
@@ -96,10 +94,16 @@ async def test_partitions_that_are_added_while_relay_runs(
     records = [one for one in capture(TICDC) if is_ddl(TICDC, one)]
     topic, written = await kafka.topic(1), await kafka.topic(2)
     config = make_config(
-        topic, written, route_from=TICDC, route_to=OPEN, delivery_shards=shards, **EXACTLY_ONCE
+        topic,
+        written,
+        route_from=TICDC,
+        route_to=OPEN,
+        delivery_shards=shards,
+        source_metadata_max_age_ms=300,
+        **EXACTLY_ONCE,
     )
     await kafka.produce(topic, records[:2])
-    relay = run_relay(config, None, LoopSettings(timeouts=Timeouts(metadata_max_age_ms=300)))
+    relay = run_relay(config, None)
     await kafka.until(lambda: _all_committed(kafka, config.source.group_id, 2))
     await kafka.add_partitions(topic, 2)
     # The relay without the new partition has nothing to say about it: its client only renews its metadata.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -24,16 +25,14 @@ from service.resilience_support import (
 )
 
 from relay.io.kafka.ports import Partition
-from relay.io.kafka.settings import Timeouts
 from relay.model.records import ConsumerRecord
-from relay.service.loop.settings import LoopSettings
 
 pytestmark = pytest.mark.kafka
 __all__ = ["slow_polls"]
 
 
 #: New partitions are noticed within half a second.
-QUICK_METADATA = LoopSettings(timeouts=Timeouts(metadata_max_age_ms=500))
+QUICK_METADATA: Mapping[str, Any] = {"source_metadata_max_age_ms": 500}
 
 
 async def delete(kafka: Any, topic: str) -> None:
@@ -80,7 +79,7 @@ async def test_a_group_goes_on_with_a_topic_that_was_created_anew(
     kafka: Any, make_config: Any, run_relay: Any
 ) -> None:
     source, target = await kafka.topic(2), await kafka.topic(2)
-    relay = run_relay(make_config(source, target), Echo(target), QUICK_METADATA)
+    relay = run_relay(make_config(source, target, **QUICK_METADATA), Echo(target))
     await kafka.produce(source, numbered(100))
     await committed(kafka, relay, 100)
     await delete(kafka, source)
@@ -153,7 +152,7 @@ async def test_a_new_partition_is_read_from_its_beginning(
     """Also with start = "latest": what came before relay noticed it is no history but news."""
     source, target = await kafka.topic(2), await kafka.topic(3)
     relay = run_relay(
-        make_config(source, target, source_start=start, **MODES[mode]), Echo(target), QUICK_METADATA
+        make_config(source, target, source_start=start, **MODES[mode], **QUICK_METADATA), Echo(target)
     )
     await kafka.until(lambda: has_logged(relay, "partitions.opened"))
     await kafka.produce(source, numbered(100))
@@ -172,8 +171,8 @@ async def test_a_target_that_is_too_small_for_a_new_partition(
     kafka: Any, make_config: Any, run_relay: Any, mode: str
 ) -> None:
     source, target = await kafka.topic(2), await kafka.topic(2)
-    config = make_config(source, target, **MODES[mode])
-    relay = run_relay(config, Echo(target), QUICK_METADATA)
+    config = make_config(source, target, **MODES[mode], **QUICK_METADATA)
+    relay = run_relay(config, Echo(target))
     await kafka.produce(source, numbered(100))
     await committed(kafka, relay, 100)
     await kafka.add_partitions(source, 3)
@@ -182,11 +181,11 @@ async def test_a_target_that_is_too_small_for_a_new_partition(
     (failed,) = relay.log.named("relay.failed")
     assert f"{target}/2 does not exist" in failed["message"]
     # A restart says it before it reads anything, and once the target has grown goes on where it stopped.
-    relay = run_relay(config, Echo(target), QUICK_METADATA)
+    relay = run_relay(config, Echo(target))
     assert await relay.ended() == 3
     assert relay.log.named("relay.failed")[0]["code"] == "service.topic-unusable"
     await kafka.add_partitions(target, 3)
-    relay = run_relay(config, Echo(target), QUICK_METADATA)
+    relay = run_relay(config, Echo(target))
     await committed(kafka, relay, 103)
     assert await relay.stop() == 0
     assert {record.partition for record in await kafka.read(target, committed=True)} == {0, 1, 2}

@@ -12,10 +12,8 @@ from aiokafka.admin import NewPartitions
 from service.resilience_support import MODES, NOW, committed, has_logged
 
 from relay.io.kafka.ports import Undelivered
-from relay.io.kafka.settings import Timeouts
 from relay.io.kafka.sink import KafkaSink, TransactionalSink
 from relay.model.records import ConsumerRecord
-from relay.service.loop.settings import LoopSettings
 
 pytestmark = pytest.mark.kafka
 
@@ -145,8 +143,9 @@ async def test_several_instances_are_refused_unless_watermarks_are_dropped(
 async def test_a_new_partition_counts_as_soon_as_it_is_noticed(
     kafka: Any, make_config: Any, run_relay: Any, mode: str
 ) -> None:
-    config = make_config(await kafka.topic(1), await kafka.topic(TARGETS), **ROUTE, **MODES[mode])
-    relay = run_relay(config, None, LoopSettings(timeouts=Timeouts(metadata_max_age_ms=500)))
+    settings = {**ROUTE, **MODES[mode], "source_metadata_max_age_ms": 500}
+    config = make_config(await kafka.topic(1), await kafka.topic(TARGETS), **settings)
+    relay = run_relay(config, None)
     (source,) = relay.config.source.topics
     assert await write(kafka, relay, 1, watermark(0, 10)) == [[10]] * TARGETS
     await kafka.admin.create_partitions({source: NewPartitions(total_count=2)})

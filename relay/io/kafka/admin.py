@@ -135,9 +135,9 @@ class TopicAdmin:
             await asyncio.sleep(POLL_SECONDS)
 
     async def names(self) -> list[str]:
-        """Request the names of all visible topics."""
+        """Request the names of all visible topics, without those that brokers keep for themselves."""
         async with self._admin() as admin:
-            return sorted(await admin.list_topics())
+            return sorted(each["topic"] for each in await admin.describe_topics() if not each["is_internal"])
 
     async def create(self, topics: Sequence[NewTopic]) -> dict[str, CreateError]:
         """Create topics and wait until they can be written; return the errors of those that were refused.

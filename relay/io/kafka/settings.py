@@ -179,7 +179,6 @@ class Timeouts:
     whole_topic_seconds: Reading a topic of relay's own to its end, which is before the records hidden by an
         open transaction.
     visible_seconds: The time until brokers learn of a new topic.
-    metadata_max_age_ms: The time until new partitions of a topic are noticed.
     """
 
     start_seconds: float = 30.0
@@ -191,7 +190,6 @@ class Timeouts:
     stop_seconds: float = 5.0
     whole_topic_seconds: float = 120.0
     visible_seconds: float = 30.0
-    metadata_max_age_ms: int = 30_000
 
 
 DEFAULT_TIMEOUTS = Timeouts()
@@ -238,6 +236,9 @@ class StartSettings:
 class ConsumerSettings:
     """The topics to read, the group, and the fetch settings.
 
+    `has_pattern`: the topics were found by a pattern, and others may follow. `metadata_max_age_ms`: how long
+    new partitions may stay unnoticed.
+
     `shard` is for a reader that joins no group. `client_rack`: of the brokers to read from, if possible; ""
     for the leaders.
     """
@@ -254,6 +255,8 @@ class ConsumerSettings:
     rebalance_timeout_ms: int
     shard: Shard
     client_rack: str = ""
+    has_pattern: bool = False
+    metadata_max_age_ms: int = 30_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,6 +38,7 @@ from relay.io.kafka.hanging_transactions import written_ends
 from relay.io.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, StartPosition
 from relay.io.kafka.positions import committed_offsets, start_offsets, was_added, why_gone
 from relay.io.kafka.settings import ConsumerSettings, Start
+from relay.io.kafka.topics_to_read import TopicsToRead
 from relay.io.logs import Log
 from relay.model.errors import (
     ConfigError,
@@ -62,7 +63,7 @@ class KafkaSource:
     """A member of a consumer group.
 
     `brokers`: those of the settings, if their files were read before; a source that replaces another must not
-    depend on files that may be gone.
+    depend on files that may be gone. `topics`: those of the settings by default; they may change.
     """
 
     def __init__(
@@ -71,8 +72,13 @@ class KafkaSource:
         progress: Progress | None = None,
         log: Log | None = None,
         brokers: Brokers | None = None,
+        topics: TopicsToRead | None = None,
     ) -> None:
         brokers = brokers or Brokers.from_settings(settings.cluster)
+        self._to_read = topics or TopicsToRead(settings.topics)
+        # Those that are read now.
+        self._topics = self._to_read.names
+        self._owner: Owner | None = None
         self._settings, self._brokers, self._servers = settings, brokers, brokers.servers
         self._timeouts = brokers.timeouts
         self._progress, self._log = progress, log
@@ -94,7 +100,7 @@ class KafkaSource:
             fetch_max_bytes=settings.fetch_max_bytes,
             max_partition_fetch_bytes=settings.max_partition_fetch_bytes,
             fetch_max_wait_ms=settings.fetch_max_wait_ms,
-            metadata_max_age_ms=self._timeouts.metadata_max_age_ms,
+            metadata_max_age_ms=settings.metadata_max_age_ms,
             session_timeout_ms=settings.session_timeout_ms,
             heartbeat_interval_ms=max(100, settings.session_timeout_ms // 10),
             rebalance_timeout_ms=settings.rebalance_timeout_ms,
@@ -113,8 +119,8 @@ class KafkaSource:
         if instance := self._settings.group_instance_id:
             self._static = StaticMember(self.consumer._client, instance)
         try:
-            # The topics are given here and not to the constructor, which takes no listener.
-            self.consumer.subscribe(list(self._settings.topics), listener=_Listener(self.consumer, owner))
+            self._owner = owner
+            self._subscribe(owner)
             # The client waits for its partitions, and other members may take as long to hand over their work.
             await started(
                 self._timeouts.start_seconds + self._settings.rebalance_timeout_ms / 1000,
@@ -135,6 +141,24 @@ class KafkaSource:
                 raise self._fenced() from error
             raise unreachable(self._servers, error) from error
         self.partitions_at_start = Counter(partition.topic for partition in self.partitions())
+
+    def _subscribe(self, owner: Owner) -> None:
+        """Subscribe to the topics.
+
+        Not in the constructor of the client, which takes no listener, and not to a pattern: with a new topic,
+        aiokafka 0.14 drops its partitions before their offsets are committed (its issue 293).
+        """
+        self._topics = self._to_read.names
+        listener = _Listener(self.consumer, owner, self._to_read)
+        self.consumer.subscribe(list(self._topics), listener=listener)
+
+    async def _takes_new_topics(self) -> bool:
+        """Subscribe anew if the topics have changed, with everything read so far committed."""
+        if self._to_read.names == self._topics or self._owner is None:
+            return False
+        await self._owner.revoked()
+        self._subscribe(self._owner)
+        return True
 
     async def open(
         self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
@@ -229,7 +253,11 @@ class KafkaSource:
         All of their records count. Added partitions have the highest numbers. So a partition was added if it
         was not there when this instance started, or if a lower one that is opened with it has a committed
         offset or was itself added. For an instance without any committed offset, see `_has_begun`.
+
+        Of topics found by a pattern, all were added after the group has committed any offset.
         """
+        if self._settings.has_pattern and (committed or await self._has_commits()):
+            return set(fresh)
         older, added = set(committed), set()
         for pair in sorted(fresh):
             is_new = pair.partition >= self.partitions_at_start.get(pair.topic, 0)
@@ -237,6 +265,10 @@ class KafkaSource:
                 added.add(pair)
                 older.add(Partition(*pair))
         return added
+
+    async def _has_commits(self) -> bool:
+        """Return whether the group has committed an offset of any topic."""
+        return bool(await committed_offsets(self.consumer, self._settings.group_id, self.partitions()))
 
     async def _has_begun(self, pair: TopicPartition) -> bool:
         """Return whether all lower partitions, which others have, are committed.
@@ -262,6 +294,8 @@ class KafkaSource:
     async def _poll(
         self, without: Collection[Partition], most: int | None = None
     ) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        if await self._takes_new_topics():
+            return {}
         wanted = self.consumer.assignment() - {TopicPartition(*each) for each in without} if without else ()
         if without and not wanted:
             # Naming none would mean all. For the client this is a poll, too: it leaves the group if there is
@@ -334,9 +368,7 @@ class KafkaSource:
 
     def partitions(self) -> Sequence[Partition]:
         """Return all partitions in the newest metadata of the client."""
-        numbers = {
-            topic: self.consumer.partitions_for_topic(topic) or set() for topic in self._settings.topics
-        }
+        numbers = {topic: self.consumer.partitions_for_topic(topic) or set() for topic in self._topics}
         return [Partition(topic, number) for topic, found in numbers.items() for number in sorted(found)]
 
     async def waiting(self) -> bool | None:
@@ -437,7 +469,6 @@ class ShardSource(KafkaSource):
     of a shard. Within one cluster the group still keeps the offsets.
     """
 
-    _owner: Owner | None = None
     _assigned: tuple[Partition, ...] = ()
 
     async def start(self, owner: Owner) -> None:
@@ -448,10 +479,7 @@ class ShardSource(KafkaSource):
             async with asyncio.timeout(self._timeouts.request_seconds):
                 # From the first time on, the client keeps the metadata of these topics up to date. Without an
                 # answer all partitions would later count as added, and be read from their beginning.
-                client = self.consumer._client
-                is_answered = await client.set_topics(self._settings.topics)
-                while not is_answered:
-                    is_answered = await client.force_metadata_update()
+                await self._ask_for_topics()
         except (KafkaError, TimeoutError) as error:
             raise unreachable(self._servers, error) from error
         self.partitions_at_start = Counter(partition.topic for partition in self.partitions())
@@ -461,6 +489,8 @@ class ShardSource(KafkaSource):
         self, without: Collection[Partition], most: int | None = None
     ) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Poll; if topics have new partitions, finish the rounds in flight and then take ours of them."""
+        if await self._takes_new_topics():
+            return {}
         found = self._shard_partitions()
         if len(found) > len(self._assigned) and self._owner is not None:
             await self._owner.revoked()
@@ -470,6 +500,32 @@ class ShardSource(KafkaSource):
             await asyncio.sleep(POLL_MS / 1000)
             return {}
         return await super()._poll(without, most)
+
+    async def _takes_new_topics(self) -> bool:
+        """Take the shard's partitions of the topics that are to be read now, if these have changed."""
+        if self._to_read.names == self._topics or self._owner is None:
+            return False
+        self._topics, before = self._to_read.names, self._topics
+        try:
+            async with asyncio.timeout(self._timeouts.request_seconds):
+                await self._ask_for_topics()
+        except (KafkaError, TimeoutError) as error:
+            self._topics = before
+            raise self._poll_error(error) from error
+        await self._owner.revoked()
+        self._assign(self._shard_partitions())
+        return True
+
+    async def _ask_for_topics(self) -> None:
+        """Ask for the metadata of the topics until a broker answers; from then on the client keeps it."""
+        client = self.consumer._client
+        is_answered = await client.set_topics(self._topics)
+        while not is_answered:
+            is_answered = await client.force_metadata_update()
+
+    async def _has_commits(self) -> bool:
+        """Return False: the commits of other shards prove nothing; see `_has_begun`."""
+        return False
 
     async def _has_begun(self, pair: TopicPartition) -> bool:  # noqa: ARG002 - as in the base class
         """Return False: the commits of other shards prove nothing; each shard may be started at another time.
@@ -485,6 +541,8 @@ class ShardSource(KafkaSource):
     def _assign(self, partitions: tuple[Partition, ...]) -> None:
         pairs = [TopicPartition(*partition) for partition in partitions]
         self.consumer.assign(pairs)
+        # The client would forget the topics of which the shard has no partition.
+        self.consumer._client.set_topics(self._topics)
         self.consumer.pause(*pairs)
         self._assigned = partitions
         if self._owner is not None:
@@ -492,8 +550,8 @@ class ShardSource(KafkaSource):
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is not typed
-    def __init__(self, consumer: AIOKafkaConsumer, owner: Owner) -> None:
-        self._consumer, self._owner = consumer, owner
+    def __init__(self, consumer: AIOKafkaConsumer, owner: Owner, topics: TopicsToRead) -> None:
+        self._consumer, self._owner, self._topics = consumer, owner, topics
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         """Let the loop finish. The member still belongs to the group here, so its commit is valid."""
@@ -504,6 +562,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
         """Close new partitions until the loop has set positions: a running poll must not return records."""
         self._consumer.pause(*assigned)
         self._owner.assigned(sorted(Partition(*pair) for pair in assigned))
+        self._topics.assigned()
 
 
 def _check_kept(partition: Partition, group: str, committed: int, first: int, end: int) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from relay.model.errors import ConfigError, Problem
 from relay.model.events import TableId
 from relay.model.limits import MYSQL_NAME
+from relay.text.expressions import Token, check_repeats, tokens, without_anchors
 from relay.text.redaction import quoted
 
 
@@ -64,76 +65,12 @@ def _filled(template: str, values: dict[str, str]) -> str:
 _SEPARATOR: Final = "\0"
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
-_TOKEN: Final = re.compile(
-    r"""
-      (?P<escape> \\. )
-    | (?P<set> \[\^?\]?(?:[^\]\\]|\\.)*+\] )
-    | (?P<open> \((?:\?:|\?P<\w++>)? )
-    | (?P<close> \) )
-    | (?P<repeat> (?:[*+?]|\{\d*+,?\d*+\})[?+]? )
-    | (?P<branch> \| )
-    | (?P<dot> \. )
-    | (?P<other> [^\\\[()*+?|.^$] )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-#: Escapes of letters that stand for one character.
-_CLASSES: Final = frozenset("dDwWsS")
-#: Marks of classes, nested sets and operations on sets, which Python's expressions do not have yet.
-_SET_MARKS: Final = ("[", "--", "&&", "||", "~~")
-#: Maximum number of repetitions in an expression. Its time on names of 64 characters grows with them.
-_MOST_REPEATS: Final = 4
 
 
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    start: int
-
-
-def _tokens(text: str) -> list[_Token]:
-    """Split an expression. Raises ValueError for syntax that rules do not allow."""
-    found: list[_Token] = []
-    at = 0
-    if _SEPARATOR in text:
-        raise ValueError("contains a NUL character, which names cannot have")
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise ValueError(f"has {quoted(text[at])} at character {at + 1}, which rules cannot have there")
-        kind, part = match.lastgroup or "", match[0]
-        if kind == "escape" and part[1].isalnum() and part[1] not in _CLASSES:
-            raise ValueError(f"has {quoted(part)}: of escaped letters, rules have only \\d, \\w and \\s")
-        if kind == "set" and any(marks in _ESCAPED.sub("", part[1:]) for marks in _SET_MARKS):
-            raise ValueError(f"has the set {quoted(part)}, which other programs read in another way")
-        found.append(_Token(kind, part, at))
-        at = match.end()
-    return found
-
-
-def _check_repeats(tokens: Sequence[_Token]) -> None:
-    """Raise ValueError for repetitions that could take long: of groups, or too many."""
-    repeats, before = 0, "open"
-    for token in tokens:
-        if token.kind == "repeat":
-            is_optional = token.text.startswith("?")
-            if before not in _REPEATABLE and not (is_optional and before == "close"):
-                what = "a group" if before == "close" else "nothing"
-                raise ValueError(f"repeats {what} with {quoted(token.text)}: rules repeat characters only")
-            repeats += not is_optional
-        before = token.kind
-    if repeats > _MOST_REPEATS:
-        raise ValueError(f"has more than {_MOST_REPEATS} repetitions")
-
-
-#: Tokens that match one character.
-_REPEATABLE: Final = frozenset({"escape", "set", "dot", "other"})
-
-
-def _split(text: str, tokens: Sequence[_Token]) -> tuple[str, str]:
+def _split(text: str, parts: Sequence[Token]) -> tuple[str, str]:
     """Return the expressions of the database and of the table. Raises ValueError."""
     depth, dot = 0, None
-    for token, following in zip(tokens, (*tokens[1:], None), strict=True):
+    for token, following in zip(parts, (*parts[1:], None), strict=True):
         depth += {"open": 1, "close": -1}.get(token.kind, 0)
         if depth:
             continue
@@ -153,18 +90,16 @@ def _is_literal(text: str) -> bool:
     """Return whether an expression matches only itself, apart from escaped characters."""
     return all(
         token.kind == "other" or (token.kind == "escape" and not token.text[1].isalnum())
-        for token in _tokens(text)
+        for token in tokens(text)
     )
 
 
 def _parsed(rule: TableRule) -> ParsedTableRule:
     """Parse a rule. Raises ValueError about `source`, _TargetError about `target`."""
-    text = rule.source.removeprefix("^")
-    if not text.endswith("\\$"):
-        text = text.removesuffix("$")
-    tokens = _tokens(text)
-    _check_repeats(tokens)
-    database, table = _split(text, tokens)
+    text = without_anchors(rule.source)
+    parts = tokens(text)
+    check_repeats(parts)
+    database, table = _split(text, parts)
     try:
         pattern, of_database = name_pair_patterns(database, table)
     except re.error as error:

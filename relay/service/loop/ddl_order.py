@@ -42,6 +42,10 @@ class DdlPartitions:
     def __init__(self, ddl_topics: Mapping[str, str]) -> None:
         self._ddl_topics = ddl_topics
 
+    def replace(self, ddl_topics: Mapping[str, str]) -> None:
+        """Take the DDL topics of other source topics."""
+        self._ddl_topics = ddl_topics
+
     def first(self, partition: Partition) -> Partition | None:
         """Return the partition with the DDL for rows of `partition`; None if that is `partition`."""
         first = Partition(self._ddl_topics.get(partition.topic, partition.topic), 0)
@@ -158,10 +162,12 @@ class DdlFollower:
         heartbeat: Callable[[], object] = lambda: None,
         brokers: Brokers | None = None,
         resolver: Resolver | None = None,
+        *,
+        ddl_partitions: DdlPartitions | None = None,
     ) -> None:
         self._resolver = resolver or Resolver()
         self._source, self._translator, self._heartbeat = config.source, translator, heartbeat
-        self._ddl_partitions = DdlPartitions(config.ddl_topics)
+        self._ddl_partitions = ddl_partitions or DdlPartitions(config.ddl_topics)
         self._marker = codec_named(config.route.from_, "from").non_ddl_marker
         self._brokers = brokers or Brokers.from_settings(source_cluster(config))
         self._request_seconds = self._brokers.timeouts.request_seconds

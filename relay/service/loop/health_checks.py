@@ -33,7 +33,7 @@ _MOST_NAMES: Final = 20
 SOURCE: Final = "source"
 TARGET: Final = "target"
 COMMIT, HISTORY = "commit", "schema-history"
-SOURCE_TOPICS, OFFLINE = "source-topics", "offline-partitions"
+SOURCE_TOPICS, NEW_TOPICS, OFFLINE = "source-topics", "new-topics", "offline-partitions"
 
 
 class _Failure(NamedTuple):

@@ -187,12 +187,19 @@ class Schemas:
         if topic is None and config.history_topic:
             topic = WholeTopic(clusters.target, config.history_topic)
         self._topic = topic
+        self._ddl_partitions = DdlPartitions(config.ddl_topics)
         self._follower = (
-            DdlFollower(config, translator, status.heartbeat, clusters.source, self._resolver)
+            DdlFollower(
+                config,
+                translator,
+                status.heartbeat,
+                clusters.source,
+                self._resolver,
+                ddl_partitions=self._ddl_partitions,
+            )
             if config.waits_for_ddl
             else None
         )
-        self._ddl_partitions = DdlPartitions(config.ddl_topics)
         self.ddl_order = DdlOrder(self._ddl_partitions)
         # Read, but not learned yet, because reading was interrupted.
         self._unlearned: list[ConsumerRecord] = []
@@ -209,6 +216,11 @@ class Schemas:
         self._own_records = 0
         # Topics of the history that are not read here, and that were logged.
         self._foreign: set[str] = set()
+
+    def read_topics(self, config: Config) -> None:
+        """Note that the source topics have changed."""
+        self._source_topics = config.source.topics
+        self._ddl_partitions.replace(config.ddl_topics)
 
     @property
     def history_health(self) -> Health | None:

@@ -90,6 +90,7 @@ class Relay:
         schemas: Schemas,
         *,
         check_topics: Callable[[], Awaitable[object]],
+        follow_topics: Callable[[], Coroutine[object, object, object]] | None = None,
         find_reason: Callable[[Side], Coroutine[object, object, str]],
         find_earlier_output: Callable[[], Coroutine[object, object, str]],
         settings: LoopSettings = DEFAULT_SETTINGS,
@@ -119,7 +120,9 @@ class Relay:
         self._is_revoking = self._is_drained = self._has_opened = False
         self._next_commit = self._next_report = 0.0
         self._drain_until: float | None = None
-        self._watching: asyncio.Task[None] | None = None
+        # Tasks beside the loop: the checks, and the source topics that a pattern chooses.
+        self._follow_topics = follow_topics
+        self._beside: list[asyncio.Task[object]] = []
         self._inferred_reported = self._unwritten_reported = 0
         limits = settings.rate_limits
         self._limiter = RateLimiter(limits, time.monotonic()) if limits else None
@@ -134,7 +137,9 @@ class Relay:
 
     async def run(self) -> None:
         """Relay until asked to stop. Raises RecordRefused, a ServiceError, or the exception of a bug."""
-        watching = self._watching = asyncio.create_task(self.checks.watch())
+        self._beside = [asyncio.create_task(self.checks.watch())]
+        if self._follow_topics is not None:
+            self._beside.append(asyncio.create_task(self._follow_topics()))
         try:
             await self._stop.unless_stopped(self._start())
             await self._turn_until_stopped()
@@ -150,7 +155,8 @@ class Relay:
                 await self._drain()
             raise
         finally:
-            watching.cancel()
+            for task in self._beside:
+                task.cancel()
             # All at once: if brokers do not answer, each of them takes its full time.
             source, sink = self._connections.source, self._connections.sink
             await asyncio.gather(
@@ -186,9 +192,10 @@ class Relay:
 
     async def _turns(self) -> None:
         while not self._stop.is_set():
-            if self._watching is not None and self._watching.done():
-                # A bug: without it, checks would be wrong.
-                self._watching.result()
+            for task in self._beside:
+                if task.done():
+                    # Raises the exception of a bug: without the task, checks would be wrong.
+                    task.result()
             await self._turn()
 
     # Called by the group's background task.

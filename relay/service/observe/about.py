@@ -182,6 +182,11 @@ class About(msgspec.Struct, frozen=True):
             deduplicate_rows=route.deduplicate_rows * config.delivery.processes if route.deduplicate else 0,
         )
 
+    def with_topics(self, config: Config) -> About:
+        """Return the facts with the topics of a configuration, which were found by a pattern."""
+        by_name = tuple(config.fixed_topics)
+        return msgspec.structs.replace(self, topics=config.target_topics, by_name=by_name)
+
     @property
     def own_topics(self) -> dict[str, str]:
         """Return the topics that relay keeps besides the target's, and the purpose of each."""
@@ -200,7 +205,7 @@ def announce(config: Config, log: Log) -> None:
         "relay.starting",
         source=config.source.bootstrap_servers,
         target=config.target_servers,
-        topics=list(config.source.topics),
+        topics=list(config.source.topics) or config.source.topics_pattern,
         group=config.source.group_id,
         mode=str(config.delivery.mode),
         translation=f"{config.route.from_} to {config.route.to}",

@@ -85,9 +85,9 @@ class Status:
         #: When the partitions were last assigned, by the steady clock.
         self.assigned_at = steady()
         self.last_commit: float | None = None
-        self.consumption = {topic: Traffic() for topic in about.topics}
-        targets = (*(about.by_name or about.topics.values()), about.by_table)
-        self.production = {topic: Traffic() for topic in targets if topic}
+        self.consumption: dict[str, Traffic] = {}
+        self.production: dict[str, Traffic] = {}
+        self.describe(about)
         #: Traffic of relay's own topics, by purpose.
         self.own_production = {kind: Traffic() for kind in about.own_topics.values()}
         self.totals = Totals()
@@ -125,6 +125,15 @@ class Status:
         self._newest_ms: int | None = None
         self._heartbeat_at: float | None = None
         self._samples: deque[Sample] = deque((self.sample(),), maxlen=SAMPLES)
+
+    def describe(self, about: About) -> None:
+        """Take the facts about the route, with its present topics."""
+        self.about = about
+        for topic in about.topics:
+            self.consumption.setdefault(topic, Traffic())
+        for topic in (*(about.by_name or about.topics.values()), about.by_table):
+            if topic:
+                self.production.setdefault(topic, Traffic())
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state sent to a supervisor: all but the history and process-local objects.

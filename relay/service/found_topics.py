@@ -1,0 +1,135 @@
+"""The source topics of a running relay that a pattern chooses: found at the start, and followed from then on.
+
+A topic that is found later is checked as at a start, before it is read; until it passes, the check
+`new-topics` fails, and it is checked again. It is read from its beginning, or from `start`, so no record is
+missed. A topic that is gone is not read any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+
+from relay.config import Config
+from relay.io.kafka.admin import TopicAdmin
+from relay.io.kafka.clients import Brokers
+from relay.io.kafka.topics_to_read import TopicsToRead
+from relay.io.logs import Log
+from relay.model.errors import BrokerUnavailable, TopicUnusable
+from relay.service.loop.health_checks import NEW_TOPICS, SOURCE_TOPICS
+from relay.service.loop.stopping import Stop
+from relay.service.observe.status import Status
+from relay.topics.matching import nothing_matches, written_matches
+
+_UNREAD = "these topics match topics_pattern, and are not read, because this route may write them"
+
+#: Prepares the route for more topics. `added`: a configuration with these alone. Raises TopicUnusable.
+Admit = Callable[[Config], Awaitable[object]]
+
+
+class FoundTopics:
+    """The topics of a route, and its configuration with them.
+
+    Without a pattern they are those of the configuration. `to_read`: their names, for the source.
+    """
+
+    def __init__(self, config: Config, brokers: Brokers, log: Log, status: Status) -> None:
+        self.config, self._log, self._status = config, log, status
+        self._admin = TopicAdmin(brokers)
+        self._seconds = config.source.metadata_max_age_ms / 1000
+        self.to_read = TopicsToRead(config.source.topics)
+
+    @property
+    def can_change(self) -> bool:
+        """Return whether topics may come and go."""
+        return bool(self.config.source.topics_pattern)
+
+    async def find(self, stop: Stop) -> bool:
+        """Wait until a topic matches. False: the relay is to stop. Raises BrokerUnavailable at first."""
+        if not self.can_change:
+            return True
+        names = await stop.unless_stopped(self._admin.names())
+        while names is not None:
+            self._status.heartbeat()
+            if found := [name for name in names if self.config.reads(name)]:
+                if written := written_matches(self.config, names):
+                    self._log.info("topics.unread", topics=written, message=_UNREAD)
+                self.config = self.config.with_topics(found)
+                self.to_read.names = self.config.source.topics
+                return True
+            message = nothing_matches(self.config, names)
+            self._status.set_check(SOURCE_TOPICS, ok=False, detail=message)
+            self._log.warning("topics.none", message=f"{message}; relay waits for one")
+            await stop.sleep(self._seconds)
+            names = await self._names_now(stop, names)
+        return False
+
+    async def _names_now(self, stop: Stop, before: list[str]) -> list[str] | None:
+        """Return the names of all topics, or those of before if no broker answers; None after a stop."""
+        if stop.is_set():
+            return None
+        try:
+            return await stop.unless_stopped(self._admin.names())
+        except BrokerUnavailable:
+            return before
+
+    async def follow(self, admit: Admit, changed: Callable[[Config], object]) -> None:
+        """Look for topics until cancelled: from time to time, and after each assignment of partitions.
+
+        Then another member of the group may have found one. `admit`: prepares the route for more topics.
+        `changed`: receives the configuration before the source reads other topics.
+        """
+        while True:
+            await self.to_read.until_assigned(self._seconds)
+            try:
+                await self._look(admit, changed)
+            except BrokerUnavailable:
+                # The check `source` fails if that lasts.
+                continue
+
+    async def _look(self, admit: Admit, changed: Callable[[Config], object]) -> None:
+        known = set(self.config.source.topics)
+        found = {name for name in await self._admin.names() if self.config.reads(name)}
+        admitted = await self._admitted(sorted(found - known), admit)
+        gone = known - found
+        if not found or not (admitted or gone):
+            # Without any topic, the check of missing topics fails.
+            return
+        self.config = self.config.with_topics([*(known - gone), *admitted])
+        changed(self.config)
+        if gone:
+            message = "these topics do not exist any more; records of them that were not read are lost"
+            self._log.warning("topics.gone", topics=sorted(gone), message=message)
+        if admitted:
+            self._log.info("topics.found", topics=list(admitted))
+        self.to_read.names = self.config.source.topics
+
+    async def _admitted(self, new: list[str], admit: Admit) -> Collection[str]:
+        """Return the new topics that can be relayed, and report the others."""
+        if not new:
+            self._report([])
+            return ()
+        try:
+            await admit(self.config.with_topics(new))
+        except TopicUnusable as error:
+            if len(new) == 1:
+                self._report([str(error)])
+                return ()
+        else:
+            self._report([])
+            return new
+        admitted, problems = [], []
+        for name in new:
+            try:
+                await admit(self.config.with_topics([name]))
+                admitted.append(name)
+            except TopicUnusable as error:
+                problems.append(str(error))
+        self._report(problems)
+        return admitted
+
+    def _report(self, problems: list[str]) -> None:
+        """Set the check of new topics, which appears with its first failure."""
+        if problems or NEW_TOPICS in self._status.checks:
+            self._status.set_check(NEW_TOPICS, ok=not problems, detail="; ".join(problems))
+        if problems:
+            self._log.rate_limited("topics.unusable", "", reason="; ".join(problems))
