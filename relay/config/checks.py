@@ -43,6 +43,7 @@ def config_problems(config: Config) -> list[Problem]:
         _address_problems,
         _selection_problems,
         _rule_problems,
+        _choice_problems,
         _topic_problems,
         _own_topic_problems,
         _mode_problems,
@@ -224,6 +225,17 @@ def _topic_problems(config: Config) -> list[Problem]:
         message = f"relay would read what it writes: {', '.join(looping)} is also a source topic"
         problems.append(Problem(_target_path(config, looping[0]), message, hint))
     return problems
+
+
+def _choice_problems(config: Config) -> Iterator[Problem]:
+    """Check that topics are named, or chosen by a pattern."""
+    source = config.source
+    if source.topics and source.topics_pattern:
+        yield Problem("source.topics_pattern", "is given, and so is topics", "keep one of them")
+    elif not source.topics and not source.topics_pattern:
+        yield Problem("source.topics", "is missing", "name the topics to read, or give a topics_pattern")
+    if source.exclude_topics_pattern and not source.topics_pattern:
+        yield Problem("source.exclude_topics_pattern", "has no effect without topics_pattern", "leave it out")
 
 
 def _pattern_problems(config: Config) -> Iterator[Problem]:

@@ -527,16 +527,6 @@ class SourceConfig(_ConfigTable):
     schema_registry: SchemaRegistryConfig = SchemaRegistryConfig()
 
     @model_validator(mode="after")
-    def _topics_are_given(self) -> Self:
-        if self.topics and self.topics_pattern:
-            raise ValueError("topics and topics_pattern are both given: keep one")
-        if not self.topics and not self.topics_pattern:
-            raise ValueError("topics is missing: name the topics to read, or give a topics_pattern")
-        if self.exclude_topics_pattern and not self.topics_pattern:
-            raise ValueError("exclude_topics_pattern needs topics_pattern")
-        return self
-
-    @model_validator(mode="after")
     def _start_is_given(self) -> Self:
         keys: dict[Start, tuple[str, Any]] = {
             Start.OFFSETS: ("start_offsets", self.start_offsets),

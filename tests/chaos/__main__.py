@@ -1,12 +1,13 @@
 """Faults on purpose: real Apache Kafka, real relay processes, real codecs, and a verifier that knows what
 must come out.
 
-    make chaos                          # throughput, a soak, and 20 seeds of every scenario in both delivery modes
+    make chaos                          # throughput, a soak, 1000 topics by pattern, and 20 seeds of every scenario in both delivery modes
     make chaos SEEDS=3                  # under 15 minutes on two cores
     make chaos ONLY=relay-kill,network  # these faults alone
     RELAY_KERNEL=shadow make chaos      # with and without templates, compared; no throughput
     cd tests && ../.venv/bin/python -m chaos --only election --mode exactly-once --seed 7     # that run again
     cd tests && ../.venv/bin/python -m chaos soak
+    cd tests && ../.venv/bin/python -m chaos topics --mode exactly-once
     cd tests && ../.venv/bin/python -m chaos throughput
     make chaos-spark SEEDS=10           # the Spark job: runs, executors and tasks (`chaos.spark_kills`)
 
@@ -58,7 +59,9 @@ def main() -> int:
     # The measurements come first, while the machine is quiet.
     is_some = given.only or given.mode or given.seed is not None
     # Where each record goes both ways, throughput says nothing.
-    everything = ["soak", "faults"] if mode() is KernelMode.SHADOW else ["throughput", "soak", "faults"]
+    everything = ["soak", "topics", "faults"]
+    if mode() is not KernelMode.SHADOW:
+        everything = ["throughput", *everything]
     what = [given.what] if given.what else ["faults"] if is_some else everything
     try:
         return max([_status(each, given, report) for each in what])
@@ -108,6 +111,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--rounds", type=int, default=7, help="for throughput: turns of each program (default 7)"
     )
+    parser.add_argument(
+        "--topics",
+        type=int,
+        default=1_000,
+        help="for topics: how many, a twentieth of them new (default 1000)",
+    )
     parser.add_argument("--output", type=Path, default=ROOT / "chaos-results.json")
     return parser
 
@@ -139,6 +148,12 @@ def _soak(given: argparse.Namespace, report: Report) -> int:
     return report.close(asyncio.run(soak(given.mode or MODES[0], given.messages or 1_000_000, given.rate)))
 
 
+def _topics(given: argparse.Namespace, report: Report) -> int:
+    from chaos.pattern_topics import pattern_topics
+
+    return report.close(asyncio.run(pattern_topics(given.mode or MODES[0], given.topics, given.topics // 20)))
+
+
 def _throughput(given: argparse.Namespace, report: Report) -> int:
     from chaos.throughput import throughput
 
@@ -154,6 +169,7 @@ def _spark(given: argparse.Namespace, report: Report) -> int:
 _PARTS: dict[str, Callable[[argparse.Namespace, Report], int]] = {
     "faults": _faults,
     "soak": _soak,
+    "topics": _topics,
     "throughput": _throughput,
     "spark": _spark,
 }
