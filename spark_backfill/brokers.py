@@ -218,6 +218,11 @@ class JavaAdmin:
         """Return the number of partitions of each topic. Raises TopicUnusable."""
         return {name: found.partitions().size() for name, found in self._topics(topics)}
 
+    def names(self) -> list[str]:
+        """Return the names of all visible topics, without those that brokers keep for themselves."""
+        found = self._answer(lambda: self._admin.listTopics().names().get())
+        return sorted(str(name) for name in found)
+
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the id of each topic (KIP-516), "" from brokers before Kafka 2.8. Raises TopicUnusable."""
         none = self._jvm.org.apache.kafka.common.Uuid.ZERO_UUID

@@ -72,6 +72,7 @@ _KEYS_IF_SET: Final[Mapping[str, Sequence[str]]] = {
         "rows",
         "tables",
     ),
+    "source": ("topics_pattern", "exclude_topics_pattern"),
     "target": ("topics", "partition_by"),
     "schema": ("schema_dumps", "schema_dumps_database", "schema_dumps_as_of"),
     "errors": ("dead_letter_payload",),

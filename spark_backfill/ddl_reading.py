@@ -114,6 +114,10 @@ class StepsDdl:
         #: The offsets where the unread DDL of the current step begins and ends; None if they are not known.
         self._unread: tuple[dict[str, int], dict[str, int]] | None = None
 
+    def read(self, source: SourceTopics) -> None:
+        """Take the source with topics that were found since."""
+        self._source, self._config = source, source.config
+
     def enter(self, step: int) -> None:
         """Begin a step."""
         ends_before = partial(ends_of_step, self._spark, self._config.backfill.checkpoint)

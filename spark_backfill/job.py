@@ -18,7 +18,7 @@ from relay.config import Config
 from relay.config.keys import InputFormat
 from relay.config.wiring import load_schema_dumps, translator_of
 from relay.model.errors import ConfigError, Problem
-from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described
+from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described, ends_of_step
 from spark_backfill.counts import BackfillCounts, CountsParam, Tally
 from spark_backfill.ddl_reading import DdlWatch, StepsDdl, in_first_partitions, watch_of, with_all_ddl
 from spark_backfill.files import Captured, OutputFolder, read_files
@@ -227,13 +227,17 @@ class TopicsRun:
         tell: Callable[[int, BackfillCounts, float], None] = lambda *_: None,
         warn: Callable[[str], object] = lambda _: None,
     ) -> None:
-        self._spark, self._config, self._tell, self._warn = spark, config, tell, warn
+        self._spark, self._given, self._tell, self._warn = spark, config, tell, warn
         check_locations(spark, config.backfill)
         self._lease = Lease(spark, config.backfill.checkpoint, warn)
         checkpoint, output = Checkpoint(spark, config.backfill.checkpoint), config.backfill.output
+        self._checkpoint = checkpoint
         self._source = SourceTopics.from_config(spark, config, checkpoint.first)
         now = described(config, self._source.cluster, "" if output else target_cluster(spark, config))
+        self._described = now
         checkpoint.check(now, self._source.topic_ids)
+        # With the topics that a pattern matches.
+        config = self._config = self._source.config
         if writes_rows(config):
             RowsOutput(output, config.backfill.rows_format).check(spark, is_new=checkpoint.first is None)
         elif output:
@@ -252,8 +256,11 @@ class TopicsRun:
         #: The number of the step in progress.
         self.running_step: int | None = None
         self.counts = BackfillCounts()
+        self._tell_of_targets()
+
+    def _tell_of_targets(self) -> None:
         if self._topics is not None:
-            self._topics.tell(warn)
+            self._topics.tell(self._warn)
             self.counts.warnings = self._topics.topics.warnings
 
     def run(self, *, continuous: bool = False) -> BackfillCounts:
@@ -304,7 +311,23 @@ class TopicsRun:
         finally:
             self.running_step = None
 
+    def _take_new_topics(self, step: int) -> None:
+        """Look at the topics again if the step has one that a pattern matches and that is new."""
+        if not self._config.source.topics_pattern:
+            return
+        ends = ends_of_step(self._spark, self._config.backfill.checkpoint, step) or {}
+        if {partition.rpartition("/")[0] for partition in ends} <= {*self._config.source.topics}:
+            return
+        source = self._source = SourceTopics.from_config(self._spark, self._given, self._source.first)
+        self._config = source.config
+        if self._topics is not None:
+            self._topics = TargetTopics.from_config(source.config)
+            self._tell_of_targets()
+        self._checkpoint.keep(self._described, source.first, source.topic_ids)
+        self._ddl.read(source)
+
     def _translate(self, frame: DataFrame, step: int) -> None:
+        self._take_new_topics(step)
         config, records, began = self._config, captured(frame), time.perf_counter()
         # Only the first step of a run can have been started before: one that fails ends its run.
         is_first = self._catalog is None

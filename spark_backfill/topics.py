@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -17,8 +18,9 @@ from relay.config.keys import End, Wait
 from relay.config.wiring import translator_of
 from relay.io.kafka.admin import TopicInfo
 from relay.io.kafka.positions import COMMIT_TS_MARGIN_MS
-from relay.model.errors import ConfigError, Problem, RecordsGone
+from relay.model.errors import ConfigError, Problem, RecordsGone, TopicUnusable
 from relay.model.events import TSO_LOGICAL_BITS
+from relay.topics.matching import nothing_matches
 from relay.topics.plan import KEPT_FOREVER
 from relay.topics.startup import Topics, check_topics
 from spark_backfill.brokers import JavaAdmin, client_options, for_spark
@@ -54,13 +56,14 @@ class SourceTopics(NamedTuple):
     def from_config(
         cls, spark: SparkSession, config: Config, kept: Mapping[str, int] | None = None
     ) -> SourceTopics:
-        """Ask the brokers.
+        """Ask the brokers. Topics that a pattern matches are in the `config` that is returned.
 
         `kept`: where the first of several runs began; later ones begin there, too, regardless of `start` and
         of retention since. Raises ConfigError, RecordsGone, TopicUnusable, BrokerUnavailable.
         """
         options = client_options(kafka.source_cluster(config))
         with closing(JavaAdmin(spark, options)) as admin:
+            config = _with_found_topics(config, admin)
             partitions = admin.partitions(config.source.topics)
             _check_named(config, partitions)
             oldest = admin.first_offsets(partitions)
@@ -87,7 +90,16 @@ class SourceTopics(NamedTuple):
         reader = spark.readStream.format("kafka").options(**self._read_options())
         if most := records_of_step(self.config):
             reader = reader.option("maxOffsetsPerTrigger", most)
-        return reader.option("startingOffsets", _offsets_json(self.first)).load()
+        return reader.option("startingOffsets", self._starting_offsets).load()
+
+    @property
+    def _starting_offsets(self) -> str:
+        """Return where a new stream begins.
+
+        Spark refuses offsets that lack a partition, as of a topic that was just created.
+        """
+        is_earliest = self.config.source.topics_pattern and self.first == self.oldest
+        return "earliest" if is_earliest else _offsets_json(self.first)
 
     def before(self, spark: SparkSession) -> DataFrame | None:
         """Return the records before `first`, whose DDL holds for those after it; None without any."""
@@ -142,13 +154,14 @@ class SourceTopics(NamedTuple):
             "startingOffsets": _offsets_json(begin),
             "endingOffsets": _offsets_json(end),
         }
-        del options["subscribe"]
+        for name in ("subscribe", "subscribePattern"):
+            options.pop(name, None)
         assigned = {topic: list(map(int, offsets)) for topic, offsets in _by_topic(begin).items()}
         return spark.read.format("kafka").options(**options, assign=json.dumps(assigned)).load()
 
     def _read_options(self) -> dict[str, str]:
         return for_spark(self.options) | {
-            "subscribe": ",".join(self.config.source.topics),
+            **_subscription(self.config),
             "includeHeaders": "true",
             "failOnDataLoss": "true",
             "maxRecordsPerPartition": str(self.config.backfill.task_records),
@@ -157,6 +170,37 @@ class SourceTopics(NamedTuple):
             # Otherwise a poll at the end of a topic keeps the next task waiting.
             "kafka.fetch.max.wait.ms": "20",
         }
+
+
+def _with_found_topics(config: Config, admin: JavaAdmin) -> Config:
+    """Return the configuration with the topics that its pattern matches. Raises TopicUnusable without any."""
+    if not config.source.topics_pattern:
+        return config
+    names = admin.names()
+    if found := [name for name in names if config.reads(name)]:
+        return config.with_topics(found)
+    raise TopicUnusable(nothing_matches(config, names))
+
+
+def _subscription(config: Config) -> dict[str, str]:
+    """Return the option of Spark's source that chooses topics. With a pattern, each step may have more."""
+    source = config.source
+    if not source.topics_pattern:
+        return {"subscribe": ",".join(source.topics)}
+    left_out = [source.exclude_topics_pattern] if source.exclude_topics_pattern else []
+    if config.is_one_cluster:
+        left_out += config.target_expressions
+    without = "".join(f"(?!(?:{_in_java(each, at)})$)" for at, each in enumerate(left_out))
+    return {"subscribePattern": f"{without}(?:{source.topics_pattern})"}
+
+
+def _in_java(expression: str, number: int) -> str:
+    """Return an expression with Java's syntax of named groups, whose names are unique with the number."""
+    return re.sub(
+        r"\(\?P([<=])(\w+)[>)]",
+        lambda found: f"(?<{found[2]}{number}>" if found[1] == "<" else rf"\k<{found[2]}{number}>",
+        expression,
+    )
 
 
 def captured(frame: DataFrame) -> Captured:

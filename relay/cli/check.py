@@ -18,7 +18,7 @@ from relay.codecs.codec import own_ddl
 from relay.config import Config
 from relay.config.checks import config_advice
 from relay.config.kafka import source_cluster, target_cluster
-from relay.config.keys import PartitionBy, RouteConfig, Target, TopicRuleConfig
+from relay.config.keys import PartitionBy, RouteConfig, SourceConfig, Target, TopicRuleConfig
 from relay.config.loading import examine
 from relay.config.registries import resolver_of
 from relay.config.wiring import load_schema_dumps, translator_of
@@ -30,6 +30,7 @@ from relay.service.check.registries import registry_findings
 from relay.service.check.route import preflight, rows_do_not_wait
 from relay.service.commands.offline import learned_translator
 from relay.text.redaction import plural, printable, shown_option
+from relay.topics.matching import with_found_topics
 
 _INDENT: Final = " " * 8
 #: Prefix of the keys of files that are needed to determine a configuration's effect.
@@ -68,7 +69,9 @@ def check(request: CheckRequest) -> int:
         _write(rule_lines(config, translator))
         return 0
     clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
-    findings = asyncio.run(preflight(config, clusters)) + registry_findings(config)
+    findings = asyncio.run(preflight(config, clusters))
+    config = _with_topics(config, clusters)
+    findings += registry_findings(config)
     counts = Counter(finding.state for finding in findings)
     total = ", ".join(f"{counts[state]} {state}" for state in CheckState)
     _write(["", *(printable(str(finding)) for finding in findings), "", f"{total}; {NOT_TESTED}"])
@@ -76,6 +79,14 @@ def check(request: CheckRequest) -> int:
         _write([""])
         _write(rule_lines(config, asyncio.run(learned_translator(config)).translator))
     return ServiceError.exit_status if counts[CheckState.FAILED] else 0
+
+
+def _with_topics(config: Config, clusters: Clusters) -> Config:
+    """Return the configuration with the topics that its pattern matches, if the brokers answer."""
+    try:
+        return asyncio.run(with_found_topics(config, clusters.source))
+    except ServiceError:
+        return config  # a finding says so
 
 
 def _write(lines: Iterable[str]) -> None:
@@ -90,6 +101,8 @@ def summary(config: Config, defined: int = 0) -> str:
     """Describe the route in a few lines. `defined`: how many tables dumps define."""
     route, source, target = config.route, config.source, config.target
     pairs = [f"  {name} → {target_name}" for name, target_name in config.target_topics.items()]
+    if source.topics_pattern:
+        pairs = [f"  {_matching(source)} → {target.topic}"]
     reads = f"{route.from_}{_options(route.from_options)} at {source.bootstrap_servers}"
     writes = f"{route.to}{_options(route.to_options)} at {config.target_servers}"
     pairs += [f"  {_rule(rule, target)}" for rule in target.topics]
@@ -103,6 +116,12 @@ def summary(config: Config, defined: int = 0) -> str:
         *_processes(config),
     ]
     return "\n".join([*lines, "topics", *pairs])
+
+
+def _matching(source: SourceConfig) -> str:
+    """Describe the topics that a pattern chooses."""
+    without = f", without {source.exclude_topics_pattern}" if source.exclude_topics_pattern else ""
+    return f"all that match {source.topics_pattern}{without}"
 
 
 #: How rows are partitioned, as text.

@@ -33,6 +33,7 @@ from relay.service.commands.offline import learned_translator
 from relay.service.commands.replay import Outcome, Replay, table_topics, target_topics
 from relay.service.commands.replay_claim import only_replay
 from relay.text.redaction import plain_json, printable, to_json
+from relay.topics.matching import with_found_topics
 
 FAILED = 2
 _REPLAY_WARNING = (
@@ -300,6 +301,7 @@ async def _replay_alone(config: Config, wanted: DeadLetterFilter, request: Repla
 
 
 async def _replay(config: Config, wanted: DeadLetterFilter, request: ReplayRequest) -> Outcome:
+    config = await with_found_topics(config)
     chosen = await _choose(config, wanted, request)
     if not chosen:
         _say(request, "No dead letters to replay.")

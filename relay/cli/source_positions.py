@@ -14,12 +14,17 @@ def source_topic(config: Config, given: str | None, path: str) -> str:
     topics = config.source.topics
     if given is None and len(topics) == 1:
         return topics[0]
-    if given not in topics:
+    if given is None or not config.reads(given):
         problem = "lacks the topic"
         if given is not None:
             problem = f"{given!r} is not a source topic of this configuration"
-        raise ConfigError([Problem(path, problem, "its source topics are: " + ", ".join(topics))])
+        raise ConfigError([Problem(path, problem, f"its source topics are: {shown_topics(config)}")])
     return given
+
+
+def shown_topics(config: Config) -> str:
+    """Return the source topics for a message."""
+    return ", ".join(config.source.topics) or f"those that match {config.source.topics_pattern}"
 
 
 def parse_position(text: str, config: Config, path: str) -> RecordPosition:

@@ -18,6 +18,7 @@ from relay.cli.inputs import kept_lines
 from relay.cli.parsing import parse_time
 from relay.cli.record_files import RecordWriter
 from relay.cli.requests.options import SourceTopic, TopicOption
+from relay.cli.source_positions import shown_topics
 from relay.config import Config, load_config
 from relay.config.addresses import parse_server, split_servers
 from relay.config.kafka import producer_settings, source_cluster, target_cluster
@@ -80,11 +81,13 @@ def _of_config(request: TopicOption, config: Config) -> TopicAddress:
     topics = config.source.topics
     topic = request.topic or (topics[0] if len(topics) == 1 else None)
     if topic is None:
-        names = ", ".join(topics)
-        raise ConfigError([Problem(request.option, "is missing", f"the source topics are {names}")])
-    written = {*config.target_topics.values(), *config.own_topics.values()}
+        hint = f"the source topics are {shown_topics(config)}"
+        raise ConfigError([Problem(request.option, "is missing", hint)])
+    is_written = topic in {*config.target_topics.values(), *config.own_topics.values()}
+    if config.source.topics_pattern:
+        is_written = config.has_target_name(topic)
     cluster = source_cluster(config)
-    if topic in written and topic not in topics:
+    if is_written and not config.reads(topic):
         cluster = target_cluster(config)
     values = vars(producer_settings(config)) | {"cluster": cluster}
     return TopicAddress(topic, Brokers.from_settings(cluster), ProducerSettings(**values))

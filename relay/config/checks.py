@@ -245,6 +245,9 @@ def _pattern_problems(config: Config) -> Iterator[Problem]:
     if config.is_one_cluster and any(template.text == "{topic}" for template, _ in config.templates):
         message = "relay would read what it writes: the topics of topics_pattern are also the target topics"
         yield Problem("target.topic", message, "name another topic, for example {topic}." + config.route.to)
+    if config.backfill.input:
+        message = "chooses topics of the brokers, and the records come from files"
+        yield Problem("source.topics_pattern", message, "name the topics of the records in topics")
     try:
         needs_all = translator_of(config).needs_all_partitions
     except ConfigError:

@@ -244,12 +244,18 @@ class Config(BaseSettings):
 
         With `topics_pattern`. Existing or not: a name must not become a target after it was read.
         """
-        if not self.is_one_cluster:
-            return False
+        return self.is_one_cluster and self.has_target_name(topic)
+
+    def has_target_name(self, topic: str) -> bool:
+        """Return whether a topic has a name that the route may write, for topics that the pattern matches."""
+        return any(is_whole_match(each, topic) for each in self.target_expressions)
+
+    @property
+    def target_expressions(self) -> list[str]:
+        """Return expressions for the names that the route may write, for topics that the pattern matches."""
         names = f"(?:{self.source.topics_pattern})"
-        return topic in self.own_topics.values() or any(
-            is_whole_match(template.expression(names), topic) for template, _ in self.templates
-        )
+        own = map(re.escape, self.own_topics.values())
+        return [*own, *(template.expression(names) for template, _ in self.templates)]
 
     @property
     def target_topics(self) -> dict[str, str]:

@@ -24,7 +24,7 @@ from chaos.broker import RunFailed, until
 from chaos.experiment import config_text
 from chaos.messages import row_message, timestamp_of
 from chaos.relay_processes import Life, RelayProcesses
-from relay.demo.kafka import Cluster
+from relay.demo.kafka import BENCHMARK_JAVA_OPTIONS, Cluster, NodeOptions
 from relay.model.records import SOURCE_HEADER
 
 MAX_MB: Final = 200
@@ -40,7 +40,7 @@ async def pattern_topics(mode: str, topics: int, added: int) -> tuple[Mapping[st
     """Run it; gives the figures, and whether all is well."""
     with tempfile.TemporaryDirectory(prefix="relay-pattern-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        cluster = Cluster(folder / "kafka")
+        cluster = Cluster(folder / "kafka", options=NodeOptions(java=BENCHMARK_JAVA_OPTIONS))
         try:
             await asyncio.to_thread(cluster.start)
             admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)

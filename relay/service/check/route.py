@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from relay.codecs import codec_named
 from relay.config import Config
@@ -25,7 +25,8 @@ from relay.service.check import CheckState, Finding, unreported
 from relay.service.check.cluster import BrokerUnresponsive, ClusterInspection, TopicDescription
 from relay.service.check.groups import group_findings
 from relay.service.check.messages import message_findings
-from relay.text.redaction import plural
+from relay.text.redaction import first_of, plural
+from relay.topics.matching import nothing_matches, written_matches
 from relay.topics.plan import RequiredTopic, Role, loops, problems, required_topics, warnings
 from relay.topics.startup import table_topic_warnings, topics_of_tables
 
@@ -36,6 +37,11 @@ _NEEDED = {
     Role.HISTORY: (Operation.READ, Operation.WRITE),
     Role.PROGRESS: (Operation.READ, Operation.WRITE),
 }
+#: Findings that there may be for each of many topics.
+_OF_TOPICS = ("source topic", "source messages of", str(Role.TARGET))
+#: Topics that a finding names, and topics found by a pattern whose messages are examined.
+_MOST_NAMES = 20
+_MOST_EXAMINED = 20
 _UNKNOWN_TOPIC, _NOT_ALLOWED_TOPIC = 3, 29
 
 
@@ -51,7 +57,7 @@ async def preflight(config: Config, clusters: Clusters) -> list[Finding]:
         inspections = [source] if target is source else [source, target]
         try:
             await asyncio.gather(*(inspection.connect() for inspection in inspections))
-            return await _findings(config, source, target)
+            return _joined(await _findings(config, source, target))
         finally:
             await asyncio.gather(*(inspection.close() for inspection in inspections))
 
@@ -60,6 +66,8 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
     found = [*_address_findings("source and target" if target is source else "source", source)]
     source_topics: dict[str, TopicInfo] = {}
     if source.is_reached:
+        config, matching = await _with_matching_topics(config, source)
+        found += matching
         try:
             topics = await source.topics(config.source.topics)
             source_topics = {name: topic.found for name, topic in topics.items() if topic.found}
@@ -75,7 +83,7 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
                 ]
                 readable_topics = {name: source_topics[name] for name in readable}
                 found += await group_findings(config, source, target, readable_topics)
-                found += await message_findings(config, source.brokers, readable)
+                found += await message_findings(config, source.brokers, _sample(config, readable))
             else:
                 found += await group_findings(config, source, target, {})
         except BrokerUnresponsive as reason:
@@ -94,6 +102,59 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
         except BrokerUnresponsive as reason:
             found.append(Finding(CheckState.FAILED, "target topics", f"{reason}; check the broker's log"))
     return found
+
+
+async def _with_matching_topics(config: Config, source: ClusterInspection) -> tuple[Config, list[Finding]]:
+    """Return the configuration with the topics that its pattern matches, and a finding about them."""
+    if not config.source.topics_pattern:
+        return config, []
+    subject = "source topics"
+    try:
+        names = await TopicAdmin(source.brokers).names()
+    except BrokerUnavailable as error:
+        return config, [Finding(CheckState.UNTESTED, subject, str(error))]
+    found = [name for name in names if config.reads(name)]
+    if not found:
+        text = f"{nothing_matches(config, names)}; relay waits for one"
+        return config, [Finding(CheckState.UNTESTED, subject, text)]
+    text = f"{plural(len(found), 'topic')} of {len(names)} match topics_pattern"
+    if len(found) > _MOST_EXAMINED:
+        text += f"; messages of the first {_MOST_EXAMINED} are examined"
+    findings = [Finding(CheckState.OK, subject, text)]
+    if written := written_matches(config, names):
+        text = f"not read, because this route may write them: {first_of(written, _MOST_NAMES)}"
+        findings.append(Finding(CheckState.NOTE, subject, text))
+    return config.with_topics(found), findings
+
+
+def _sample(config: Config, topics: list[str]) -> list[str]:
+    """Return the topics whose messages are examined: all that are named, or some that a pattern matches."""
+    return topics[:_MOST_EXAMINED] if config.source.topics_pattern else topics
+
+
+def _joined(findings: Sequence[Finding]) -> list[Finding]:
+    """Join findings that say the same about many topics."""
+    groups: dict[tuple[str, CheckState, str], list[str]] = {}
+    for each in findings:
+        kind, name = _kind_of(each)
+        groups.setdefault((kind, each.state, each.text), []).append(name)
+    found = []
+    for each in findings:
+        kind, name = _kind_of(each)
+        names = groups[kind, each.state, each.text]
+        if len(names) <= _MOST_NAMES:
+            found.append(each)
+        elif name == names[0]:
+            found.append(each._replace(subject=f"{kind} {first_of(names, _MOST_NAMES)}"))
+    return found
+
+
+def _kind_of(finding: Finding) -> tuple[str, str]:
+    """Return the kind of a finding about a topic, and the topic's name; otherwise its subject, and ""."""
+    for kind in _OF_TOPICS:
+        if finding.subject.startswith(f"{kind} "):
+            return kind, finding.subject.removeprefix(f"{kind} ")
+    return finding.subject, ""
 
 
 async def _target_findings(

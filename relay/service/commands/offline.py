@@ -14,6 +14,7 @@ from relay.io.kafka.clients import Brokers
 from relay.model.errors import TopicUnusable
 from relay.model.records import ConsumerRecord, RecordPosition
 from relay.service.loop.history import apply_records, read_history
+from relay.topics.matching import with_found_topics
 
 
 class HistoryTranslator(NamedTuple):
@@ -49,6 +50,7 @@ async def learned_translator(config: Config, upto: RecordPosition | None = None)
 
 async def _source_partitions(config: Config) -> list[tuple[str, int]]:
     """Return all partitions of the source topics. Raises TopicUnusable if a topic cannot be seen."""
+    config = await with_found_topics(config)
     seen = await TopicAdmin(Brokers.from_settings(source_cluster(config))).look(config.source.topics)
     for name in config.source.topics:
         if name not in seen.found:

@@ -37,6 +37,7 @@ from relay.io.kafka.settings import Start, StartSettings
 from relay.io.kafka.sink import TransactionalSink
 from relay.model.errors import ConfigError, DeliveryFailed, RelayRunning, ServiceError, TopicUnusable
 from relay.service.commands.offset_changes import OffsetChange, PartitionOffsets
+from relay.topics.matching import with_found_topics
 from relay.topics.startup import check_topics
 
 _REQUEST_SECONDS: Final = 60.0
@@ -127,8 +128,11 @@ class RouteOffsets:
         start: dict[Partition, int] = {}
         fresh = [each for each in self.partitions if each not in committed]
         if start_settings(self._config.source).start is Start.LATEST:
-            # An added partition is read from its beginning.
-            start = {each: first[TopicPartition(*each)] for each in fresh if was_added(each, committed)}
+            # An added partition is read from its beginning, and so is a topic that a pattern has found later.
+            is_later = bool(self._config.source.topics_pattern and committed)
+            start = {
+                each: first[TopicPartition(*each)] for each in fresh if is_later or was_added(each, committed)
+            }
             fresh = [each for each in fresh if each not in start]
         if not fresh:
             return start, ""
@@ -143,6 +147,7 @@ class RouteOffsets:
 async def open_route_offsets(config: Config) -> AsyncIterator[RouteOffsets]:
     """Connect to the source, without joining the group. Raises TopicUnusable, BrokerUnavailable."""
     brokers = Brokers.from_settings(source_cluster(config))
+    config = await with_found_topics(config, brokers)
     pairs = [
         TopicPartition(topic, number)
         for topic in config.source.topics
@@ -163,7 +168,7 @@ async def store_offsets(config: Config, route: RouteOffsets, changes: Sequence[O
         return
     clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
     # As at a start: the progress topic may not exist yet, and a hanging transaction has to be ended first.
-    topics = await check_topics(config, clusters)
+    topics = await check_topics(await with_found_topics(config, clusters.source), clusters)
     changed_shards: list[int] = []
     for settings in shard_settings(config):
         shard_offsets = {each: at for each, at in offsets.items() if settings.shard.contains(each.partition)}
