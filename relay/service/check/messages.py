@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from relay.config import Config
@@ -83,16 +84,18 @@ def _refused(
 
 
 _EARLIER_OUTPUT_SECONDS: Final = 10.0
+_MOST_TARGETS: Final = 20
 
 
 async def earlier_output(config: Config, clusters: Clusters) -> str:
     """Return evidence, as text, that a target topic has records of a source topic: its newest record.
 
-    Returns "" if none was found or if the check was not possible. Topics of tables are not checked.
+    Returns "" if none was found or if the check was not possible. Topics of tables are not checked, and of
+    many other topics only some.
     """
     try:
         async with asyncio.timeout(_EARLIER_OUTPUT_SECONDS):
-            for topic in config.fixed_topics:
+            for topic in islice(config.fixed_topics, _MOST_TARGETS):
                 newest: list[ConsumerRecord] = []
                 await read_part(clusters.target, topic, Part(last=1), newest.append)
                 for record in newest:

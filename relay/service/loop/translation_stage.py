@@ -336,8 +336,7 @@ class InFlightBatchBuilder:
 
     async def send_rest(self) -> None:
         """Hand over the batches that are not full."""
-        if self._stage.targets is not None:
-            await self._sink.expect({topic for topic, _ in self._round.batches})
+        await self._sink.expect({topic for topic, _ in self._round.batches})
         for key in list(self._round.batches):
             await self._send(key)
 
