@@ -74,6 +74,8 @@ def check_repeats(found: Sequence[Token], user: str = "rules") -> None:
     """Raise ValueError for repetitions that could take long: of groups, or too many."""
     repeats, before = 0, "open"
     for token in found:
+        if token.kind == "repeat" and before == "open" and token.start and token.text.startswith("?"):
+            raise ValueError(f"has a group that begins with '(?': {user} have neither lookaheads nor flags")
         if token.kind == "repeat":
             is_optional = token.text.startswith("?")
             if before not in _REPEATABLE and not (is_optional and before == "close"):

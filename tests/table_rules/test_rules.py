@@ -79,7 +79,7 @@ def test_names_of_any_length_take_no_time() -> None:
         (r"*\.b", "a.b", "from", "repeats nothing"),
         (r"(.*)(.*)(.*)\.(.*)(.*)", "a.b", "from", "more than 4 repetitions"),
         (r"(a)\.\1", "a.b", "from", "escaped letters"),
-        (r"a\.(?=b)b", "a.b", "from", "repeats nothing"),
+        (r"a\.(?=b)b", "a.b", "from", "neither lookaheads nor flags"),
         (r"a\.(b", "a.b", "from", "regular expression"),
         (r"a\.b)", "a.b", "from", "regular expression"),
         (r"a\.[b", "a.b", "from", "at character 4"),
