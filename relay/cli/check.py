@@ -193,6 +193,8 @@ def _ddl(config: Config) -> str:
     where = "in partition 0 alone"
     if of_others:
         rows, where = "rows", _ddl_topics(of_others, len(config.source.topics))
+    elif source.ddl_topics is not own_ddl and config.source.topics_pattern:
+        where = "in partition 0 of each topic, or of the topic that has the DDL of others"
     elif source.ddl_topics is not own_ddl:
         where = "in partition 0 of each topic, none of which has the DDL of another"
     return f"{where}; " + (f"{rows} wait for it" if waits else rows_do_not_wait(config, rows))

@@ -7,6 +7,9 @@ missed. A topic that is gone is not read any more.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import time
 from collections.abc import Awaitable, Callable, Collection
 
 from relay.config import Config
@@ -47,6 +50,7 @@ class FoundTopics:
         """Wait until a topic matches. False: the relay is to stop. Raises BrokerUnavailable at first."""
         if not self.can_change:
             return True
+        reported = ""
         names = await stop.unless_stopped(self._admin.names())
         while names is not None:
             self._status.heartbeat()
@@ -58,7 +62,9 @@ class FoundTopics:
                 return True
             message = nothing_matches(self.config, names)
             self._status.set_check(SOURCE_TOPICS, ok=False, detail=message)
-            self._log.warning("topics.none", message=f"{message}; relay waits for one")
+            if message != reported:
+                self._log.warning("topics.none", message=f"{message}; relay waits for one")
+            reported = message
             await stop.sleep(self._seconds)
             names = await self._names_now(stop, names)
         return False
@@ -73,20 +79,24 @@ class FoundTopics:
             return before
 
     async def follow(self, admit: Admit, changed: Callable[[Config], object]) -> None:
-        """Look for topics until cancelled: from time to time, and after each assignment of partitions.
+        """Look for topics until cancelled: from time to time, and once in between after a rebalance.
 
         Then another member of the group may have found one. `admit`: prepares the route for more topics.
         `changed`: receives the configuration before the source reads other topics.
         """
         while True:
-            await self.to_read.until_assigned(self._seconds)
-            try:
+            began = time.monotonic()
+            if await self.to_read.until_assigned(self._seconds):
                 await self._look(admit, changed)
-            except BrokerUnavailable:
-                # The check `source` fails if that lasts.
-                continue
+                await asyncio.sleep(began + self._seconds - time.monotonic())
+            await self._look(admit, changed)
 
     async def _look(self, admit: Admit, changed: Callable[[Config], object]) -> None:
+        # While no broker answers, the check `source` fails.
+        with contextlib.suppress(BrokerUnavailable):
+            await self._compare(admit, changed)
+
+    async def _compare(self, admit: Admit, changed: Callable[[Config], object]) -> None:
         known = set(self.config.source.topics)
         found = {name for name in await self._admin.names() if self.config.reads(name)}
         admitted = await self._admitted(sorted(found - known), admit)

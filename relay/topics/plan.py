@@ -17,11 +17,12 @@ from relay.config import Config, Start
 from relay.io.kafka.admin import CreateError, NewTopic, TopicInfo
 from relay.io.kafka.sizes import DEFAULT_LIMIT_BYTES
 from relay.text.durations import duration_text
-from relay.text.redaction import plural
+from relay.text.redaction import first_of, plural
 
 #: Kafka's "no limit" for times, and longer than any.
 FOREVER_MS: Final = 2**63 - 1
 _RETENTION: Final = "retention.ms"
+_MOST_NAMES: Final = 20
 #: Settings of a topic for records that nothing deletes, such as those of files.
 KEPT_FOREVER: Final = {_RETENTION: "-1"}
 
@@ -209,6 +210,17 @@ def loops(wanted: Sequence[RequiredTopic], config: Config) -> Iterator[tuple[Req
                 f"and the {each.role}; name another one"
             )
             yield each, why
+
+
+def pattern_loops(config: Config) -> Iterator[str]:
+    """Yield the problem of topics found by a pattern that the route may write, for brokers of one cluster."""
+    names = config.source.topics if config.source.topics_pattern else ()
+    if written := [name for name in names if config.has_target_name(name)]:
+        yield (
+            f"relay would read what it writes: {config.source.bootstrap_servers} and {config.target_servers} "
+            f"are one cluster, and this route may write {first_of(written, _MOST_NAMES)}: leave out "
+            "bootstrap_servers in [target], so that relay does not read these, or exclude them"
+        )
 
 
 def not_created(wanted: RequiredTopic, error: CreateError, servers: str) -> str:

@@ -25,6 +25,7 @@ from relay.topics.plan import (
     loops,
     missing,
     not_created,
+    pattern_loops,
     problems,
     required_topics,
     target_topic,
@@ -124,7 +125,7 @@ async def check_topics(
     wrong = [*_source_problems(source, config), *_problems(wanted, target, config, target_admin.servers)]
     if source.brokers & target.brokers:
         # The configured addresses alone do not show whether this is one cluster.
-        wrong += [problem for _, problem in loops(wanted, config)]
+        wrong += [problem for _, problem in loops(wanted, config)] or pattern_loops(config)
     if wrong:
         raise TopicUnusable("; ".join(wrong))
     target, created = await create_missing(wanted, target, config, target_admin)

@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 from aiokafka.admin import NewTopic
-from service.topics_support import exists, new_name
+from service.topics_support import exists, new_name, refusal
 from service.transport_support import both_modes
 from support import record, row_message
 
 from relay.config import Config
+from relay.config.kafka import source_cluster, target_cluster
+from relay.io.kafka.clients import Clusters
+from relay.service.check import CheckState, Finding
+from relay.service.check.route import preflight
 from relay.service.observe.report import details
+from relay.topics.matching import with_found_topics
 
 pytestmark = pytest.mark.kafka
 MODES: Mapping[str, Mapping[str, Any]] = {
@@ -192,3 +197,36 @@ async def test_members_and_deleted_topics(mode: str, topics: Any, run_relay: Any
 async def _logged(relay: Any, event: str) -> bool:
     assert not relay.has_ended, relay.log.events[-5:]
     return bool(relay.log.named(event))
+
+
+async def test_two_addresses_of_one_cluster(topics: Any) -> None:
+    """Relay finds out that it would read what it writes, although no target exists yet."""
+    other = topics().config.source.bootstrap_servers.replace("127.0.0.1", "localhost")
+    route = topics(target_bootstrap_servers=other, target_topic="{topic}.{table}.out")
+    await route.make("a.b.out", count=0)
+    refused = await refusal(await with_found_topics(route.config))
+    assert "are one cluster, and this route may write" in refused
+    assert refused.count(f"{route.prefix}.a.b.out") == 1
+
+
+async def test_check_names_what_matches(topics: Any) -> None:
+    route = topics()
+    clusters = Clusters.from_settings(source_cluster(route.config), target_cluster(route.config))
+
+    async def findings() -> list[Finding]:
+        found = await preflight(route.config, clusters)
+        assert not [each for each in found if each.state is CheckState.FAILED]
+        return [each for each in found if each.subject.startswith("source topic")]
+
+    (finding,) = await findings()
+    assert finding.state is CheckState.UNTESTED
+    assert finding.text.endswith("; relay waits for one")
+    await route.make(*(f"t{at}" for at in range(21)), count=0)
+    await route.make("t0.out", count=0)
+    chosen, unread, *others = await findings()
+    assert chosen.state is CheckState.OK
+    assert chosen.text.startswith("21 topics of ")
+    assert unread.text == f"not read, because this route may write them: {route.prefix}.t0.out"
+    (joined,) = others
+    assert joined.subject.endswith(" and 1 more")
+    assert joined.text == "1 partition, READ allowed"

@@ -148,8 +148,9 @@ class KafkaSource:
         Not in the constructor of the client, which takes no listener, and not to a pattern: with a new topic,
         aiokafka 0.14 drops its partitions before their offsets are committed (its issue 293).
         """
-        self._topics = self._to_read.names
-        listener = _Listener(self.consumer, owner, self._to_read)
+        # A new subscription revokes the partitions of the one before, which are released already.
+        is_released, self._topics = self._topics != self._to_read.names, self._to_read.names
+        listener = _Listener(self.consumer, owner, self._to_read, is_released=is_released)
         self.consumer.subscribe(list(self._topics), listener=listener)
 
     async def _takes_new_topics(self) -> bool:
@@ -550,19 +551,26 @@ class ShardSource(KafkaSource):
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is not typed
-    def __init__(self, consumer: AIOKafkaConsumer, owner: Owner, topics: TopicsToRead) -> None:
+    """Passes changes of the group's assignment on. `is_released`: the partitions before it were released."""
+
+    def __init__(
+        self, consumer: AIOKafkaConsumer, owner: Owner, topics: TopicsToRead, *, is_released: bool
+    ) -> None:
         self._consumer, self._owner, self._topics = consumer, owner, topics
+        self._is_released = is_released
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         """Let the loop finish. The member still belongs to the group here, so its commit is valid."""
-        if revoked:
+        if revoked and not self._is_released:
             await self._owner.revoked()
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         """Close new partitions until the loop has set positions: a running poll must not return records."""
+        is_own, self._is_released = self._is_released, False
         self._consumer.pause(*assigned)
         self._owner.assigned(sorted(Partition(*pair) for pair in assigned))
-        self._topics.assigned()
+        if not is_own:
+            self._topics.assigned()
 
 
 def _check_kept(partition: Partition, group: str, committed: int, first: int, end: int) -> None:

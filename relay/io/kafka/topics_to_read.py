@@ -15,12 +15,13 @@ class TopicsToRead:
         self._assigned = asyncio.Event()
 
     def assigned(self) -> None:
-        """Note that partitions were assigned: another member of the group may have found topics."""
+        """Note a rebalance that others have caused: a member of the group may have found topics."""
         self._assigned.set()
 
-    async def until_assigned(self, most_seconds: float) -> None:
-        """Wait for the next assignment of partitions, at most so long."""
+    async def until_assigned(self, most_seconds: float) -> bool:
+        """Wait for the next assignment of partitions, at most so long; return whether there was one."""
+        self._assigned.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(most_seconds):
                 await self._assigned.wait()
-        self._assigned.clear()
+        return self._assigned.is_set()

@@ -27,7 +27,15 @@ from relay.service.check.groups import group_findings
 from relay.service.check.messages import message_findings
 from relay.text.redaction import first_of, plural
 from relay.topics.matching import nothing_matches, written_matches
-from relay.topics.plan import RequiredTopic, Role, loops, problems, required_topics, warnings
+from relay.topics.plan import (
+    RequiredTopic,
+    Role,
+    loops,
+    pattern_loops,
+    problems,
+    required_topics,
+    warnings,
+)
 from relay.topics.startup import table_topic_warnings, topics_of_tables
 
 # Permissions needed on each topic of the target's brokers, and their purpose.
@@ -99,6 +107,7 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
                     Finding(CheckState.FAILED, f"{each.role} {each.name}", why)
                     for each, why in loops(wanted, config)
                 ]
+                found += [Finding(CheckState.FAILED, "source topics", why) for why in pattern_loops(config)]
         except BrokerUnresponsive as reason:
             found.append(Finding(CheckState.FAILED, "target topics", f"{reason}; check the broker's log"))
     return found

@@ -14,6 +14,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
+import msgspec
+
 from relay.io.kafka.ports import Partition
 from relay.service.observe.about import About
 from relay.service.observe.figures import (
@@ -153,7 +155,15 @@ class TogetherStatus(Status):
             return DRAINING
         return RUNNING if len(every) == self.about.processes and phases == {RUNNING} else STARTING
 
+    def _add_topics(self, every: Sequence[Status]) -> None:
+        """Take the topics that the processes have found by a pattern."""
+        topics = {source: target for each in every for source, target in each.about.topics.items()}
+        if topics != self.about.topics:
+            by_name = tuple(dict.fromkeys(name for each in every for name in each.about.by_name))
+            self.about = msgspec.structs.replace(self.about, topics=topics, by_name=by_name)
+
     def _add_counts(self, every: Sequence[Status]) -> None:
+        self._add_topics(every)
         self.consumption = _added_topics(each.consumption for each in every)
         self.production = _added_topics(each.production for each in every)
         self.own_production = _added_topics(each.own_production for each in every)
