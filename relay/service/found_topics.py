@@ -23,6 +23,7 @@ from relay.service.loop.stopping import Stop
 from relay.service.observe.status import Status
 from relay.topics.matching import nothing_matches, written_matches
 
+_HEARTBEAT_SECONDS = 5.0
 _UNREAD = "these topics match topics_pattern, and are not read, because this route may write them"
 
 #: Prepares the route for more topics. `added`: a configuration with these alone. Raises TopicUnusable.
@@ -53,7 +54,6 @@ class FoundTopics:
         reported = ""
         names = await stop.unless_stopped(self._admin.names())
         while names is not None:
-            self._status.heartbeat()
             if found := [name for name in names if self.config.reads(name)]:
                 if written := written_matches(self.config, names):
                     self._log.info("topics.unread", topics=written, message=_UNREAD)
@@ -65,9 +65,16 @@ class FoundTopics:
             if message != reported:
                 self._log.warning("topics.none", message=f"{message}; relay waits for one")
             reported = message
-            await stop.sleep(self._seconds)
+            await self._pause(stop)
             names = await self._names_now(stop, names)
         return False
+
+    async def _pause(self, stop: Stop) -> None:
+        """Wait for the next look, with heartbeats: waiting is no hang."""
+        until = time.monotonic() + self._seconds
+        while not stop.is_set() and (left := until - time.monotonic()) > 0:
+            self._status.heartbeat()
+            await stop.sleep(min(left, _HEARTBEAT_SECONDS))
 
     async def _names_now(self, stop: Stop, before: list[str]) -> list[str] | None:
         """Return the names of all topics, or those of before if no broker answers; None after a stop."""

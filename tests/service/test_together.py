@@ -314,3 +314,15 @@ def test_idle_processes_are_known_when_all_are_at_work(clock: Clock) -> None:
     assert together(clock, running_status(clock), idle).idle == []
     idle.enter_phase("running")
     assert together(clock, running_status(clock), idle).idle == [1]
+
+
+def test_topics_that_processes_have_found_by_a_pattern(clock: Clock) -> None:
+    """One has found a topic that the other does not know yet."""
+    statuses = [running_status(clock), running_status(clock)]
+    found = {ORDERS: "orders.canal-json", "items": "items.canal-json"}
+    by_name = tuple(found.values())
+    statuses[1].describe(msgspec.structs.replace(statuses[1].about, topics=found, by_name=by_name))
+    status = together(clock, *statuses)
+    assert report.details(status)["route"]["topics"] == found
+    assert status.consumption.keys() == found.keys()
+    assert ("relay_assigned_partitions", ("topic", "items")) in metrics(status)

@@ -17,6 +17,7 @@ from relay.config.kafka import source_cluster, target_cluster
 from relay.io.kafka.clients import Clusters
 from relay.service.check import CheckState, Finding
 from relay.service.check.route import preflight
+from relay.service.commands.offsets import open_route_offsets
 from relay.service.observe.report import details
 from relay.topics.matching import with_found_topics
 
@@ -230,3 +231,5 @@ async def test_check_names_what_matches(topics: Any) -> None:
     (joined,) = others
     assert joined.subject.endswith(" and 1 more")
     assert joined.text == "1 partition, READ allowed"
+    async with open_route_offsets(route.config) as offsets:
+        assert len(offsets.partitions) == len(await offsets.read()) == 21
