@@ -356,7 +356,8 @@ class _Preparations(NamedTuple):
     async def admit(self, added: Config) -> None:
         """Prepare for more source topics. Raises TopicUnusable, BrokerUnavailable."""
         creates = Creates.NONE if self.is_dry_run else Creates.ALL
-        topics = await check_topics(added, self.clusters, creates=creates)
+        known = self.written.limits.keys()
+        topics = await check_topics(added, self.clusters, creates=creates, known=known)
         topics.tell(self.log)
         for warning in topics.warnings:
             self.status.warn(warning)

@@ -102,12 +102,14 @@ async def check_topics(
     sources: Mapping[str, TopicInfo] | None = None,
     *,
     creates: Creates = Creates.ALL,
+    known: Collection[str] = (),
 ) -> Topics:
     """Check all topics of the route. If nothing is wrong, create missing ones that may be created.
 
-    With `Creates.NONE`, warn of all that are missing. `clusters`: those of the configuration, if their files
-    were read before. `sources`: stand-ins for source topics where records do not come from topics. Raises
-    TopicUnusable with all problems, BrokerUnavailable, and ConfigError for files of [….security].
+    With `Creates.NONE`, warn of all that are missing. `known`: targets that existed earlier in this run, which
+    are not created. `clusters`: those of the configuration, if their files were read before. `sources`:
+    stand-ins for source topics where records do not come from topics. Raises TopicUnusable with all problems,
+    BrokerUnavailable, and ConfigError for files of [….security].
     """
     clusters = clusters or Clusters.from_settings(source_cluster(config), target_cluster(config))
     source = ClusterTopics(sources or {}, {})
@@ -116,7 +118,10 @@ async def check_topics(
     target_admin = TopicAdmin(clusters.target)
     wanted = required_topics(config, source.found)
     if creates is Creates.LOGS:
-        wanted = [each if each.role in _RENEWABLE else existed(each) for each in wanted]
+        known = {each.name for each in wanted}
+    wanted = [
+        existed(each) if each.name in known and each.role not in _RENEWABLE else each for each in wanted
+    ]
     target = await target_admin.look(each.name for each in wanted)
     absent = []
     if creates is Creates.NONE:

@@ -15,11 +15,13 @@ from support import record, row_message
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
 from relay.io.kafka.clients import Clusters
+from relay.model.errors import TopicUnusable
 from relay.service.check import CheckState, Finding
 from relay.service.check.route import preflight
 from relay.service.commands.offsets import open_route_offsets
 from relay.service.observe.report import details
 from relay.topics.matching import with_found_topics
+from relay.topics.startup import check_topics
 
 pytestmark = pytest.mark.kafka
 MODES: Mapping[str, Mapping[str, Any]] = {
@@ -208,6 +210,15 @@ async def test_two_addresses_of_one_cluster(topics: Any) -> None:
     refused = await refusal(await with_found_topics(route.config))
     assert "are one cluster, and this route may write" in refused
     assert refused.count(f"{route.prefix}.a.b.out") == 1
+
+
+async def test_a_target_that_was_deleted_is_not_created_for_a_new_topic(topics: Any) -> None:
+    route = topics(target_topic=new_name())
+    await route.make("a", count=0)
+    config = await with_found_topics(route.config)
+    with pytest.raises(TopicUnusable, match="was deleted while relay was running"):
+        await check_topics(config, known={config.target.topic})
+    assert (await check_topics(config)).created[0] == config.target.topic
 
 
 async def test_check_names_what_matches(topics: Any) -> None:
