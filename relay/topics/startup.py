@@ -106,7 +106,7 @@ async def check_topics(
 ) -> Topics:
     """Check all topics of the route. If nothing is wrong, create missing ones that may be created.
 
-    With `Creates.NONE`, warn of all that are missing. `known`: targets that existed earlier in this run, which
+    With `Creates.NONE`, warn of all that are missing. `known`: targets that existed earlier in this run; they
     are not created. `clusters`: those of the configuration, if their files were read before. `sources`:
     stand-ins for source topics where records do not come from topics. Raises TopicUnusable with all problems,
     BrokerUnavailable, and ConfigError for files of [….security].
