@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from relay.routing.partitioning import Partitioning
     from relay.rules.columns import ColumnAction, ColumnRule
     from relay.rules.rows import RowRule, UnknownBefore
-    from relay.rules.tables import TableRule
+    from relay.rules.tables import MergedDdl, TableRule
     from relay.templates.columns import RecordColumns, TextColumn
     from relay.templates.engine import Engine
 
@@ -118,6 +118,7 @@ __all__ = [
     "Limits",
     "Loss",
     "Malformed",
+    "MergedDdl",
     "MessageTooLarge",
     "Need",
     "NeedUnanswered",

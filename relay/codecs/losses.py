@@ -56,6 +56,7 @@ class Loss(enum.StrEnum):
     VALUE_INFERRED = "value-inferred"
     DDL_NOT_UNDERSTOOD = "ddl-not-understood"
     DDL_NOT_REWRITTEN = "ddl-not-rewritten"
+    DDL_MERGED = "ddl-merged"
     BEFORE_MISSING = "before-missing"
     COLUMNS_ABSENT = "columns-absent"
     TYPE_PARAMETERS = "type-parameters"
@@ -112,9 +113,10 @@ class Loss(enum.StrEnum):
 
 #: Counted although nothing is lost: facts that relay had to assume, text that passes without being
 #: understood, statements that change no table and are not written, copies of a statement that the target has
-#: once, invalid timestamps of records (they are kept, but messages cannot have them), events left out on
-#: request, rows that may be repeated and are written, facts of no table while no topic is in use yet, and
-#: records without a value, which have no content: a target with tombstones writes its own.
+#: once (of other partitions, or of other shards of a merged table), invalid timestamps of records (they are
+#: kept, but messages cannot have them), events left out on request, rows that may be repeated and are
+#: written, facts of no table while no topic is in use yet, and records without a value, which have no
+#: content: a target with tombstones writes its own.
 INFORMATIONAL: Final = frozenset(
     {
         Loss.SCHEMA_INFERRED,
@@ -125,6 +127,7 @@ INFORMATIONAL: Final = frozenset(
         Loss.REPEATED_HOUR,
         Loss.ZONE_INFERRED,
         Loss.DDL_COPIES,
+        Loss.DDL_MERGED,
         Loss.TABLE_DEFINITION,
         Loss.RECORD_TIME,
         Loss.TABLES_FILTERED,

@@ -32,7 +32,7 @@ from relay.model import limits
 from relay.model.limits import DEFAULT_LIMITS
 from relay.rules.columns import ColumnAction, ColumnRule, action_of, hides_values
 from relay.rules.rows import RowRule, UnknownBefore, unknown_before_of
-from relay.rules.tables import TableRule
+from relay.rules.tables import MergedDdl, TableRule
 from relay.text.durations import milliseconds_of, parse_duration, parse_timestamp
 from relay.text.expressions import is_whole_match, name_expression
 
@@ -299,11 +299,15 @@ class TableRuleConfig(_ConfigTable):
 
     from_: Text = Field(alias="from")
     to: Text
+    merge: bool = False
+    ddl: MergedDdl = MergedDdl.ALL
+    add: dict[str, str] = {}
 
     @property
     def rule(self) -> TableRule:
         """Return the rule in the translator's form."""
-        return TableRule(source=self.from_, target=self.to)
+        added = tuple(self.add.items())
+        return TableRule(source=self.from_, target=self.to, merge=self.merge, ddl=self.ddl, add=added)
 
 
 class RouteConfig(_ConfigTable):

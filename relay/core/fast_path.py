@@ -571,7 +571,7 @@ class FastPath(_RowPath):
         try:
             decoded, _ = line.decode(part, line.catalog, losses)
             rows: list[Event] = [event for event in decoded if not isinstance(event, TransactionMark)]
-            payloads = list(line.encode(line.prepared(rows or decoded), part, losses))
+            payloads = list(line.encode(line.prepared(rows or decoded, part), part, losses))
         except (Need, DecodeError, EncodeError, MemoryError):
             templates.derive(part, None, [], losses)
             return

@@ -51,7 +51,7 @@ from relay.model.records import (
 )
 from relay.routing import Destinations, Group, RoutedEvents, Router, TopicsInUse, WatermarkGate
 from relay.routing.partitioning import ByKey
-from relay.rules.tables import NO_TABLES, TakenNames, names_after_restore
+from relay.rules.tables import NO_TABLES, StatementContext, TakenNames, names_after_restore
 
 
 class State(NamedTuple):
@@ -306,7 +306,7 @@ class Pipeline:
             left_out = [*deduplicated.left_out, *left_out]
         counted, taken = events, self.taken
         if names is not None:
-            events, counted, taken = names.apply(events, taken, losses, catalog.existing_tables)
+            events, counted, taken = names.apply(events, taken, losses, StatementContext(catalog, record))
         path = self._path
         if path is None or record.partition != path.partition or record.topic != path.topic:
             path = self._path = self.path_of(record.topic, record.partition)
@@ -341,18 +341,19 @@ class Pipeline:
             losses += rule_losses
         return events if self._prepare is None else self._prepare(events), left_out
 
-    def prepared(self, events: list[Event], *, skip_row_rules: bool = False) -> list[Event]:
+    def prepared(
+        self, events: list[Event], record: ConsumerRecord | None = None, *, skip_row_rules: bool = False
+    ) -> list[Event]:
         """Return the events to route and encode for decoded events.
 
-        `skip_row_rules`: the row rules are known to keep them.
+        `record`: theirs; only rows and marks have none. `skip_row_rules`: the row rules are known to keep
+        them.
         """
         events, _ = self._shaped(events, [], skip_row_rules=skip_row_rules)
         names = self._table_names
-        return (
-            events
-            if names is None
-            else names.apply(events, self.taken, [], self.catalog.existing_tables).written
-        )
+        if names is None:
+            return events
+        return names.apply(events, self.taken, [], StatementContext(self.catalog, record)).written
 
     def renamed(self, event: Event) -> Event:
         """Return a row with the name that its table has in the target, and any other event unchanged."""

@@ -4,12 +4,16 @@
 """
 
 from relay.rules.tables.applying import NO_TABLES, TableNames, TakenNames, names_after_restore
-from relay.rules.tables.rules import RULE_FORM, ParsedTableRule, TableRule, parse_rule, parse_rules
+from relay.rules.tables.merged_statements import MergedTable, StatementContext
+from relay.rules.tables.rules import RULE_FORM, MergedDdl, ParsedTableRule, TableRule, parse_rule, parse_rules
 
 __all__ = [
     "NO_TABLES",
     "RULE_FORM",
+    "MergedDdl",
+    "MergedTable",
     "ParsedTableRule",
+    "StatementContext",
     "TableNames",
     "TableRule",
     "TakenNames",

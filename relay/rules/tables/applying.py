@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 
+from relay.catalog import Catalog
 from relay.codecs.losses import Loss
 from relay.model.errors import DdlNotUnderstood, LimitExceeded, NotRepresentable
 from relay.model.events import (
@@ -28,9 +30,12 @@ from relay.model.persistent_dict import PersistentDict
 from relay.model.table_globs import tables_of
 from relay.mysql.ddl.statements import CreateDatabase, DropDatabase, Statement
 from relay.mysql.ddl.tokens import tokenize
+from relay.mysql.types import quoted_table
 from relay.rules.rewriting import CannotRewrite
+from relay.rules.tables.added_columns import AddedValues, Extended, extended, with_added_columns
+from relay.rules.tables.merged_statements import MergedStatements, MergedTable, StatementContext
 from relay.rules.tables.rules import ParsedTableRule
-from relay.rules.tables.statements import Surroundings, may_name, rewritten
+from relay.rules.tables.statements import Mention, Surroundings, may_name, rewritten
 
 #: The table of the source that each name of the target belongs to, by the name; `_NONE`: free. A value.
 TakenNames = PersistentDict[TableId]
@@ -65,6 +70,13 @@ class Renamed(NamedTuple):
     taken: TakenNames
 
 
+class _Target(NamedTuple):
+    """A table's name in the target, and the rule that gives it, if any."""
+
+    name: TableId
+    rule: ParsedTableRule | None = None
+
+
 class TableNames:
     """The table rules of a route.
 
@@ -86,28 +98,37 @@ class TableNames:
     ) -> None:
         self._rules, self._protocol, self._needs_definitions = tuple(rules), target, needs_definitions
         self._selects = selects
-        self._targets: dict[TableId, TableId] = {}
+        self._merged = MergedStatements(target, self._merging, self._by_name)
+        self._targets: dict[TableId, _Target] = {}
         self._sources: dict[TableId, TableId] = {}
-        self._schemas: dict[TableSchema, TableSchema] = {}
+        self._schemas: dict[TableSchema, TableSchema | Extended] = {}
         # The latest row's table, and the names that were taken then.
         self._latest: tuple[TableSchema | None, TakenNames] = (None, NO_TABLES)
 
     def target_of(self, table: TableId) -> TableId:
         """Return a table's name in the target. Raises NotRepresentable for one that MySQL does not allow."""
+        return self._target(table).name
+
+    def _target(self, table: TableId) -> _Target:
         found = self._targets.get(table)
         if found is None:
             if len(self._targets) >= _MOST_TABLES:
                 self._targets.clear()
-            found = self._targets[table] = self._new_name(table)
+            found = self._targets[table] = self._new_target(table)
         return found
+
+    def _merging(self, table: TableId) -> ParsedTableRule | None:
+        """Return the rule that merges a table with others; None if its table in the target is its own."""
+        rule = self._target(table).rule
+        return rule if rule is not None and rule.rule.merge else None
 
     def source_of(self, table: TableId) -> TableId:
         """Return the name in the source of a table that was in the latest events."""
         return self._sources.get(table, table)
 
-    def _new_name(self, table: TableId) -> TableId:
+    def _new_target(self, table: TableId) -> _Target:
         if not table.table:
-            return TableId(self._database_of(table.database), "")
+            return _Target(TableId(self._database_of(table.database), ""))
         for rule in self._rules:
             found = rule.target_of(table)
             if found is None:
@@ -118,37 +139,53 @@ class TableNames:
                     f"{MYSQL_NAME} characters"
                 )
                 raise NotRepresentable(self._protocol, "", reason)
-            return found
-        return table
+            return _Target(found, rule)
+        return _Target(table)
 
     def schema(self, schema: TableSchema) -> TableSchema:
-        """Return a definition with its name in the target."""
+        """Return a definition with its name and its columns in the target. Raises NotRepresentable."""
+        found = self._written(schema)
+        return found.schema if isinstance(found, Extended) else found
+
+    def _written(self, schema: TableSchema) -> TableSchema | Extended:
         found = self._schemas.get(schema)
         if found is None:
             if len(self._schemas) >= _MOST_TABLES:
                 self._schemas.clear()
             name = self.target_of(schema.id)
             found = schema if name == schema.id else msgspec.structs.replace(schema, id=name)
+            added = self._added_to(schema.id)
+            if added and not schema.is_view:
+                found = extended(found, added, self._protocol)
             self._schemas[schema] = found
         return found
 
+    def _added_to(self, table: TableId) -> AddedValues:
+        """Return the columns that a rule adds to a table, with their values."""
+        rule = self._merging(table)
+        return () if rule is None else rule.added_to(table)
+
     def row(self, change: RowChange) -> RowChange:
-        """Return a change of a row with the table's name in the target."""
-        schema = self.schema(change.schema)
-        if schema is change.schema:
+        """Return a change of a row with the table's name and columns in the target."""
+        found = self._written(change.schema)
+        if found is change.schema:
             return change
-        return msgspec.structs.replace(change, schema=schema, images=change.images.of_table(schema))
+        if isinstance(found, Extended):
+            images = change.images.projected(found.projection)
+            return msgspec.structs.replace(change, schema=found.schema, images=images)
+        return msgspec.structs.replace(change, schema=found, images=change.images.of_table(found))
 
     def apply(
         self,
         events: list[Event],
         taken: TakenNames,
         losses: list[Loss],
-        existing: Callable[[], Iterable[TableId]],
+        context: StatementContext,
     ) -> Renamed:
-        """Return the events as they are written. `existing` returns the tables that the catalog has.
+        """Return the events as they are written.
 
-        Raises NotRepresentable if two tables have the same name in the target.
+        Raises NotRepresentable if two tables have the same name in the target, and for a statement after
+        which a shard's definition differs from those of the table that it is merged into.
         """
         written: list[Event] = []
         original: list[Event] = []
@@ -162,7 +199,7 @@ class TableNames:
                 written.append(self.row(event))
             elif isinstance(event, SchemaChange):
                 taken = self._after_statement(event, taken)
-                found = list(self._statement(event, taken, losses, existing))
+                found = list(self._statement(event, taken, losses, context))
                 written += found
                 original += [event if isinstance(each, SchemaChange) else each for each in found]
                 continue
@@ -179,8 +216,11 @@ class TableNames:
     def _mark(self, event: TransactionMark) -> TransactionMark:
         if not event.table_counts:
             return event
-        counts = [(self.target_of(table), count) for table, count in event.table_counts]
-        return msgspec.structs.replace(event, table_counts=tuple(counts))
+        counts: dict[TableId, int] = {}
+        for table, count in event.table_counts:
+            name = self.target_of(table)
+            counts[name] = counts.get(name, 0) + count
+        return msgspec.structs.replace(event, table_counts=tuple(counts.items()))
 
     # ------------------------------------------------------------ conflicts
 
@@ -206,13 +246,29 @@ class TableNames:
         return taken
 
     def conflicts(self, tables: Iterable[TableId]) -> list[tuple[TableId, list[TableId]]]:
-        """Return the names of the target that several of the tables have, each with these tables."""
+        """Return the names of the target that several of the tables have, each with these tables.
+
+        Names that rules merge tables into are none.
+        """
+        return [
+            (name, sources)
+            for name, sources in self._by_name(tables).items()
+            if not all(self._may_share(sources[0], other) for other in sources[1:])
+        ]
+
+    def _by_name(self, tables: Iterable[TableId]) -> dict[TableId, list[TableId]]:
+        """Return the selected ones of these tables by their names in the target, sorted."""
         found: defaultdict[TableId, list[TableId]] = defaultdict(list)
         for table in tables:
             with suppress(NotRepresentable):
                 if self._selects(table):
                     found[self.target_of(table)].append(table)
-        return [(name, sorted(sources)) for name, sources in sorted(found.items()) if len(sources) > 1]
+        return {name: sorted(sources) for name, sources in sorted(found.items())}
+
+    def _may_share(self, one: TableId, other: TableId) -> bool:
+        """Return whether two tables may have the same name in the target."""
+        rule, another = self._merging(one), self._merging(other)
+        return rule is not None and another is not None and rule.merges_like(another)
 
     def _take(self, table: TableId, taken: TakenNames) -> TakenNames:
         """Return the taken names with a table's. Raises NotRepresentable if it is another table's."""
@@ -224,11 +280,14 @@ class TableNames:
         return taken if owner is not None else taken.with_one(_key(name), table)
 
     def _owner(self, name: TableId, table: TableId, taken: TakenNames) -> TableId | None:
-        """Return the table that has a name, which is `table` or None. Raises NotRepresentable for another."""
+        """Return the table that has a name: `table`, one that it is merged with, or None.
+
+        Raises NotRepresentable for another one.
+        """
         owner = taken.get(_key(name), _NONE)
         if owner is _NONE:
             return None
-        if owner != table:
+        if owner != table and not self._may_share(owner, table):
             reason = f"table {table} would have the name {name}, which is that of table {owner}"
             raise NotRepresentable(self._protocol, "", reason)
         return owner
@@ -237,9 +296,11 @@ class TableNames:
         """Return the taken names without a table's. Raises NotRepresentable if it is another table's."""
         name = self.target_of(table)
         self._sources[name] = table
-        if self._selects(table) and self._owner(name, table, taken) is not None:
-            return taken.with_one(_key(name), _NONE)
-        return taken
+        if not self._selects(table) or self._owner(name, table, taken) is None:
+            return taken
+        if self._merging(table) is not None:  # other shards may exist
+            return taken
+        return taken.with_one(_key(name), _NONE)
 
     def _after_statement(self, change: SchemaChange, taken: TakenNames) -> TakenNames:
         """Return the taken names after a statement. Raises NotRepresentable if it is about another's name."""
@@ -267,6 +328,10 @@ class TableNames:
             remaining = (remaining - {pair.old}) | {pair.new}
         return [*steps, *[(table, self._take) for table in sorted(remaining)]]
 
+    def merged_tables(self, catalog: Catalog) -> list[MergedTable]:
+        """Return the tables of the target that existing tables are merged into, with their shards."""
+        return list(self._merged.tables(catalog))
+
     # ------------------------------------------------------------ definitions and statements
 
     def _bootstrap(self, event: Bootstrap) -> Bootstrap:
@@ -274,7 +339,7 @@ class TableNames:
         schema = self.schema(event.schema)
         if schema is event.schema:
             return event
-        ddl = event.ddl
+        ddl = None if self._added_to(event.schema.id) else event.ddl
         if ddl is not None:
             try:
                 ddl = rewritten(ddl, self._surroundings((event.schema.id,), event.schema.id, ()))
@@ -283,20 +348,33 @@ class TableNames:
         return msgspec.structs.replace(event, schema=schema, ddl=ddl, table_change=None)
 
     def _statement(
-        self,
-        change: SchemaChange,
-        taken: TakenNames,
-        losses: list[Loss],
-        existing: Callable[[], Iterable[TableId]],
+        self, change: SchemaChange, taken: TakenNames, losses: list[Loss], context: StatementContext
     ) -> Iterator[Event]:
         """Yield a statement as it is written, or the definitions that replace it.
 
-        `taken`, `existing`: the names that are taken and the tables that exist after it.
+        `taken`: the names that are taken after it.
         """
-        written = msgspec.structs.replace(
+        written = self._with_names(change)
+        lost = self._merged.losses(change, context)
+        if not lost:
+            try:
+                self._check_drop(change, taken, context.catalog)
+                ddl = self._text(change, written)
+            except _NOT_WRITTEN:
+                lost = [Loss.DDL_NOT_REWRITTEN]
+            else:
+                yield msgspec.structs.replace(written, ddl=ddl)
+                return
+        losses += lost
+        if self._needs_definitions:
+            yield from written.definitions_after()
+
+    def _with_names(self, change: SchemaChange) -> SchemaChange:
+        """Return a statement with the target's names and definitions, and the source's text."""
+        return msgspec.structs.replace(
             change,
             table=self.target_of(change.table),
-            targets=tuple(map(self.target_of, change.targets)),
+            targets=tuple(dict.fromkeys(map(self.target_of, change.targets))),
             renamed=tuple(
                 [RenamedTable(self.target_of(pair.old), self.target_of(pair.new)) for pair in change.renamed]
             ),
@@ -312,19 +390,8 @@ class TableNames:
                 ]
             ),
         )
-        try:
-            self._check_drop(change, taken, existing)
-            ddl = self._text(change)
-        except _NOT_WRITTEN:
-            losses.append(Loss.DDL_NOT_REWRITTEN)
-            if self._needs_definitions:
-                yield from written.definitions_after()
-            return
-        yield msgspec.structs.replace(written, ddl=ddl)
 
-    def _check_drop(
-        self, change: SchemaChange, taken: TakenNames, existing: Callable[[], Iterable[TableId]]
-    ) -> None:
+    def _check_drop(self, change: SchemaChange, taken: TakenNames, catalog: Catalog) -> None:
         """Raise CannotRewrite if a statement drops a database that has tables of other ones in the target.
 
         Names are also taken by rows without a definition. Tasks of the Spark job see only the catalog.
@@ -338,7 +405,7 @@ class TableNames:
         if not sources:
             return
         dropped = {self._database_of(source) for source in sources}
-        for table in (*taken.values(), *filter(self._selects, existing())):
+        for table in (*taken.values(), *filter(self._selects, catalog.existing_tables())):
             if table is _NONE or table.database in sources:
                 continue
             with suppress(NotRepresentable):
@@ -346,11 +413,13 @@ class TableNames:
                     raise CannotRewrite
 
     def _described(self, change: SchemaChange) -> tuple[TableChange, ...]:
-        """Return the descriptions of tables in a message; they have only definitions if a table is renamed.
+        """Return the descriptions of tables in a message.
 
-        Each may contain the names of other tables, such as the old name of a renamed one.
+        They have only definitions if a table is renamed or gets columns. Each may contain the names of other
+        tables, such as the old name of a renamed one.
         """
-        if all(self.target_of(table) == table for table in _all_tables(change)):
+        tables = _all_tables(change)
+        if all(self.target_of(table) == table and not self._added_to(table) for table in tables):
             return change.table_changes
         return tuple(
             [
@@ -366,19 +435,29 @@ class TableNames:
             ]
         )
 
-    def _text(self, change: SchemaChange) -> str:
+    def _text(self, change: SchemaChange, written: SchemaChange) -> str:
         """Return a statement's text. Raises one of `_NOT_WRITTEN`."""
+        if DdlKind.DROP_TABLE in change.kinds and self._merging(change.table) is not None:
+            return f"DROP TABLE IF EXISTS {quoted_table(written.table)}"
         tables = _all_tables(change)
         around = self._surroundings(tables, change.table, change.renamed)
         if change.kinds:
             try:
-                return rewritten(change.ddl, around)
+                return self._with_added_columns(rewritten(change.ddl, around), change, written)
             except _NOT_WRITTEN:
-                if not change.table.table:
+                if not change.table.table or any(map(self._merging, tables)):
                     raise
         if any(self.target_of(table) != table for table in tables) or self._may_name(change.ddl, around):
             raise CannotRewrite
         return change.ddl
+
+    def _with_added_columns(self, text: str, change: SchemaChange, written: SchemaChange) -> str:
+        """Return a statement's text with the columns that a rule adds. Raises one of `_NOT_WRITTEN`."""
+        added = [name for name, _ in self._added_to(change.table)]
+        if not added:
+            return text
+        before = next((each for each in written.known_before if each.id == written.table), None)
+        return with_added_columns(text, added, before, written.after)
 
     def _surroundings(
         self, tables: Iterable[TableId], subject: TableId, renamed: Sequence[RenamedTable]
@@ -390,7 +469,15 @@ class TableNames:
                 named[table.database.lower(), name].append(table)
                 named[None, name].append(table)
         written = self.target_of(subject).database
-        return Surroundings(named, subject, written, renamed, self.target_of, self._database_in)
+        mention = partial(self._mention, subject)
+        return Surroundings(named, subject, written, renamed, self.target_of, self._database_in, mention)
+
+    def _mention(self, subject: TableId, table: TableId) -> Mention:
+        """Return which statements about `subject` may name a table in other parts, as in foreign keys."""
+        rule = self._merging(table)
+        if rule is None or self.target_of(subject) == self.target_of(table):
+            return Mention.ALLOWED
+        return Mention.REFUSED if rule.rule.add else Mention.AS_REFERENCE
 
     @staticmethod
     def _may_name(ddl: str, around: Surroundings) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -15,6 +16,16 @@ from relay.text.expressions import Token, check_repeats, tokens, without_anchors
 from relay.text.redaction import quoted
 
 
+class MergedDdl(StrEnum):
+    """When a statement about a merged table is written.
+
+    ALL: When all known shards have had an equal one. FIRST: When the first shard has it.
+    """
+
+    ALL = "all"
+    FIRST = "first"
+
+
 class TableRule(msgspec.Struct, frozen=True, kw_only=True):
     """One rule.
 
@@ -22,10 +33,17 @@ class TableRule(msgspec.Struct, frozen=True, kw_only=True):
         significant. Its first dot outside of groups and sets that is not repeated separates the two names.
     target: The name in the target, `database.table`, with `{database}` and `{table}` for the source's names
         and `{1}`, `{2}` … or `{name}` for groups of the expression.
+    merge: Whether several tables, the shards, may have the same name in the target.
+    ddl: When statements about the shards are written.
+    add: Columns that merged tables get in addition, with their values, which have the same placeholders as
+        `target`. They become part of the primary key and the unique keys.
     """
 
     source: str
     target: str
+    merge: bool = False
+    ddl: MergedDdl = MergedDdl.ALL
+    add: tuple[tuple[str, str], ...] = ()
 
 
 class ParsedTableRule(msgspec.Struct, frozen=True):
@@ -51,10 +69,29 @@ class ParsedTableRule(msgspec.Struct, frozen=True):
         found = self.pattern.fullmatch(f"{table.database}{_SEPARATOR}{table.table}")
         if found is None:
             return None
-        values = {"database": table.database, "table": table.table}
-        values |= {str(at): group or "" for at, group in enumerate(found.groups(), 1)}
-        values |= {name: group or "" for name, group in found.groupdict().items()}
+        values = _values_of(table, found)
         return TableId(_filled(self.database, values), _filled(self.table, values))
+
+    def added_to(self, table: TableId) -> tuple[tuple[str, str], ...]:
+        """Return the columns that the rule adds to a table that it matches, with their values."""
+        found = self.pattern.fullmatch(f"{table.database}{_SEPARATOR}{table.table}")
+        if found is None:
+            return ()
+        values = _values_of(table, found)
+        return tuple([(name, _filled(template, values)) for name, template in self.rule.add])
+
+    def merges_like(self, other: ParsedTableRule) -> bool:
+        """Return whether both rules merge tables, in the same way."""
+        ours, theirs = self.rule, other.rule
+        columns, others = ([name for name, _ in rule.add] for rule in (ours, theirs))
+        return ours.merge and theirs.merge and ours.ddl is theirs.ddl and columns == others
+
+
+def _values_of(table: TableId, found: re.Match[str]) -> dict[str, str]:
+    """Return the values of placeholders."""
+    values = {"database": table.database, "table": table.table}
+    values |= {str(at): group or "" for at, group in enumerate(found.groups(), 1)}
+    return values | {name: group or "" for name, group in found.groupdict().items()}
 
 
 def _filled(template: str, values: dict[str, str]) -> str:
@@ -95,7 +132,7 @@ def _is_literal(text: str) -> bool:
 
 
 def _parsed(rule: TableRule) -> ParsedTableRule:
-    """Parse a rule. Raises ValueError about `source`, _TargetError about `target`."""
+    """Parse a rule. Raises ValueError about `source`, _KeyError about other keys."""
     text = without_anchors(rule.source)
     parts = tokens(text)
     check_repeats(parts)
@@ -106,9 +143,12 @@ def _parsed(rule: TableRule) -> ParsedTableRule:
         raise ValueError(f"is not a regular expression: {error.msg}") from None
     to_database, dot, to_table = rule.target.partition(".")
     if not (to_database and dot and to_table):
-        raise _TargetError("is not of the form DATABASE.TABLE, such as archive.{table}")
-    _check_template(to_database, pattern)
-    _check_template(to_table, pattern)
+        message = f"{quoted(rule.target)} is not of the form DATABASE.TABLE, such as archive.{{table}}"
+        raise _KeyError("to", message)
+    for part in (to_database, to_table):
+        for problem in _template_problems(part, pattern, MYSQL_NAME):
+            raise _KeyError("to", f"{quoted(rule.target)} {problem}")
+    _check_merge(rule, pattern)
     keeps_tables = table in _ALL_TABLES and to_table == "{table}"
     if table in {"(.*)", "(.+)"} and _is_literal(database):
         keeps_tables = to_table in {"{table}", "{1}"}
@@ -122,8 +162,12 @@ def _parsed(rule: TableRule) -> ParsedTableRule:
 _ALL_TABLES: Final = frozenset({".*", ".+", "(.*)", "(.+)"})
 
 
-class _TargetError(ValueError):
-    """The target of a rule is wrong."""
+class _KeyError(ValueError):
+    """A key of a rule other than `from` is wrong. `key`: its name in the configuration."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 def name_pair_patterns(database: str, table: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
@@ -131,18 +175,40 @@ def name_pair_patterns(database: str, table: str) -> tuple[re.Pattern[str], re.P
     return re.compile(f"{database}{_SEPARATOR}{table}", re.DOTALL), re.compile(database, re.DOTALL)
 
 
-def _check_template(text: str, pattern: re.Pattern[str]) -> None:
-    """Raise _TargetError for a template with unknown placeholders, or a fixed name that is too long."""
+def _check_merge(rule: TableRule, pattern: re.Pattern[str]) -> None:
+    """Raise _KeyError for wrong keys about merging."""
+    if not rule.merge:
+        unused = "add" if rule.add else "ddl" if rule.ddl is not MergedDdl.ALL else ""
+        if unused:
+            raise _KeyError(unused, "has no effect without merge = true")
+    names = [name for name, _ in rule.add]
+    if len({name.lower() for name in names}) < len(names):
+        raise _KeyError("add", "names a column twice")
+    for name, template in rule.add:
+        if not 0 < len(name) <= MYSQL_NAME:
+            raise _KeyError(
+                "add", f"{quoted(name)} is no name of a column: it has 1 to {MYSQL_NAME} characters"
+            )
+        for problem in _template_problems(template, pattern, ADDED_LENGTH):
+            raise _KeyError("add", f"{quoted(template)} {problem}")
+
+
+#: The length of the columns that rules add, in characters.
+ADDED_LENGTH: Final = 255
+
+
+def _template_problems(text: str, pattern: re.Pattern[str], longest: int) -> Iterator[str]:
+    """Yield the problems of a template: unknown placeholders, or fixed parts that are too long."""
     known = {"database", "table", *map(str, range(1, pattern.groups + 1)), *pattern.groupindex}
     for name in _PLACEHOLDER.findall(text):
         if name not in known:
             names = ", ".join(f"{{{each}}}" for each in sorted(known))
-            raise _TargetError(f"has the unknown placeholder {quoted(f'{{{name}}}')}; known here: {names}")
+            yield f"has the unknown placeholder {quoted(f'{{{name}}}')}; known here: {names}"
     rest = _PLACEHOLDER.sub("", text)
     if "{" in rest or "}" in rest:
-        raise _TargetError("has a brace that belongs to no placeholder")
-    if len(rest) > MYSQL_NAME:
-        raise _TargetError(f"has a name of more than {MYSQL_NAME} characters")
+        yield "has a brace that belongs to no placeholder"
+    if len(rest) > longest:
+        yield f"has more than {longest} characters"
 
 
 def parse_rules(rules: Sequence[TableRule]) -> tuple[ParsedTableRule, ...]:
@@ -155,8 +221,8 @@ def parse_rules(rules: Sequence[TableRule]) -> tuple[ParsedTableRule, ...]:
     for at, rule in enumerate(rules):
         try:
             found.append(_parsed(rule))
-        except _TargetError as error:
-            problems.append(Problem(f"tables.{at}.to", f"{quoted(rule.target)} {error}"))
+        except _KeyError as error:
+            problems.append(Problem(f"tables.{at}.{error.key}", str(error)))
         except ValueError as error:
             problems.append(Problem(f"tables.{at}.from", f"{quoted(rule.source)} {error}"))
     if problems:
@@ -165,12 +231,34 @@ def parse_rules(rules: Sequence[TableRule]) -> tuple[ParsedTableRule, ...]:
 
 
 #: The form of a rule on one line, for hints.
-RULE_FORM: Final = "write FROM -> TO, such as 'shop.orders -> archive.orders' or 'shop\\.(.*) -> archive.{1}'"
+RULE_FORM: Final = (
+    "write FROM -> TO, such as 'shop.orders -> archive.orders' or 'shop\\.(.*) -> archive.{1}', or "
+    "'shop\\.orders_\\d+ -> shop.orders merge' with ddl=first and add.COLUMN=VALUE, if needed, after it"
+)
 
 
 def parse_rule(text: str) -> TableRule:
-    """Parse a rule on one line: `FROM -> TO`. Raises ValueError."""
-    source, arrow, target = text.partition("->")
-    if not arrow or not source.strip() or not target.strip():
+    """Parse a rule on one line: `FROM -> TO`, or `FROM -> TO merge ddl=first add.shard={table}`.
+
+    Raises ValueError.
+    """
+    source, arrow, target = map(str.strip, text.partition("->"))
+    if not arrow or not source or not target:
         raise ValueError("is not a rule")
-    return TableRule(source=source.strip(), target=target.strip())
+    words = target.split()
+    if words[1:2] != ["merge"]:
+        return TableRule(source=source, target=target)
+    given = TableRule(source=source, target=words[0], merge=True)
+    for word in words[2:]:
+        given = _with_setting(given, *word.partition("="))
+    return given
+
+
+def _with_setting(rule: TableRule, key: str, sign: str, value: str) -> TableRule:
+    """Return a rule with a setting of its one-line form. Raises ValueError."""
+    column = key.removeprefix("add.")
+    if sign and column and column != key:
+        return msgspec.structs.replace(rule, add=(*rule.add, (column, value)))
+    if key == "ddl" and value in set(MergedDdl):
+        return msgspec.structs.replace(rule, ddl=MergedDdl(value))
+    raise ValueError(f"{quoted(key + sign + value)} is not a setting")

@@ -6,6 +6,7 @@ names that cannot all be found raises CannotRewrite.
 
 from __future__ import annotations
 
+import enum
 import operator
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,14 @@ from relay.rules.rewriting import CannotRewrite, is_name
 from relay.rules.tables.queries import FoundName, merged_names, name_at, queried_names, referenced_names
 
 
+class Mention(enum.Enum):
+    """Which statements about another table may name a table: any, only in foreign keys, or none."""
+
+    ALLOWED = enum.auto()
+    AS_REFERENCE = enum.auto()
+    REFUSED = enum.auto()
+
+
 class Surroundings(NamedTuple):
     """The facts that the names in a text depend on.
 
@@ -44,6 +53,7 @@ class Surroundings(NamedTuple):
     target_of: Returns a table's name in the target.
     target_database: Returns a database's name in the target in a statement of a class. Raises CannotRewrite
         if the statement would concern other tables there.
+    mention: Returns which statements may name a table.
     """
 
     tables: Mapping[tuple[str | None, str], Sequence[TableId]]
@@ -52,6 +62,7 @@ class Surroundings(NamedTuple):
     renamed: Sequence[RenamedTable]
     target_of: Callable[[TableId], TableId]
     target_database: Callable[[str, type[Statement]], str]
+    mention: Callable[[TableId], Mention]
 
     @property
     def database(self) -> str:
@@ -87,6 +98,10 @@ class Surroundings(NamedTuple):
             self.target_of(each) != TableId(each.database if database is None else database, each.table)
             for each in (table, TableId(table.database, table.table.lower()), _folded(table))
         )
+
+    def is_restricted(self, table: TableId) -> bool:
+        """Return whether statements may not name a table, in any letter case, or only in foreign keys."""
+        return any(self.mention(each) is not Mention.ALLOWED for each in (table, _folded(table)))
 
     def changes_database(self, database: str) -> bool:
         """Return whether some tables of a database may have another one in the target, or other names."""
@@ -143,6 +158,8 @@ def _all_edits(statements: Iterable[Located], sql: str, around: Surroundings) ->
     return found
 
 
+_ANYWHERE: Final = frozenset({Mention.ALLOWED})
+_AS_REFERENCE: Final = frozenset({Mention.ALLOWED, Mention.AS_REFERENCE})
 #: A place in a text, and its new text.
 _Edit = tuple[int, int, str]
 
@@ -161,16 +178,20 @@ def _edits(located: Located, sql: str, around: Surroundings, expected: list[Tabl
     )
     found = {each.start: FoundName(each) for each in located.tables}
     queried = queried_names(located.tokens, sql) if is_query else ()
-    for other in (*queried, *merged_names(located.tokens, sql), *referenced_names(located.tokens, sql)):
+    references = list(referenced_names(located.tokens, sql))
+    for other in (*queried, *merged_names(located.tokens, sql), *references):
         found.setdefault(other.located.start, other)
     _check_rest(located, sql, around, [each.located for each in found.values()], is_query=is_query)
     parsed = {each.start for each in located.tables}
+    of_keys = {each.located.start for each in references}
     sources: dict[TableId, TableId] = {}
     is_session = is_session_database(around.subject, [each.name for each in located.tables])
     pairs = _tables_of_rename(located, around)
     for start, each in sorted(found.items()):
         old = pairs.get(start) or around.resolved(each.located.name, is_session=is_session)
         new = around.target_of(old)
+        if around.mention(old) not in (_AS_REFERENCE if start in of_keys else _ANYWHERE):
+            raise CannotRewrite
         if sources.setdefault(new, old) != old:
             raise CannotRewrite  # such as a rename to the same name
         if start in parsed:
@@ -254,16 +275,16 @@ def _check_pair(first: str, second: str, around: Surroundings, *, is_query: bool
 
     Queries keep the table's name as an alias, so that its columns have it.
     """
-    of_column = TableId(around.database, first)
-    if around.is_renamed(TableId(first, second)) or (
-        not is_query and around.target_of(of_column).table != first
-    ):
+    table, of_column = TableId(first, second), TableId(around.database, first)
+    if around.is_renamed(table) or around.is_restricted(table):
+        raise CannotRewrite
+    if not is_query and around.target_of(of_column).table != first:
         raise CannotRewrite
 
 
 def may_name(tokens: Sequence[Token], sql: str, around: Surroundings) -> bool:
-    """Return whether a text of unknown structure may name a table that has another name in the target, or a
-    database with such tables.
+    """Return whether a text of unknown structure may name a table that has another name in the target or is
+    merged with others, or a database with renamed tables.
     """
     for at, token in enumerate(tokens):
         if not is_name(token, sql):
@@ -273,6 +294,8 @@ def may_name(tokens: Sequence[Token], sql: str, around: Surroundings) -> bool:
         name = name_at(tokens, at, sql)[0].name
         table = name.within(around.database)
         if around.is_renamed(table, None if name.database else around.written_database):
+            return True
+        if around.is_restricted(table):
             return True
     return False
 

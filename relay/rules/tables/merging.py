@@ -1,0 +1,167 @@
+"""Which statements about shards are written for the table that they are merged into.
+
+All shards go through the same definitions, each at its own time. The catalog knows when: the result depends
+only on the catalog and the position of a statement, so that a restart, another instance and the Spark job
+give the same.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.catalog.catalog import history_of
+from relay.catalog.versions import Effect, Version
+from relay.model.events import Position, TableId, TableSchema
+from relay.rules.tables.rules import MergedDdl
+
+
+class Step(NamedTuple):
+    """A definition that shards reach, as that of the merged table. `effect`: that of the statement."""
+
+    schema: TableSchema | None
+    effect: Effect
+
+    def is_same(self, other: Step) -> bool:
+        """Return whether two shards have equal definitions or, if one is unknown, equal statements."""
+        if self.schema is not None and other.schema is not None:
+            return self.schema == other.schema
+        return self.effect == other.effect
+
+
+#: The step of a shard whose definition is not one of the merged table's.
+DIVERGED: Final = -1
+
+
+class Shards:
+    """The shards of a merged table up to some position.
+
+    steps: The definitions that shards have had, in order.
+    reached: The number of the step of each existing shard, from 0, or DIVERGED.
+    done: The number of the latest step whose statement is due to be written; -1 before the first one.
+    """
+
+    def __init__(self, name: TableId, ddl: MergedDdl) -> None:
+        self._name, self._ddl = name, ddl
+        self.steps: list[Step] = []
+        self.reached: dict[TableId, int] = {}
+        self.done = -1
+
+    def apply(self, shard: TableId, version: Version) -> None:
+        """Apply a statement about a shard."""
+        if version.is_gone:
+            self.reached.pop(shard, None)
+            if not self.reached:
+                self.steps, self.done = [], -1
+                return
+        else:
+            self.reached[shard] = self._step_after(shard, self._step_of(version))
+        latest = len(self.steps) - 1 if self._ddl is MergedDdl.FIRST else min(self.reached.values())
+        self.done = max(self.done, latest)
+
+    def _step_of(self, version: Version) -> Step:
+        schema = version.schema
+        if schema is not None:
+            schema = msgspec.structs.replace(schema, id=self._name, table_id=None, version=None)
+        return Step(schema, version.effect)
+
+    def _step_after(self, shard: TableId, step: Step) -> int:
+        """Return the number of a shard's step after a statement; the first shard adds it."""
+        at = self.reached.get(shard, DIVERGED)
+        if at == DIVERGED and self.steps:
+            found = (number for number, each in enumerate(self.steps) if each.is_same(step))
+            return max(found, default=DIVERGED)
+        if self.steps and self.steps[at].is_same(step):
+            return at
+        if at + 1 == len(self.steps):
+            self.steps.append(step)
+        return at + 1 if self.steps[at + 1].is_same(step) else DIVERGED
+
+    def copy(self) -> Shards:
+        """Return a copy, which further statements do not change."""
+        found = Shards(self._name, self._ddl)
+        found.steps, found.reached, found.done = list(self.steps), dict(self.reached), self.done
+        return found
+
+    def waiting(self) -> dict[TableId, int]:
+        """Return the shards that have not reached the latest step, with their steps."""
+        return {shard: at for shard, at in self.reached.items() if at + 1 < len(self.steps)}
+
+
+class Progress(NamedTuple):
+    """The shards of a merged table before and after a statement.
+
+    changed: The shards whose definitions the statement is about.
+    """
+
+    before: Shards
+    after: Shards
+    changed: frozenset[TableId]
+
+    @property
+    def completes_others(self) -> bool:
+        """Whether steps become due with this statement that are those of earlier statements, which can no
+        longer be written: a shard that lacked them is dropped, or follows in another way.
+        """
+        before, after = self.before, self.after
+        if not after.reached or after.done == before.done:
+            return False
+        is_own = any(
+            after.reached.get(shard) == after.done and before.reached.get(shard, DIVERGED) == after.done - 1
+            for shard in self.changed
+        )
+        return not is_own or after.done > before.done + 1
+
+
+def progress(
+    name: TableId,
+    ddl: MergedDdl,
+    histories: Mapping[TableId, Iterable[Version]],
+    at: Position,
+    changed: Iterable[TableId],
+) -> Progress:
+    """Return the shards before and after the statement at a position, which is about the tables `changed`.
+
+    histories: The versions of each table with this name.
+    """
+    shards = Shards(name, ddl)
+    subjects = frozenset(changed)
+    own: list[tuple[TableId, Version]] = []
+    for table, version in _in_order(histories):
+        if version.at.precedes(at):
+            shards.apply(table, version)
+        elif table in subjects and not at.precedes(version.at):
+            own.append((table, version))
+    before = shards.copy()
+    for table, version in own:
+        shards.apply(table, version)
+    return Progress(before, shards, frozenset([table for table, _ in own]))
+
+
+def latest(name: TableId, ddl: MergedDdl, histories: Mapping[TableId, Iterable[Version]]) -> Shards:
+    """Return the shards of a merged table after all statements."""
+    found = Shards(name, ddl)
+    for table, version in _in_order(histories):
+        found.apply(table, version)
+    return found
+
+
+def versions_of(catalog: Catalog, table: TableId) -> list[Version]:
+    """Return the versions of a table, oldest first, without views."""
+    found = reversed(history_of(catalog, table))
+    return [each for each in found if each.schema is None or not each.schema.is_view]
+
+
+def _in_order(histories: Mapping[TableId, Iterable[Version]]) -> list[tuple[TableId, Version]]:
+    versions = [(table, version) for table, history in histories.items() for version in history]
+    return sorted(versions, key=functools.cmp_to_key(_compared))
+
+
+def _compared(one: tuple[TableId, Version], other: tuple[TableId, Version]) -> int:
+    """Compare the positions of two versions; those without an order are equal."""
+    first, second = one[1].at, other[1].at
+    return int(second.precedes(first)) - int(first.precedes(second))
