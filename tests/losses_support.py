@@ -429,6 +429,7 @@ LASTING: Final = frozenset(
         Loss.TABLE_DEFINITION,
         Loss.BOOTSTRAP,
         Loss.DDL_COPIES,
+        Loss.DDL_MERGED,
     }
 )
 #: What is counted with a statement and explains which charsets later rows lack.

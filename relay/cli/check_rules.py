@@ -15,6 +15,7 @@ from relay.model.events import TableSchema
 from relay.rules.columns import parse_rules as parse_column_rules
 from relay.rules.columns.effects import effects_on, lines_of
 from relay.rules.rows.effects import row_effects_on
+from relay.rules.tables import MergedTable
 from relay.rules.tables import parse_rules as parse_table_rules
 from relay.rules.tables.effects import table_effects_on
 from relay.text.redaction import plural, printable
@@ -94,7 +95,30 @@ def _tables(config: Config, translator: Translator, schemas: Iterable[TableSchem
     if names is None:
         return _Section("tables", 0, [], [])
     effects = table_effects_on(parse_table_rules(rules), names, schemas)
+    merged = names.merged_tables(translator.catalog)
     lines = [f"{table} → {name}" for table, name in effects.renamed]
+    lines += [_merged(each) for each in merged]
     refused = [("route.tables", f"rows of {table} are refused: {why}") for table, why in effects.refused]
+    differing = [("route.tables", text) for each in merged for text in _differing(each)]
     unused = [(f"route.tables.{each.number}", each.why) for each in effects.unused]
-    return _Section("tables", len(rules), lines, [*refused, *unused])
+    return _Section("tables", len(rules), lines, [*refused, *differing, *unused])
+
+
+def _merged(table: MergedTable) -> str:
+    """Describe a merged table: its shards, and those for which statements wait."""
+    waiting = sorted(table.shards.waiting())
+    about = f"{table.name}: {plural(len(table.shards.reached), 'shard')}"
+    if not waiting:
+        return f"{about}, all with the same definition"
+    named = ", ".join(map(str, waiting[:MOST_NAMES]))
+    more = f" and {len(waiting) - MOST_NAMES} more" if len(waiting) > MOST_NAMES else ""
+    return f"{about}; the latest definition is not yet that of {named}{more}"
+
+
+def _differing(table: MergedTable) -> Iterator[str]:
+    """Yield warnings about shards whose definitions are none of the merged table's."""
+    for shard in sorted(table.shards.diverged()):
+        yield (
+            f"the definition of {shard} is none that other shards of {table.name} have had: statements wait "
+            "until they are equal"
+        )

@@ -65,6 +65,7 @@ _OTHER_TEXTS: Final[Mapping[Loss, str]] = {
     Loss.COLUMNS_ABSENT: "the row lacks columns that its table has",
     Loss.COMMIT_TS_SYNTHETIC: "the source has no commit ts: it is derived from event time and offset",
     Loss.DDL_COPIES: "a statement's copies in other partitions, where the target has it once",
+    Loss.DDL_MERGED: "statements of shards, which the table that they are merged into has or gets once",
     Loss.DDL_NOT_REWRITTEN: "statements that relay cannot rewrite for the column or table rules: not written",
     Loss.DDL_NOT_UNDERSTOOD: "the statement is written unchanged, but was not applied to the schema",
     Loss.EMPTY_ROW: "a row message without a row",

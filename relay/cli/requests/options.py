@@ -156,7 +156,8 @@ TableTexts = Annotated[
         "--table",
         metavar="RULE",
         help="Rename tables, by regular expressions: 'shop.orders -> archive.orders', "
-        "'shop\\.(.*) -> archive.{1}'; may be repeated.",
+        "'shop\\.(.*) -> archive.{1}', or merge them: 'shop\\.orders_\\d+ -> shop.orders merge'; "
+        "may be repeated.",
     ),
 ]
 HashKeyFile = Annotated[

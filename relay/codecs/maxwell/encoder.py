@@ -361,6 +361,8 @@ def _comparable(row: dict[str, Any]) -> TracedCells:
     """
     found = TracedCells(row)
     for name, cell in row.items():
+        if not isinstance(cell, Traced):  # a constant of a `RowProjection`
+            continue
         put = put_of(cell)
         if put.write == SOME_DOCUMENT:
             found[name] = TracedOp(cell.trace, put._replace(losses=None, adds=0))
@@ -369,7 +371,7 @@ def _comparable(row: dict[str, Any]) -> TracedCells:
 
 def _are_traced(row: dict[str, Any]) -> bool:
     """Return whether a row has traced values."""
-    return isinstance(next(iter(row.values()), None), Traced)
+    return any(isinstance(cell, Traced) for cell in row.values())
 
 
 def _differ(old: object, new: object) -> bool:

@@ -122,6 +122,10 @@ class TableNames:
         rule = self._target(table).rule
         return rule if rule is not None and rule.rule.merge else None
 
+    def merges(self, table: TableId) -> bool:
+        """Return whether a rule merges a table with others."""
+        return self._merging(table) is not None
+
     def source_of(self, table: TableId) -> TableId:
         """Return the name in the source of a table that was in the latest events."""
         return self._sources.get(table, table)

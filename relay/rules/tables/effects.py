@@ -15,7 +15,7 @@ from relay.rules.unused import UnusedRule, matches_no_table
 class TableEffects(NamedTuple):
     """The effect of rules on tables.
 
-    renamed: The tables whose names change, with their names in the target.
+    renamed: The tables whose names change, with their names in the target, without those that are merged.
     refused: The tables whose rows are refused, with the reason.
     """
 
@@ -31,13 +31,14 @@ def table_effects_on(
     known = sorted(schemas, key=lambda schema: schema.id)
     renamed: list[tuple[TableId, TableId]] = []
     refused: list[tuple[TableId, str]] = []
-    for table in (schema.id for schema in known):
+    for schema in known:
+        table = schema.id
         try:
-            name = names.target_of(table)
+            name = names.schema(schema).id
         except NotRepresentable as error:
             refused.append((table, str(error)))
             continue
-        if name != table:
+        if name != table and not names.merges(table):
             renamed.append((table, name))
     return TableEffects(renamed, refused, _unused(rules, known))
 

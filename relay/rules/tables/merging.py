@@ -87,9 +87,13 @@ class Shards:
         found.steps, found.reached, found.done = list(self.steps), dict(self.reached), self.done
         return found
 
-    def waiting(self) -> dict[TableId, int]:
-        """Return the shards that have not reached the latest step, with their steps."""
-        return {shard: at for shard, at in self.reached.items() if at + 1 < len(self.steps)}
+    def waiting(self) -> list[TableId]:
+        """Return the shards that have not reached the latest step."""
+        return [shard for shard, at in self.reached.items() if at + 1 < len(self.steps)]
+
+    def diverged(self) -> list[TableId]:
+        """Return the shards whose definitions are none of the merged table's."""
+        return [shard for shard, at in self.reached.items() if at == DIVERGED]
 
 
 class Progress(NamedTuple):
