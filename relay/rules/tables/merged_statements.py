@@ -12,7 +12,7 @@ from relay.model.events import DdlKind, Position, SchemaChange, TableId
 from relay.model.records import ConsumerRecord
 from relay.model.table_globs import tables_of
 from relay.rules.tables.merging import DIVERGED, Progress, Shards, latest, progress, versions_of
-from relay.rules.tables.rules import ParsedTableRule
+from relay.rules.tables.rules import MergedDdl, ParsedTableRule
 
 
 class StatementContext(NamedTuple):
@@ -50,13 +50,20 @@ class MergedStatements:
 
     def tables(self, catalog: Catalog) -> Iterator[MergedTable]:
         """Yield the tables that existing tables are merged into."""
-        for name, tables in self._by_name(_all_tables(catalog)).items():
-            rule = self._merging_rule(tables[0])
-            if rule is not None:
-                histories = {table: versions_of(catalog, table) for table in tables}
-                shards = latest(name, rule.rule.ddl, histories)
-                if shards.reached:
-                    yield MergedTable(name, shards)
+        for name, tables in self._shards(catalog).items():
+            shards = latest(
+                name, self._ddl_of(tables), {table: versions_of(catalog, table) for table in tables}
+            )
+            if shards.reached:
+                yield MergedTable(name, shards)
+
+    def _shards(self, catalog: Catalog) -> Mapping[TableId, Sequence[TableId]]:
+        """Return all shards in a catalog, also dropped ones, by the names of their merged tables."""
+        return self._by_name(filter(self._merging_rule, _all_tables(catalog)))
+
+    def _ddl_of(self, shards: Sequence[TableId]) -> MergedDdl:
+        """Return when statements about shards of one table are written."""
+        return next((rule.rule.ddl for rule in map(self._merging_rule, shards) if rule), MergedDdl.ALL)
 
     def losses(self, change: SchemaChange, context: StatementContext) -> list[Loss]:
         """Return the losses of a statement about shards that is not written; none for other statements.
@@ -82,13 +89,9 @@ class MergedStatements:
 
     def _progress(self, name: TableId, shards: Sequence[TableId], at: Position, catalog: Catalog) -> Progress:
         """Return the progress of a merged table by a statement. Raises NotRepresentable if it diverges."""
-        rule = self._merging_rule(shards[0])
-        tables = self._by_name(_all_tables(catalog)).get(name, ())
+        tables = self._shards(catalog).get(name, ())
         histories = {table: versions_of(catalog, table) for table in tables}
-        if rule is None:
-            message = f"no rule merges {shards[0]}"
-            raise AssertionError(message)
-        found = progress(name, rule.rule.ddl, histories, at, shards)
+        found = progress(name, self._ddl_of(shards), histories, at, shards)
         reached = found.after.reached
         for table in sorted(found.changed):
             if reached.get(table) == DIVERGED:
