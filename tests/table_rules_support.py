@@ -48,6 +48,34 @@ def row(table: str, at: int = 0, database: str = "shop", **values: str) -> Consu
     return record(json.dumps(message, separators=(",", ":")), offset=at)
 
 
+def story_of_shards() -> list[ConsumerRecord]:
+    """The statements and rows of two shards, shop_1.orders and shop_2.orders, as TiCDC sends them: each gets
+    a column, one diverges and comes back, one is emptied and dropped.
+    """
+    create = "CREATE TABLE `orders` (`id` INT PRIMARY KEY, `c` INT)"
+    add, other = "ALTER TABLE `orders` ADD COLUMN `x` INT", "ALTER TABLE `orders` ADD COLUMN `y` BIGINT"
+    steps: list[tuple[int, str]] = [
+        *((1, create), (1, ""), (2, create), (2, ""), (1, add), (1, "x"), (2, ""), (2, add), (2, "x")),
+        *((1, other.replace("BIGINT", "INT")), (2, other), (2, "x"), (2, "ALTER TABLE `orders` DROP COLUMN `y`")),
+        *((1, "TRUNCATE TABLE `orders`"), (2, "DROP TABLE `orders`"), (1, "x")),
+    ]  # fmt: skip
+    return [_of_shard(shard, text, at) for at, (shard, text) in enumerate(steps)]
+
+
+def _of_shard(shard: int, text: str, at: int) -> ConsumerRecord:
+    """A statement, or a row with a column of this name, of a shard."""
+    is_row = text in {"", "x"}
+    row = {"id": str(at), "c": "7"} | ({"x": "8"} if text == "x" else {})
+    message = {
+        "id": 0, "database": f"shop_{shard}", "table": "orders", "pkNames": ["id"] if is_row else None,
+        "isDdl": not is_row, "type": "INSERT" if is_row else "ALTER", "es": 1_700_000_000_000 + at, "ts": 0,
+        "sql": "" if is_row else text, "sqlType": dict.fromkeys(row, 4) if is_row else None,
+        "mysqlType": dict.fromkeys(row, "int") if is_row else None, "old": None,
+        "data": [row] if is_row else None, "_tidb": {"commitTs": (1_700_000_000_000 + at) << 18},
+    }  # fmt: skip
+    return record(json.dumps(message, separators=(",", ":")), offset=at, timestamp_ms=1_700_000_000_000 + at)
+
+
 # ---------------------------------------------------------------- captured records
 
 

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 from cli.kafka_support import Route
 from column_rules_support import customer_message, story
-from table_rules_support import row, rule, statement
+from table_rules_support import row, rule, statement, story_of_shards
 from typer.testing import Result
 
-from relay import ConfigError, ConsumerRecord, Translator
+from relay import ConfigError, ConsumerRecord, EncodeError, Translator
 from relay.config import load_config
 from relay.io.logs import Log
 from relay.io.record_lines import format_record
@@ -148,3 +148,45 @@ async def test_a_second_table_with_a_name_is_a_dead_letter_and_then_refused_at_t
     )
     assert status == 2, logged.getvalue()
     assert "shop.customers and shop_2.customers would have the same name" in logged.getvalue()
+
+
+# ---------------------------------------------------------------- shards
+
+SHARDS = """[[route.tables]]
+from = 'shop_(\\d)\\.orders'
+to = "shop.orders"
+merge = true
+ddl = "first"
+add = { shop = "{1}" }
+"""
+
+
+@pytest.mark.kafka
+async def test_a_restarted_relay_merges_shards_like_the_translator(
+    kafka: Any, relay: Run, tmp_path: Path
+) -> None:
+    route = await Route.made(kafka, relay, tmp_path)
+    text = route.config.read_text(encoding="utf-8")
+    route.config.write_text(text.replace("[source]\n", f"{SHARDS}[source]\n"), encoding="utf-8")
+    records = numbered(route, story_of_shards())
+    config = load_config(route.config)
+    translator = Translator(
+        "ticdc-canal-json", "canal-json", topic=route.target, tables=config.route.table_rules
+    )
+    wanted, refused, counts = [], [], []
+    for each in records:
+        try:
+            wanted += translator.translate(each)
+        except EncodeError:
+            refused.append(each.value)
+            translator.learn(each)
+        counts.append((len(wanted), len(refused)))
+    assert len(refused) == 1
+    for first, end in ((0, 5), (5, 12), (12, len(records))):
+        written, dead = counts[end - 1]
+        await run_over(route, records[first:end], written, dead)
+    written_records = await kafka.read(route.target)
+    assert [(each.key, each.value) for each in written_records] == [(each.key, each.value) for each in wanted]
+    assert len(await kafka.read(route.dead)) == 1
+    checked = await route.run("check", "--connect")
+    assert "shop.orders: 1 shard" in checked.stdout

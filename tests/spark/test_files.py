@@ -17,6 +17,7 @@ import pytest
 from row_rules_support import compact, message, story
 from spark.backfills import config_for, lines_in, partitions_in
 from support import CANAL, DATA, OPEN, TICDC, captured, captured_files, record, row_message
+from table_rules_support import story_of_shards
 
 from relay import CodecError, ConfigError, ConsumerRecord, Loss
 from relay.config import Config
@@ -173,6 +174,37 @@ def test_renamed_tables_are_the_relays(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="would have the same name"):
         from_files(spark, renaming("other", {"from": r"keys_db\..*", "to": "k.one"}))
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("ddl", ["all", "first"])
+def test_merged_shards_are_the_relays(ddl: str, spark: Any, tmp_path: Path) -> None:
+    """The job reads all DDL first; a statement that diverges is refused all the same."""
+    records = story_of_shards()
+    (tmp_path / "in.jsonl").write_bytes(b"".join(format_record(each, each.offset) for each in records))
+    shards = {
+        "from": r"shop_(\d)\.orders",
+        "to": "shop.orders",
+        "merge": True,
+        "ddl": ddl,
+        "add": {"shop": "{1}"},
+    }
+    config = config_for(
+        str(tmp_path / "in.jsonl"),
+        str(tmp_path / "out"),
+        route={"from": TICDC, "to": "debezium-json", "tables": [shards]},
+        errors={"encode": "skip"},
+    )
+    counts = from_files(spark, config)
+    translator, expected = translator_of(config), []
+    for each in records:
+        try:
+            expected += translator.translate(each)
+        except CodecError:
+            translator.learn(each)
+    found = lines_in(tmp_path / "out")
+    assert found == {"topic/0": [format_record(out, at).rstrip(b"\n") for at, out in enumerate(expected)]}
+    assert counts.lost == Counter({str(kind): lost for kind, lost in translator.losses.items()})
+    assert counts.lost["ddl-merged"] > 0
 
 
 def test_rows_with_rules_for_columns_are_the_relays(spark: Any, tmp_path: Path) -> None:

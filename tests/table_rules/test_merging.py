@@ -118,6 +118,8 @@ def outline(found: list[list[ProducerRecord] | str]) -> str:
         ([(0, CREATE), (0, TRUNCATE)], "(id int PRIMARY, -", "(id int PRIMARY, -"),
         # Statements that change no column or key.
         ([(0, CREATE), (0, "ALTER TABLE {} ENGINE=InnoDB")], "(id int PRIMARY, -", "(id int PRIMARY, -"),
+        ([(0, CREATE), (1, CREATE), (0, "ALTER TABLE {} COMMENT='a'"), (0, ADD_X), (1, ADD_X)], "(id int PRIMARY, -, -, -, ADD x int", "(id int PRIMARY, -, -, ADD x int, -"),
+        ([(0, CREATE), (1, CREATE + " COMMENT='b'"), (0, "DROP VIEW {}")], "(id int PRIMARY, -, -", "(id int PRIMARY, -, -"),
         # Renames, and several statements in a text.
         ([(0, CREATE), (0, "RENAME TABLE {} TO old")], "(id int PRIMARY, -", "(id int PRIMARY, -"),
         ([(0, CREATE), (1, CREATE), (0, f"{ADD_X}; {ADD_Y}")], "(id int PRIMARY, -, -", "(id int PRIMARY, -, -"),
@@ -340,6 +342,21 @@ def test_known_shards_are_listed() -> None:
     shards = {table.table: at for table, at in merged.shards.reached.items()}
     assert shards == {"orders_0": 1, "orders_1": 0, "orders_2": -1}
     assert [table.table for table in merged.shards.waiting()] == ["orders_1", "orders_2"]
+
+
+def test_the_merged_table_may_have_the_name_of_a_shard() -> None:
+    rules = TableRule(source=r"shop\.orders_\d", target="shop.orders_0", merge=True, add=(("s", "{table}"),))
+    translator = Translator("canal-json", "canal-json", tables=[rules])
+    given = [*statements((0, CREATE), (1, CREATE), (0, ADD_X), (1, ADD_X), (0, DROP))]
+    found = outline([translated(translator, each) for each in given])
+    assert found.split(", ")[1:] == ["-", "-", "ADD x int", "-"]
+    (out,) = translator.translate(row("orders_1", 9, x="1"))
+    message = json.loads(out.value or b"null")
+    assert (message["table"], message["data"][0]["s"], message["pkNames"]) == (
+        "orders_0",
+        "orders_1",
+        ["s", "id"],
+    )
 
 
 @pytest.mark.parametrize(

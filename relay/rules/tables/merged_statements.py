@@ -110,14 +110,18 @@ def _loss_of(change: SchemaChange, found: Progress) -> Loss | None:
     TRUNCATE is never written: the rows of other shards stay.
     """
     before, after = found.before, found.after
-    if change.renamed or not change.kinds:
+    if change.renamed or not change.kinds or not _NEVER_WRITTEN.isdisjoint(change.kinds):
         return Loss.DDL_NOT_REWRITTEN
     if DdlKind.DROP_TABLE in change.kinds:
         return None if before.reached and not after.reached else Loss.TRUNCATE_OR_DROP
-    if not found.changed:
+    if not found.has_steps and DdlKind.CREATE_TABLE not in change.kinds:
         return Loss.DDL_NOT_REWRITTEN
     is_due = after.done > before.done and not found.completes_others
     return None if is_due and removing_kind(change.kinds) is None else Loss.DDL_MERGED
+
+
+#: Kinds of statements that are about one shard alone.
+_NEVER_WRITTEN: Final = frozenset({DdlKind.CREATE_VIEW, DdlKind.DROP_VIEW, DdlKind.RECOVER_TABLE})
 
 
 def _all_tables(catalog: Catalog) -> Iterator[TableId]:

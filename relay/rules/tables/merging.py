@@ -66,7 +66,7 @@ class Shards:
     def _step_of(self, version: Version) -> Step:
         schema = version.schema
         if schema is not None:
-            schema = msgspec.structs.replace(schema, id=self._name, table_id=None, version=None)
+            schema = msgspec.structs.replace(schema, id=self._name, comment=None, table_id=None, version=None)
         return Step(schema, version.effect)
 
     def _step_after(self, shard: TableId, step: Step) -> int:
@@ -105,6 +105,11 @@ class Progress(NamedTuple):
     before: Shards
     after: Shards
     changed: frozenset[TableId]
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether a shard has reached another step with the statement, or is created or dropped."""
+        return self.before.reached != self.after.reached
 
     @property
     def completes_others(self) -> bool:
