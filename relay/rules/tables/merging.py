@@ -50,18 +50,29 @@ class Shards:
         self.steps: list[Step] = []
         self.reached: dict[TableId, int] = {}
         self.done = -1
+        # The number of shards at each step that has some.
+        self._counts: dict[int, int] = {}
 
     def apply(self, shard: TableId, version: Version) -> None:
         """Apply a statement about a shard."""
-        if version.is_gone:
-            self.reached.pop(shard, None)
-            if not self.reached:
-                self.steps, self.done = [], -1
-                return
-        else:
-            self.reached[shard] = self._step_after(shard, self._step_of(version))
-        latest = len(self.steps) - 1 if self._ddl is MergedDdl.FIRST else min(self.reached.values())
+        to = None if version.is_gone else self._step_after(shard, self._step_of(version))
+        self._move(shard, to)
+        if not self.reached:
+            self.steps, self.done = [], -1
+            return
+        latest = len(self.steps) - 1 if self._ddl is MergedDdl.FIRST else min(self._counts)
         self.done = max(self.done, latest)
+
+    def _move(self, shard: TableId, to: int | None) -> None:
+        """Set the step of a shard; None if it no longer exists."""
+        at = self.reached.pop(shard, None)
+        if at is not None:
+            self._counts[at] -= 1
+            if not self._counts[at]:
+                del self._counts[at]
+        if to is not None:
+            self.reached[shard] = to
+            self._counts[to] = self._counts.get(to, 0) + 1
 
     def _step_of(self, version: Version) -> Step:
         schema = version.schema
@@ -85,6 +96,7 @@ class Shards:
         """Return a copy, which further statements do not change."""
         found = Shards(self._name, self._ddl)
         found.steps, found.reached, found.done = list(self.steps), dict(self.reached), self.done
+        found._counts = dict(self._counts)
         return found
 
     def waiting(self) -> list[TableId]:
@@ -167,6 +179,9 @@ def versions_of(catalog: Catalog, table: TableId) -> list[Version]:
 
 def _in_order(histories: Mapping[TableId, Iterable[Version]]) -> list[tuple[TableId, Version]]:
     versions = [(table, version) for table, history in histories.items() for version in history]
+    positions = [version.at for _, version in versions]
+    if all(at.commit_ts is not None for at in positions):
+        return sorted(versions, key=lambda each: each[1].at.commit_ts or 0)
     return sorted(versions, key=functools.cmp_to_key(_compared))
 
 
