@@ -35,7 +35,7 @@ from relay.routing import Router, TopicRule, routing_problems
 from relay.routing.partitioning import Partitioning
 from relay.rules.columns import ColumnRule
 from relay.rules.rows import RowRule
-from relay.rules.tables import MergedTable, TableRule
+from relay.rules.tables import TableRule
 from relay.templates.columns import RecordColumns
 from relay.templates.engine import Engine
 from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
@@ -219,12 +219,6 @@ class Translator:
         """The names in the target that table rules give to several known tables, each with these tables."""
         names = self.route.table_names
         return [] if names is None else names.conflicts(self.catalog.existing_tables())
-
-    @property
-    def merged_tables(self) -> list[MergedTable]:
-        """The tables of the target that table rules merge known tables into, with these shards."""
-        names = self.route.table_names
-        return [] if names is None else names.merged_tables(self.catalog)
 
     def tables_of(self, record: ConsumerRecord) -> tuple[TableId, ...]:
         """Return a record's tables; () if it cannot be read. Changes nothing."""

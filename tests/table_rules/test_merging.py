@@ -145,7 +145,7 @@ def test_statements_that_are_not_written_are_counted(ddl: MergedDdl) -> None:
 
 
 def test_strict_refuses_only_what_is_lost() -> None:
-    strict = {"target_options": {"strict": "true"}}
+    strict: dict[str, Any] = {"target_options": {"strict": "true"}}
     merged = [(0, CREATE), (1, CREATE), (0, ADD_X), (1, ADD_X)]
     assert written(*merged, **strict) == written(*merged)
     assert written((0, CREATE), (1, CREATE), (0, TRUNCATE), (1, DROP), **strict).endswith("-, !, !")
@@ -337,7 +337,9 @@ def test_known_shards_are_listed() -> None:
     translator = Translator("canal-json", "canal-json", tables=[merging()])
     for each in statements((0, CREATE), (1, CREATE), (0, ADD_X), (2, CREATE), (2, ADD_Y)):
         translator.learn(each)
-    (merged,) = translator.merged_tables
+    names = translator.route.table_names
+    assert names is not None
+    (merged,) = names.merged_tables(translator.catalog)
     assert str(merged.name) == "shop.orders"
     shards = {table.table: at for table, at in merged.shards.reached.items()}
     assert shards == {"orders_0": 1, "orders_1": 0, "orders_2": -1}
