@@ -104,6 +104,12 @@ def outline(found: list[list[ProducerRecord] | str]) -> str:
             "(id int PRIMARY, ADD x int, -, -, -",
             "(id int PRIMARY, ADD x int, -, -, ADD y int",
         ),
+        # A new shard has a column before the others do.
+        (
+            [(0, CREATE), (1, CREATE), (2, CREATE.replace("`c` int", "`c` int, x int")), (0, ADD_X), (1, ADD_X), (2, ADD_Y)],
+            "(id int PRIMARY, -, !, -, ADD x int, -",
+            "(id int PRIMARY, -, !, ADD x int, -, ADD y int",
+        ),
         # No definition is known: equal statements count.
         ([(0, ADD_X), (1, ADD_X), (0, ADD_Y), (1, ADD_Y)], "ADD x int, -, -, ADD y int", "ADD x int, -, ADD y int, -"),
         # The same statement again.

@@ -50,13 +50,20 @@ class Shards:
         self.steps: list[Step] = []
         self.reached: dict[TableId, int] = {}
         self.done = -1
-        # The number of shards at each step that has some.
+        # The number of shards at each step that has some; the definitions of shards that have diverged.
         self._counts: dict[int, int] = {}
+        self._diverged: dict[TableId, Step] = {}
 
     def apply(self, shard: TableId, version: Version) -> None:
         """Apply a statement about a shard."""
-        to = None if version.is_gone else self._step_after(shard, self._step_of(version))
-        self._move(shard, to)
+        self._diverged.pop(shard, None)
+        if version.is_gone:
+            self._move(shard, None)
+        else:
+            step = self._step_of(version)
+            self._move(shard, self._step_after(shard, step))
+            if self.reached[shard] == DIVERGED:
+                self._diverged[shard] = step
         if not self.reached:
             self.steps, self.done = [], -1
             return
@@ -90,13 +97,21 @@ class Shards:
             return at
         if at + 1 == len(self.steps):
             self.steps.append(step)
+            self._rejoin(at + 1)
         return at + 1 if self.steps[at + 1].is_same(step) else DIVERGED
+
+    def _rejoin(self, number: int) -> None:
+        """Let the shards that already had the definition of a new step reach it."""
+        for shard, step in list(self._diverged.items()):
+            if step.is_same(self.steps[number]):
+                del self._diverged[shard]
+                self._move(shard, number)
 
     def copy(self) -> Shards:
         """Return a copy, which further statements do not change."""
         found = Shards(self._name, self._ddl)
         found.steps, found.reached, found.done = list(self.steps), dict(self.reached), self.done
-        found._counts = dict(self._counts)
+        found._counts, found._diverged = dict(self._counts), dict(self._diverged)
         return found
 
     def waiting(self) -> list[TableId]:
@@ -105,7 +120,7 @@ class Shards:
 
     def diverged(self) -> list[TableId]:
         """Return the shards whose definitions are none of the merged table's."""
-        return [shard for shard, at in self.reached.items() if at == DIVERGED]
+        return list(self._diverged)
 
 
 class Progress(NamedTuple):
