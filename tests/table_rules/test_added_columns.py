@@ -226,7 +226,7 @@ _ROUTES = [
     (file, target)
     for at, file in enumerate(CAPTURED)
     for number, target in enumerate(_ALL)
-    if ALL_ROUTES or (at + number) % len(_ALL) == 1
+    if ALL_ROUTES or (at + number) % (3 * len(_ALL)) == 1
 ]
 
 

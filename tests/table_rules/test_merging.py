@@ -326,6 +326,16 @@ def test_only_rules_that_merge_alike_share_a_name() -> None:
     assert not refused(merging(MergedDdl.ALL, ("s", "{1}")), other(merge=True, add=(("s", "other"),)))
 
 
+def test_tables_without_a_possible_name_are_no_shards() -> None:
+    other = TableRule(source=r"shop\.x(.*)", target="shop.{1}{1}", merge=True)
+    translator = Translator("canal-json", "canal-json", tables=[merging(), other])
+    translator.learn(statement(CREATE.format("x" * 60), "x" * 60, 0))
+    found = [
+        translated(translator, each) for each in statements((0, CREATE), (1, CREATE), (0, ADD_X), (1, ADD_X))
+    ]
+    assert outline(found) == "(id int PRIMARY, -, -, ADD x int"
+
+
 def test_known_shards_are_no_conflict() -> None:
     translator = Translator("canal-json", "canal-json", tables=[merging()])
     for each in statements((0, CREATE), (1, CREATE)):

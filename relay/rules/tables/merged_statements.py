@@ -57,9 +57,14 @@ class MergedStatements:
             if shards.reached:
                 yield MergedTable(name, shards)
 
-    def _shards(self, catalog: Catalog) -> Mapping[TableId, Sequence[TableId]]:
+    def _shards(self, catalog: Catalog) -> dict[TableId, list[TableId]]:
         """Return all shards in a catalog, also dropped ones, by the names of their merged tables."""
-        return self._by_name(filter(self._merging_rule, _all_tables(catalog)))
+        found: dict[TableId, list[TableId]] = {}
+        for name, tables in self._by_name(_all_tables(catalog)).items():
+            shards = [table for table in tables if self._merging_rule(table) is not None]
+            if shards:
+                found[name] = shards
+        return found
 
     def _ddl_of(self, shards: Sequence[TableId]) -> MergedDdl:
         """Return when statements about shards of one table are written."""
