@@ -60,7 +60,7 @@ class Translator:
     columns: Column rules, which drop or rename columns of the target, or replace their values.
     hash_key: The secret of the rules that hash values.
     rows: Row rules, which select the rows of tables. They apply before column rules.
-    tables: Table rules, which give databases and tables other names in the target.
+    tables: Table rules, which give databases and tables other names in the target, or merge shards.
     deduplicate: Whether rows that TiCDC sends again are dropped below the watermark, if this translator has
         written them.
     deduplicate_rows: How many written rows are remembered for that at most, about 175 bytes each.
