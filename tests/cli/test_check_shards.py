@@ -40,7 +40,7 @@ def test_shards_of_dumps(relay: Callable[..., Result], tmp_path: Path) -> None:
     equal = CREATE.format("orders_1", "") + CREATE.format("orders_2", "")
     found = checked(relay, tmp_path, equal)
     assert found.exit_code == 0, found.stderr
-    assert found.stdout.endswith("shards\n  shop.orders: 2 shards, all with the same definition\n")
+    assert found.stdout.endswith("tables\n  shop.orders: 2 shards, all with the same definition\n")
     other = checked(relay, tmp_path, equal + CREATE.format("orders_3", ", c int"))
     assert "shop.orders: 3 shards; the latest definition is not yet that of shop.orders_3" in other.stdout
     assert "warning: route.tables: the definition of shop.orders_3 is none" in " ".join(other.stderr.split())
@@ -50,7 +50,8 @@ def test_shards_of_dumps(relay: Callable[..., Result], tmp_path: Path) -> None:
 
 def test_no_shard_is_known(relay: Callable[..., Result], tmp_path: Path) -> None:
     found = checked(relay, tmp_path, CREATE.format("lines", ""))
-    assert "shards are merged, and no table is known here" in found.stdout
+    assert found.stdout.endswith("tables\n  no known table is changed\n")
+    assert "route.tables.0: matches no known table" in found.stderr
 
 
 def test_wrong_settings_are_named(relay: Callable[..., Result], tmp_path: Path) -> None:
