@@ -26,8 +26,7 @@ from relay.mysql.ddl.statements import (
 )
 from relay.mysql.ddl.tokens import Token
 from relay.mysql.types import quoted_name
-from relay.rules.columns.ddl_text import CannotRewrite
-from relay.rules.columns.rules import folded
+from relay.rules.rewriting import CannotRewrite, folded
 from relay.rules.tables.rules import ADDED_LENGTH
 
 #: The columns that are added to a table, with their values.
