@@ -21,7 +21,11 @@ def traceparent(span: int) -> Header:
 
 
 class Collector:
-    """Collects spans. `status`: of its answers. `answers`: while it is not set, no request is answered."""
+    """Collects spans.
+
+    `status`: of its answers; errors ask for a wait of a day. `answers`: while it is not set, no request is
+    answered.
+    """
 
     def __init__(self) -> None:
         self.requests: list[tuple[dict[str, str], ExportTraceServiceRequest]] = []
@@ -38,7 +42,8 @@ class Collector:
         if self.status == 200:
             self.bodies.append(body)
             self.requests.append((dict(request.headers), ExportTraceServiceRequest.FromString(body)))
-        return web.Response(status=self.status, content_type="application/x-protobuf")
+        headers = {} if self.status == 200 else {"Retry-After": "86400"}
+        return web.Response(status=self.status, headers=headers, content_type="application/x-protobuf")
 
     @property
     def spans(self) -> list[Any]:

@@ -163,12 +163,13 @@ async def test_a_refused_record_marks_its_round(list_log: Any, monkeypatch: pyte
 # ---------------------------------------------------------------- collectors that fail
 
 
+@pytest.mark.parametrize("status", [302, 404, 429])
 async def test_a_failing_collector_is_logged_once_and_so_is_its_recovery(
-    list_log: Any, monkeypatch: pytest.MonkeyPatch
+    list_log: Any, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     environment = {"OTEL_EXPORTER_OTLP_HEADERS": "no header, secret"}
     async with collecting(monkeypatch, **environment) as collector:
-        collector.status = 404
+        collector.status = status
         async with tracing(ABOUT, list_log) as tracer:
 
             async def trace(condition: Any) -> None:
@@ -184,7 +185,7 @@ async def test_a_failing_collector_is_logged_once_and_so_is_its_recovery(
             collector.status = 200
             await trace(lambda: bool(list_log.named("tracing.recovered")))
     (failing,), (recovered,) = list_log.named("tracing.failing"), list_log.named("tracing.recovered")
-    assert (failing["collector"], failing["cause"]) == (collector.address, "HTTP status 404")
+    assert (failing["collector"], failing["cause"]) == (collector.address, f"HTTP status {status}")
     assert recovered["lost"] == 3
     (ignored,) = list_log.named("tracing.setting")
     assert "Header format invalid" in ignored["message"]

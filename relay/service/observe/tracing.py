@@ -1,52 +1,35 @@
-"""Traces of OpenTelemetry: a span for each round of the loop, sent to a collector with OTLP over HTTP.
+"""OpenTelemetry tracing: a span for each round of the loop.
 
 A span has the attributes of OpenTelemetry's semantic conventions for messaging, and links to the spans of the
 producers, by the headers `traceparent` and `tracestate` of the records. It contains no keys and no values.
-The SDK's own thread sends spans; its queue is bounded, and drops spans when it is full. So a collector that
-does not answer neither delays nor ends a relay.
+`relay.service.observe.span_export` sends the spans.
 
 This module needs the extra `tracing`; the service imports it only for routes with `enabled` in [tracing].
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import logging
-import os
-import re
-import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
 from relay.io.logs import Log
-from relay.model.errors import ConfigError, DeliveryFailed, Problem
+from relay.model.errors import DeliveryFailed
 from relay.model.records import ConsumerRecord, Header
 from relay.service.observe.about import About
+from relay.service.observe.span_export import FLUSH_SECONDS, exporting
 
 #: Maximum links of a span; it is also the SDK's default (`OTEL_SPAN_LINK_COUNT_LIMIT`).
 MOST_LINKS: Final = 128
-#: How long a stop waits for the last spans to be sent.
-FLUSH_SECONDS: Final = 3.0
-#: Longest headers that are read. A `traceparent` has 55 characters, a `tracestate` at most 512.
+#: Maximum bytes of a header that is read. A `traceparent` has 55, a `tracestate` at most 512.
 _LONGEST_PARENT, _LONGEST_STATE = 128, 1_024
 _PARENT, _STATE = "traceparent", "tracestate"
-_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-_DEFAULT_ENDPOINT: Final = "http://localhost:4318"
-#: Values in the library's messages, and how many messages are kept.
-_FORMAT: Final = re.compile(r"%[sdrf]")
-_MOST_TEXTS: Final = 10
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 
@@ -54,77 +37,18 @@ _PROPAGATOR: Final = TraceContextTextMapPropagator()
 async def tracing(
     about: About, log: Log, *, hides_values: bool = False, flush_seconds: float = FLUSH_SECONDS
 ) -> AsyncIterator[BatchTracer]:
-    """Trace the rounds of a relay during an `async with` block; at its end send the last spans.
+    """Trace the rounds of a relay during an `async with` block; at its end, send the last spans.
 
-    `hides_values`: whether column rules hide values; `tracestate`, any text, is then left out.
-    `flush_seconds`: how long the end may take. Raises ConfigError for environment variables that the SDK
-    refuses.
+    `hides_values`: whether column rules hide values; links then omit `tracestate`, which may be any text.
+    `flush_seconds`: time limit for sending the last spans. Raises ConfigError for unusable environment
+    variables.
     """
-    with _library_log() as library:
-        provider = _provider(about, log, library)
-        for text in library.texts:
-            log.warning("tracing.setting", message=f"the OpenTelemetry SDK ignores a setting: {text}")
+    async with exporting(about.version, log, flush_seconds) as provider:
         tracer = BatchTracer(provider.get_tracer("relay", about.version), about, has_states=not hides_values)
-        log.info("tracing.started", collector=_collector())
         try:
             yield tracer
         finally:
             tracer.drop(DeliveryFailed.code)
-            if not await _shut_down(provider, flush_seconds):
-                message = f"the collector did not accept the last spans within {flush_seconds:g} s"
-                log.warning("tracing.unfinished", message=message)
-
-
-def _provider(about: About, log: Log, library: LibraryLog) -> TracerProvider:
-    """Return a provider whose spans are sent in the background, by the settings in `OTEL_` variables."""
-    try:
-        exporter = WatchedExporter(OTLPSpanExporter(), log, library)
-        provider = TracerProvider(resource=_resource(about), shutdown_on_exit=False)
-        provider.add_span_processor(BatchSpanProcessor(exporter))
-    except (ValueError, RuntimeError) as error:
-        message = f"the OpenTelemetry SDK refuses its settings: {error}"
-        hint = "correct the variables that begin with OTEL_"
-        raise ConfigError([Problem("tracing.enabled", message, hint)]) from None
-    return provider
-
-
-def _resource(about: About) -> Resource:
-    """Return the resource of the environment, with relay's name unless that has one."""
-    found = Resource({"service.version": about.version}).merge(Resource.create())
-    name = str(found.attributes.get("service.name", ""))
-    return found.merge(Resource({"service.name": "relay"})) if name.startswith("unknown_service") else found
-
-
-def _collector() -> str:
-    """Return host and port of the collector; the rest of the URL may be secret."""
-    given = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), _DEFAULT_ENDPOINT)
-    try:
-        host, port = urlsplit(given).hostname, urlsplit(given).port
-    except ValueError:
-        return ""
-    return f"{host}:{port}" if port else f"{host}"
-
-
-async def _shut_down(provider: TracerProvider, seconds: float) -> bool:
-    """Send the last spans; return whether that ended in time.
-
-    The SDK waits up to 30 s, in a thread that cannot be stopped: a daemon, so that it does not delay the end.
-    """
-    loop, done = asyncio.get_running_loop(), asyncio.Event()
-
-    def shut_down() -> None:
-        provider.shutdown()
-        # The loop may have ended.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(done.set)
-
-    threading.Thread(target=shut_down, name="tracing-shutdown", daemon=True).start()
-    try:
-        async with asyncio.timeout(seconds):
-            await done.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 class BatchTracer:
@@ -293,76 +217,3 @@ def _context(parent: bytes, state: bytes | None) -> trace.SpanContext:
 def _state_attributes(context: trace.SpanContext) -> Mapping[str, AttributeValue]:
     """Return the trace state as an attribute: the exporter leaves it out of links."""
     return {"w3c.tracestate": context.trace_state.to_header()} if context.trace_state else {}
-
-
-class WatchedExporter(SpanExporter):
-    """Log when the collector fails and when it works again, once each; called in the SDK's thread."""
-
-    def __init__(self, exporter: SpanExporter, log: Log, library: LibraryLog) -> None:
-        self._exporter, self._log, self._library = exporter, log, library
-        self._lost, self._is_failing = 0, False
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send spans; the exporter repeats failed requests within its timeout."""
-        result = self._exporter.export(spans)
-        if result is SpanExportResult.SUCCESS:
-            self._note_success()
-        else:
-            self._note_failure(len(spans))
-        return result
-
-    def _note_success(self) -> None:
-        if self._is_failing:
-            message = "the collector accepts spans again"
-            self._log.info("tracing.recovered", lost=self._lost, message=message)
-        self._lost, self._is_failing = 0, False
-
-    def _note_failure(self, spans: int) -> None:
-        self._lost += spans
-        if not self._is_failing:
-            message = "the collector does not accept spans, which are lost; records are relayed as usual"
-            self._log.warning(
-                "tracing.failing", collector=_collector(), message=message, cause=self._library.cause
-            )
-        self._is_failing = True
-
-    def shutdown(self) -> None:
-        """End the exporter, and its attempts to repeat a request."""
-        self._exporter.shutdown()
-
-
-class LibraryLog(logging.Handler):
-    """Keep the library's warnings without the values in them, which may be secrets of the environment.
-
-    texts: The different warnings, the first few of them.
-    cause: The class of the last exception, or the last HTTP status.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.texts: dict[str, None] = {}
-        self.cause = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep a warning."""
-        if len(self.texts) < _MOST_TEXTS:
-            self.texts[_FORMAT.sub("…", str(record.msg))] = None
-        for each in record.args if isinstance(record.args, tuple) else ():
-            if isinstance(each, BaseException):
-                self.cause = type(each).__name__
-            elif isinstance(each, int):
-                self.cause = f"HTTP status {each}"
-
-
-@contextlib.contextmanager
-def _library_log() -> Iterator[LibraryLog]:
-    """Take over the library's log during a `with` block."""
-    handler, logger = LibraryLog(), logging.getLogger("opentelemetry")
-    propagated = logger.propagate
-    logger.addHandler(handler)
-    logger.propagate = False
-    try:
-        yield handler
-    finally:
-        logger.removeHandler(handler)
-        logger.propagate = propagated
