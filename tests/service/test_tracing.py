@@ -192,6 +192,45 @@ async def test_a_failing_collector_is_logged_once_and_so_is_its_recovery(
     assert "secret" not in str(list_log.events)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+            "grpc",
+            "OTEL_EXPORTER_OTLP_PROTOCOL: only http/protobuf is supported",
+        ),
+        ("OTEL_TRACES_EXPORTER", "none", "OTEL_TRACES_EXPORTER: only otlp is supported"),
+        ("OTEL_SDK_DISABLED", "true", "OTEL_SDK_DISABLED is true: no spans are sent"),
+    ],
+)
+async def test_variables_that_relay_does_not_follow_are_logged(
+    list_log: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
+) -> None:
+    async with collecting(monkeypatch, **{name: value}), tracing(ABOUT, list_log):
+        pass
+    assert [event["message"] for event in list_log.named("tracing.setting")] == [message]
+    assert bool(list_log.named("tracing.started")) is (name != "OTEL_SDK_DISABLED")
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["collector:4318", " ", "grpc://collector:4317", "http://me:sec/ret@host", "http://me:secret@[::1"],
+)
+def test_an_endpoint_that_is_no_url_is_a_problem_of_the_configuration(
+    list_log: Any, monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+
+    async def start() -> None:
+        async with tracing(ABOUT, list_log):
+            pass
+
+    with pytest.raises(ConfigError, match="OTEL_EXPORTER_OTLP_ENDPOINT is not the URL") as caught:
+        start().send(None)
+    assert "sec" not in str(caught.value)
+
+
 def test_settings_that_the_sdk_refuses_are_a_problem_of_the_configuration(
     list_log: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

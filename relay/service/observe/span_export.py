@@ -29,6 +29,11 @@ from relay.model.errors import ConfigError, Problem
 FLUSH_SECONDS: Final = 3.0
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _DEFAULT_ENDPOINT: Final = "http://localhost:4318"
+#: Variables of which only one value is supported; the first one that is set applies.
+_SUPPORTED: Final = (
+    (("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf"),
+    (("OTEL_TRACES_EXPORTER",), "otlp"),
+)
 #: Values in the library's messages, and how many messages are kept.
 _FORMAT: Final = re.compile(r"%[sdrf]")
 _MOST_TEXTS: Final = 10
@@ -47,7 +52,12 @@ async def exporting(version: str, log: Log, flush_seconds: float) -> AsyncIterat
         provider = _provider(version, collector, log)
         for text in library.texts:
             log.warning("tracing.setting", message=f"the OpenTelemetry SDK ignores a setting: {text}")
-        log.info("tracing.started", collector=collector)
+        for text in _unsupported():
+            log.warning("tracing.setting", message=text)
+        if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+            log.warning("tracing.setting", message="OTEL_SDK_DISABLED is true: no spans are sent")
+        else:
+            log.info("tracing.started", collector=collector)
         try:
             yield provider
         finally:
@@ -78,13 +88,32 @@ def _resource(version: str) -> Resource:
 
 
 def _collector() -> str:
-    """Return host and port of the collector; the rest of the URL may be secret."""
-    given = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), _DEFAULT_ENDPOINT)
+    """Return host and port of the collector; the rest of the URL may be secret. Raises ConfigError."""
+    name = _first_set(_ENDPOINTS)
+    given = os.environ[name] if name else _DEFAULT_ENDPOINT
     try:
-        host, port = urlsplit(given).hostname, urlsplit(given).port
+        url = urlsplit(given)
+        # Reading the port checks it.
+        is_usable = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
     except ValueError:
-        return ""
-    return f"{host}:{port}" if port else f"{host}"
+        is_usable = False
+    if not is_usable:
+        message = f"{name} is not the URL of a collector"
+        raise ConfigError([Problem("tracing.enabled", message, "such as http://otel-collector:4318")])
+    return url.netloc.rpartition("@")[2]
+
+
+def _unsupported() -> Iterator[str]:
+    """Yield a text for each variable whose value relay does not support."""
+    for names, supported in _SUPPORTED:
+        name = _first_set(names)
+        if name and os.environ[name].strip().lower() != supported:
+            yield f"{name}: only {supported} is supported"
+
+
+def _first_set(names: Sequence[str]) -> str:
+    """Return the first of these variables that is set and not empty; "" for none."""
+    return next((name for name in names if os.environ.get(name)), "")
 
 
 async def _shut_down(provider: TracerProvider, seconds: float) -> bool:
