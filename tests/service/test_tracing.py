@@ -146,17 +146,22 @@ def _count(span: Any) -> int:
     return int(values(span.attributes)["messaging.batch.message_count"])
 
 
-async def test_a_refused_record_marks_its_round(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("refused", [0, 2])
+async def test_a_refused_record_marks_its_round(
+    list_log: Any, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    """Also if it is the first of its round."""
     copy = Copy()
-    copy.refuse[2] = Malformed("echo", "value", "is " + CANARY.decode())
+    copy.refuse[refused] = Malformed("echo", "value", "is " + CANARY.decode())
     async with collecting(monkeypatch) as collector:
         async with tracing(ABOUT, list_log) as tracer:
             bench = Bench(list_log, A, length=6, copy=copy, tracer=tracer)
             with pytest.raises(RecordRefused):
                 await bench.relay.run()
         (found,) = collector.spans
-        assert (_count(found), found.status.code, found.status.message) == (2, ERROR, "")
+        assert (_count(found), found.status.code, found.status.message) == (refused + 1, ERROR, "")
         assert values(found.attributes)["error.type"] == "decode.malformed"
+        assert values(found.attributes)["messaging.destination.name"] == A.topic
         assert all(CANARY not in body for body in collector.bodies)
 
 

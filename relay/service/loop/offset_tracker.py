@@ -40,8 +40,8 @@ class RecordRefused(Exception):
 
     def __init__(self, record: ConsumerRecord, error: Exception) -> None:
         super().__init__(f"{record.topic}/{record.partition} at offset {record.offset}: {error}")
+        self.record, self.error = record, error
         self.topic, self.partition, self.offset = record.topic, record.partition, record.offset
-        self.error = error
 
 
 @dataclass

@@ -39,9 +39,9 @@ from relay.model.records import ConsumerRecord, size_of
 from relay.service.check.reasons import Side
 from relay.service.loop.health_checks import COMMIT, TARGET
 from relay.service.loop.history import Schemas
-from relay.service.loop.offset_tracker import Connections, InFlightBatch, OffsetTracker, RecordRefused
+from relay.service.loop.offset_tracker import Connections, InFlightBatch, OffsetTracker
 from relay.service.loop.recovery import Recovery
-from relay.service.loop.round_spans import RoundTracer
+from relay.service.loop.round_spans import RoundSpan, RoundTracer
 from relay.service.loop.settings import DEFAULT_SETTINGS, LoopSettings
 from relay.service.loop.stopping import Stop
 from relay.service.loop.translation_stage import YIELD_SECONDS, TranslationStage
@@ -434,7 +434,7 @@ class Relay:
         tracker.skip(gaps, current)
         await builder.send_rest()
         if current.span is not None:
-            current.span.translated(current.written.total(), _code_of(current.refused))
+            _note_translated(current.span, current)
         if self._limiter is not None:
             self._limiter.take(taken, taken_bytes, time.monotonic())
         if taken_bytes:
@@ -536,10 +536,18 @@ def _bytes_of(polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> int:
     return sum(map(size_of, polled.values()))
 
 
-def _code_of(refused: RecordRefused | None) -> str:
-    """Return the code of the error of a refused record; "" for none."""
-    error = None if refused is None else refused.error
-    return error.code if isinstance(error, RelayError) else type(error).__name__ if error else ""
+def _note_translated(span: RoundSpan, current: InFlightBatch) -> None:
+    """Note in a round's span that the round is translated, with the record that was refused, if any."""
+    error = ""
+    if current.refused is not None:
+        span.take([current.refused.record])
+        error = _code_of(current.refused.error)
+    span.translated(current.written.total(), error)
+
+
+def _code_of(error: Exception) -> str:
+    """Return the code of an error; the type of an exception that is a bug of relay."""
+    return error.code if isinstance(error, RelayError) else type(error).__name__
 
 
 def _unacknowledged(why: str) -> DeliveryFailed:
