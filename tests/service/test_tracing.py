@@ -249,6 +249,25 @@ def test_settings_that_the_sdk_refuses_are_a_problem_of_the_configuration(
         start().send(None)
 
 
+@pytest.mark.parametrize(
+    ("environment", "least", "most"), [({}, 512, 576), ({"OTEL_BSP_MAX_QUEUE_SIZE": "700"}, 700, 700)]
+)
+async def test_few_spans_wait_for_a_collector(
+    list_log: Any, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], least: int, most: int
+) -> None:
+    """512 wait and 64 are being sent, unless variables set other sizes."""
+    async with collecting(monkeypatch, OTEL_BSP_SCHEDULE_DELAY="5000", **environment) as collector:
+        collector.answers.clear()
+        async with tracing(ABOUT, list_log, flush_seconds=30) as tracer:
+            for _ in range(700):
+                span = tracer.begin()
+                span.take([record()])
+                span.translated(1, "")
+                span.delivered()
+            collector.answers.set()
+        assert least <= len(collector.spans) <= most
+
+
 # ---------------------------------------------------------------- configuration
 
 

@@ -38,6 +38,9 @@ _SUPPORTED: Final = (
 _FORMAT: Final = re.compile(r"%[sdrf]")
 _MOST_TEXTS: Final = 10
 _REDIRECTS: Final = 300
+#: Spans that wait at most, and spans of a request. The SDK's own 2048 and 512 may take 400 MB, as a span with
+#: all its links takes up to 150 KB.
+_QUEUE_SIZE, _REQUEST_SIZE = 512, 64
 
 
 @contextlib.asynccontextmanager
@@ -72,12 +75,21 @@ def _provider(version: str, collector: str, log: Log) -> TracerProvider:
     try:
         exporter = WatchedExporter(OTLPSpanExporter(session=session), session, collector, log)
         provider = TracerProvider(resource=_resource(version), shutdown_on_exit=False)
-        provider.add_span_processor(BatchSpanProcessor(exporter))
+        provider.add_span_processor(_processor(exporter))
     except ValueError as error:
         message = f"the OpenTelemetry SDK refuses its settings: {error}"
         hint = "correct the variables that begin with OTEL_"
         raise ConfigError([Problem("tracing.enabled", message, hint)]) from None
     return provider
+
+
+def _processor(exporter: SpanExporter) -> BatchSpanProcessor:
+    """Return a processor with relay's sizes, unless variables set others. Raises ValueError."""
+    return BatchSpanProcessor(
+        exporter,
+        max_queue_size=None if "OTEL_BSP_MAX_QUEUE_SIZE" in os.environ else _QUEUE_SIZE,
+        max_export_batch_size=None if "OTEL_BSP_MAX_EXPORT_BATCH_SIZE" in os.environ else _REQUEST_SIZE,
+    )
 
 
 def _resource(version: str) -> Resource:
