@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry for tests: it takes spans over HTTP, as protobuf."""
+"""An OpenTelemetry collector for tests: it accepts spans over HTTP, as protobuf."""
 
 from __future__ import annotations
 

@@ -725,7 +725,7 @@ class Http(_ConfigTable):
 
 
 class Tracing(_ConfigTable):
-    """Whether the service sends traces of OpenTelemetry; variables that begin with OTEL_ say where to."""
+    """Whether the service sends OpenTelemetry traces; variables that begin with OTEL_ configure the rest."""
 
     enabled: bool = False
 

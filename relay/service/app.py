@@ -328,7 +328,7 @@ async def _assembled(  # noqa: PLR0913 - the parts of a relay
 
 
 def _tracing(config: Config, status: Status, log: Log) -> AbstractAsyncContextManager[RoundTracer | None]:
-    """Return the context in which rounds are traced, if that is wanted. Raises ConfigError."""
+    """Return the context in which rounds are traced, if tracing is enabled."""
     if not config.tracing.enabled:
         return contextlib.nullcontext()
     # Needs the extra `tracing`.

@@ -465,7 +465,7 @@ class OffsetTracker:
         """
         self.rewinds += 1
         if self._tracer is not None:
-            self._tracer.drop(DeliveryFailed.code)
+            self._tracer.fail_open(DeliveryFailed.code)
         self.rounds.clear()
         self._uncommitted.clear()
         is_transactional = self._connections.sink.is_transactional

@@ -1,4 +1,4 @@
-"""The loop's interface of tracing: a span for each round.
+"""The loop's interface to tracing: a span for each round.
 
 `relay.service.observe.tracing` implements it with OpenTelemetry.
 """
@@ -15,7 +15,7 @@ class RoundSpan(Protocol):
     """The span of one round, from its records to their acknowledgement. No method waits or raises."""
 
     def take(self, records: Sequence[ConsumerRecord]) -> None:
-        """Note records that the round has taken."""
+        """Add records of one partition to the round."""
         ...
 
     def translated(self, written: int, error: str) -> None:
@@ -37,6 +37,6 @@ class RoundTracer(Protocol):
         """Begin the span of a round."""
         ...
 
-    def drop(self, error: str) -> None:
-        """End all spans that have begun, with the code of an error: their rounds are repeated."""
+    def fail_open(self, error: str) -> None:
+        """End all open spans with the code of an error. Their rounds will be repeated."""
         ...

@@ -48,7 +48,7 @@ async def tracing(
         try:
             yield tracer
         finally:
-            tracer.drop(DeliveryFailed.code)
+            tracer.fail_open(DeliveryFailed.code)
 
 
 class BatchTracer:
@@ -67,7 +67,7 @@ class BatchTracer:
             "relay.source.protocol": about.source.protocol,
             "relay.target.protocol": about.target.protocol,
         }
-        # In order of their beginnings.
+        # A dict keeps them in the order in which they began.
         self._open: dict[BatchSpan, None] = {}
 
     def begin(self) -> BatchSpan:
@@ -76,8 +76,8 @@ class BatchTracer:
         self._open[span] = None
         return span
 
-    def drop(self, error: str) -> None:
-        """End all spans that have begun, with the code of an error: their rounds are repeated."""
+    def fail_open(self, error: str) -> None:
+        """End all open spans with the code of an error. Their rounds will be repeated."""
         for span in list(self._open):
             span.failed(error)
 
@@ -109,7 +109,7 @@ class BatchSpan:
         self._span: trace.Span | None = None
 
     def take(self, records: Sequence[ConsumerRecord]) -> None:
-        """Note records of one partition that the round has taken."""
+        """Add records of one partition to the round."""
         if records:
             key = records[0].topic, records[0].partition
             self._taken[key] = self._taken.get(key, 0) + len(records)
@@ -149,7 +149,7 @@ class BatchSpan:
 
     @property
     def _destination(self) -> dict[str, str]:
-        """Return topic and partition, as far as all records have the same."""
+        """Return the topic and the partition, each only if all records share it."""
         found = {}
         topics = {topic for topic, _ in self._taken}
         if len(topics) == 1:
