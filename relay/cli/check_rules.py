@@ -18,6 +18,7 @@ from relay.rules.rows.effects import row_effects_on
 from relay.rules.tables import MergedTable
 from relay.rules.tables import parse_rules as parse_table_rules
 from relay.rules.tables.effects import table_effects_on
+from relay.rules.unused import UnusedRule
 from relay.text.redaction import plural, printable
 
 _NO_TABLE: Final = (
@@ -74,7 +75,7 @@ def _rows(translator: Translator, schemas: Iterable[TableSchema]) -> _Section:
         for each in effects.tables
         if each.problem
     ]
-    unused = [(f"route.rows.{each.number}", each.why) for each in effects.unused]
+    unused = _unused("rows", effects.unused)
     return _Section("rows", len(rules), lines, [*refused, *unused])
 
 
@@ -86,7 +87,7 @@ def _columns(config: Config, schemas: Iterable[TableSchema]) -> _Section:
         for each in effects.tables
         if each.problem
     ]
-    unused = [(f"route.columns.{each.number}", each.why) for each in effects.unused]
+    unused = _unused("columns", effects.unused)
     return _Section("columns", len(rules), [*lines_of(effects, MOST_NAMES)], [*refused, *unused])
 
 
@@ -100,7 +101,7 @@ def _tables(config: Config, translator: Translator, schemas: Iterable[TableSchem
     lines += [_merged(each) for each in merged]
     refused = [("route.tables", f"rows of {table} are refused: {why}") for table, why in effects.refused]
     differing = [("route.tables", text) for each in merged for text in _differing(each)]
-    unused = [(f"route.tables.{each.number}", each.why) for each in effects.unused]
+    unused = _unused("tables", effects.unused)
     return _Section("tables", len(rules), lines, [*refused, *differing, *unused])
 
 
@@ -122,3 +123,11 @@ def _differing(table: MergedTable) -> Iterator[str]:
             f"the definition of {shard} is none that other shards of {table.name} have had: statements wait "
             "until they are equal"
         )
+
+
+def _unused(kind: str, unused: Sequence[UnusedRule]) -> list[tuple[str, str]]:
+    """Return a warning for each rule without effect; the first few suggest similar names."""
+    return [
+        (f"route.{kind}.{each.number}", each.with_hints() if at < MOST_NAMES else each.why)
+        for at, each in enumerate(unused)
+    ]

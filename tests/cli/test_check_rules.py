@@ -106,3 +106,11 @@ def test_rules_without_a_known_table(checked: Callable[..., Result]) -> None:
     found = " ".join(checked(rules, known=False).stdout.split())
     assert "rows 1 rule, and no table is known here: `--connect` shows" in found
     assert "tables 1 rule, and no table is known here" in found
+
+
+def test_only_the_first_unused_rules_have_hints(checked: Callable[..., Result]) -> None:
+    """Comparing names takes long for hundreds of rules and tables."""
+    found = checked("".join(renamed(rf"shop\.order{at}", f"sales.t{at}") for at in range(30)))
+    assert found.exit_code == 0, found.stderr
+    warnings = [line for line in found.stderr.splitlines() if "matches no known table" in line]
+    assert [line.endswith("?") for line in warnings] == [True] * 20 + [False] * 10

@@ -11,7 +11,7 @@ from relay.mysql.types import format_type
 from relay.rules.columns.projections import Effect, TableProjection, TableRules
 from relay.rules.columns.replacements import HashKey
 from relay.rules.columns.rules import ColumnAction, ParsedColumnRule
-from relay.rules.unused import UnusedRule, matches_no_table, with_hints
+from relay.rules.unused import UnusedRule, matches_no_table
 
 
 class ColumnEffect(NamedTuple):
@@ -54,7 +54,7 @@ def effects_on(rules: Sequence[ParsedColumnRule], target: str, schemas: Iterable
             columns = [_effect_on(of_table, schema.id, column) for column in changed]
             tables.append(TableEffects(schema.id, columns, _problem(of_table, schema)))
     rest = [(number, rule) for number, rule in enumerate(rules) if number not in used]
-    return RuleEffects(tables, [UnusedRule(number, _why_unused(rule, known)) for number, rule in rest])
+    return RuleEffects(tables, [_unused(number, rule, known) for number, rule in rest])
 
 
 def _is_used(rule: ParsedColumnRule, name: str, effect: Effect) -> bool:
@@ -94,15 +94,15 @@ def _problem(rules: TableRules, schema: TableSchema) -> str:
     return ""
 
 
-def _why_unused(rule: ParsedColumnRule, known: Sequence[TableSchema]) -> str:
-    """Return why a rule has no effect, with similar names."""
+def _unused(number: int, rule: ParsedColumnRule, known: Sequence[TableSchema]) -> UnusedRule:
+    """Return why a rule has no effect."""
     matching = [schema for schema in known if rule.has_table(schema.id)]
     if not matching:
-        return matches_no_table(rule.rule.tables, known)
+        return matches_no_table(number, rule.rule.tables, known)
     columns = list(dict.fromkeys(column.name for schema in matching for column in schema.columns))
     if not any(map(rule.has_column, columns)):
-        return with_hints("matches no column of the known tables", rule.rule.columns, columns)
-    return "has no effect: other rules come first for all columns that it matches"
+        return UnusedRule(number, "matches no column of the known tables", rule.rule.columns, columns)
+    return UnusedRule(number, "has no effect: other rules come first for all columns that it matches")
 
 
 def lines_of(effects: RuleEffects, most: int) -> Iterator[str]:

@@ -10,7 +10,7 @@ from relay.model.events import TableId, TableSchema
 from relay.rules.rewriting import folded
 from relay.rules.rows.applying import RowFilter
 from relay.rules.rows.rules import ParsedRowRule
-from relay.rules.unused import UnusedRule, matches_no_table, with_hints
+from relay.rules.unused import UnusedRule, matches_no_table
 
 
 class RowsOfTable(NamedTuple):
@@ -63,11 +63,11 @@ def _unused(rule: ParsedRowRule, known: Sequence[TableSchema]) -> Iterator[Unuse
     """Yield why a rule, or a part of it, has no effect."""
     matching = [schema for schema in known if rule.has_table(schema.id)]
     if not matching:
-        yield UnusedRule(rule.number, matches_no_table(rule.rule.tables, known))
+        yield matches_no_table(rule.number, rule.rule.tables, known)
         return
     columns = list(dict.fromkeys(column.name for schema in matching for column in schema.columns))
     present = set(map(folded, columns))
     for name in rule.rule.ignore_updates_of:
         if folded(name) not in present:
             why = f"ignore_updates_of: {name} is no column of the known tables"
-            yield UnusedRule(rule.number, with_hints(why, [name], columns))
+            yield UnusedRule(rule.number, why, [name], columns)

@@ -51,7 +51,7 @@ def _unused(rules: Sequence[ParsedTableRule], known: Sequence[TableSchema]) -> l
     for number, rule in enumerate(rules):
         if number not in matched:
             pattern = rule.rule.source.replace("\\", "")
-            found.append(UnusedRule(number, matches_no_table([pattern], known)))
+            found.append(matches_no_table(number, [pattern], known))
         elif number not in used:
             why = "has no effect: earlier rules apply to all known tables that it matches"
             found.append(UnusedRule(number, why))
