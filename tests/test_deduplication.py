@@ -177,14 +177,25 @@ def test_rows_without_a_key_do_not_end_what_is_remembered() -> None:
     assert [len(each) for each in out] == [1, 1, 1, 0]
 
 
-def test_forgotten_partitions_have_no_repeats() -> None:
+def test_forgotten_rows_have_no_repeats() -> None:
     made = translator()
     for each in records_of([A, watermark(9)]):
         made.translate(each)
-    made.forget_partitions([("topic", 0)])
+    made.forget_rows()
     assert made.translate(record(A.message, offset=10))
     assert made.translate(record(watermark(9).message, offset=11))
     assert not made.translate(record(A.message, offset=12))
+
+
+def test_forgotten_rows_stay_forgotten_if_a_state_is_restored() -> None:
+    """A delivery from before a rebalance fails after it, when others may have written older rows again."""
+    made = translator()
+    for each in records_of([A, watermark(9)]):
+        made.translate(each)
+    before = made.state
+    made.forget_rows()
+    made.restore(before)
+    assert made.translate(record(A.message, offset=10))
 
 
 def test_start_over_forgets() -> None:

@@ -183,12 +183,6 @@ class Pipeline:
         self.forget_rows()
         self.copied_topics, self.watermarks_ms, self.taken = set(), {}, NO_TABLES
 
-    def forget_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Forget the written rows of source partitions, like `Translator.forget_partitions`."""
-        forgotten = self.progress.keys() & set(partitions)
-        if forgotten:
-            self.progress = {at: found for at, found in self.progress.items() if at not in forgotten}
-
     def is_new(self, record: ConsumerRecord, commit_ts: int | None, digest: bytes) -> bool:
         """Return whether a row is certainly no repetition, and changes nothing but the memory."""
         progress = self.progress.get((record.topic, record.partition))

@@ -311,13 +311,14 @@ class Translator:
         deduplicator = self._line.deduplicator
         return None if deduplicator is None else len(deduplicator)
 
-    def forget_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Forget which rows of these source partitions (topic, number) were written (`deduplicate`).
+    def forget_rows(self) -> None:
+        """Forget which rows were written, and the watermarks (`deduplicate`).
 
-        This is required when other translators may have translated records of them since: they may have
-        written older rows again.
+        This is required when other translators may have translated records of the same partitions since:
+        they may have written older rows again. The rows stay forgotten if an earlier state is restored.
         """
-        self._line.forget_partitions(partitions)
+        self._line.forget_rows()
+        self._line.progress = {}
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Set all source partitions (topic, number).

@@ -293,7 +293,7 @@ class PlainTranslator:
         self.paths: Counter[str] = Counter()
         self.counts_by_table: dict[TableId, Counter[str]] = {}
         self.remembered_rows: int | None = None
-        self.forgotten: list[tuple[str, int]] = []
+        self.forgotten = 0
         self.watermarks_ms: dict[tuple[str, int], int] = {}
         self.restored = 0
 
@@ -338,8 +338,8 @@ class PlainTranslator:
     def partitions_of(self, topic: str, /) -> int | None:
         raise NotImplementedError
 
-    def forget_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
-        self.forgotten += partitions
+    def forget_rows(self) -> None:
+        self.forgotten += 1
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
         raise NotImplementedError

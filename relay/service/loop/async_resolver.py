@@ -107,8 +107,8 @@ class Translates(HasCounts, Protocol):
         """Return over how many partitions rows of a table's topic are distributed; None if they are not."""
         ...
 
-    def forget_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
-        """Forget which rows of partitions were written, since others may have read them meanwhile."""
+    def forget_rows(self) -> None:
+        """Forget which rows were written, since others may have read the partitions meanwhile."""
         ...
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:

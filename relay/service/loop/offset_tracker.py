@@ -213,7 +213,7 @@ class OffsetTracker:
     def own(self, positions: Mapping[Partition, StartPosition]) -> None:
         """Take over partitions at these positions. Raises WatermarksUnknowable."""
         self.unopened = ()
-        self._translator.forget_partitions(positions)
+        self._translator.forget_rows()
         for partition, (offset, is_committed, *_) in positions.items():
             # Without a committed offset the start itself is committed soon: "latest" must not move on after a
             # crash.
