@@ -170,6 +170,17 @@ def test_rows_without_a_key_or_commit_ts_are_written() -> None:
     assert made.remembered_rows == 0
 
 
+@pytest.mark.parametrize("engine", [None, ENGINE])
+def test_rows_with_keys_that_no_column_can_hold_are_written(engine: type[Engine] | None) -> None:
+    """Some decoders pass on integers of any size, as text."""
+    made = translator(engine=engine)
+    wide = [A.message | {"data": [{"id": f"{at}{10**20}", "email": "e1"}]} for at in (1, 2, 3, 4)]
+    records = [*wide, watermark(9).message, *wide]
+    out = [made.translate(record(message, offset=at)) for at, message in enumerate(records)]
+    assert [len(each) for each in out] == [1] * 9
+    assert made.remembered_rows == 0
+
+
 def test_rows_without_a_key_do_not_end_what_is_remembered() -> None:
     made = translator()
     messages = [A.message, watermark(9).message, A.message | {"pkNames": None}, A.message]

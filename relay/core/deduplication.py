@@ -204,10 +204,17 @@ def digest_of(
     op: Op,
     commit_ts: int,
     keys: tuple[Sequence[Cell] | None, Sequence[Cell] | None],
-) -> bytes:
-    """Return the digest of a row's change. `keys`: the cells of its key before and after the change."""
+) -> bytes | None:
+    """Return the digest of a row's change; None for a key with an integer outside 64 bits.
+
+    `keys`: the cells of the row's key before and after the change.
+    """
     content = record.topic, record.partition, table.database, table.table, _CODES[op], commit_ts, keys
-    return blake2b(_encode(content), digest_size=_DIGEST_BYTES).digest()
+    try:
+        encoded = _encode(content)
+    except OverflowError:  # MessagePack has no such integer
+        return None
+    return blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
 
 
 def _is_partial(cells: Iterable[Cell] | None) -> bool:
