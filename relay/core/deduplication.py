@@ -128,7 +128,7 @@ class Deduplicator:
     def remember(self, digest: bytes, offset: int) -> None:
         """Remember a row that is written from this offset."""
         if len(self._newer) >= self._generation_rows:
-            self._newer, self._older = {}, self._newer
+            self._newer, self._older = {}, self._newer if self.max_rows > 1 else {}
         self._older.pop(digest, None)
         self._newer[digest] = offset
 
