@@ -1,19 +1,19 @@
 """Drop rows that the source sends again (`deduplicate`).
 
 TiCDC delivers at least once: after a restart, or after a table moves to another node, it sends a range of
-rows again, with the same commit ts. A row is dropped if both of these hold:
+rows again, with the same commit ts. A row is dropped if all of these hold:
 
-* Its commit ts is below the watermark of its partition, so that all rows up to it have arrived before.
-* relay remembers having written it, from a lower offset of the same partition, and remembers everything that
-  the source has sent again before it.
+* Its commit ts is below the watermark of its partition, so all rows up to it have arrived before.
+* relay has written it from a lower offset of the same partition, and still remembers it.
+* relay has written no row below the watermark in this partition since then.
 
-The first condition alone loses rows: a changefeed that begins again at an earlier time sends rows below the
-old watermark for the first time. Without the second one, an older row that relay does not remember would be
-written again after the newer one, which then would be dropped, and readers would keep the older one. So
-relay forgets what it remembers of a partition when it writes a row below the watermark: the rest of the range
-is written again, too. Dropping rows thus has the effect of a source that begins again at a later time.
+The first condition alone would lose rows: a changefeed that is created again with an earlier start sends rows
+below the old watermark for the first time. The last condition keeps the order: if relay wrote an old version
+of a row again and dropped the newer one, readers would keep the old one. So when relay writes a row below the
+watermark, it forgets the rows of this partition, and writes the rest of the range again. For readers, the
+range only begins later.
 
-Memory is bounded: two generations of digests, the older of which is dropped when the newer one is full.
+Memory is bounded: there are two generations of digests. When the newer one is full, the older one is dropped.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ class PartitionProgress(NamedTuple):
     first_offset: int
 
 
-#: How many rows are remembered at most, by default.
+#: Default of the maximum number of remembered rows.
 DEDUPLICATE_ROWS: Final = 200_000
 #: The progress of each source partition; never changed in place.
 Progress = Mapping[tuple[str, int], PartitionProgress]
 
 
 class Deduplicated(NamedTuple):
-    """The effect of `Deduplicator.find` on the events of one record.
+    """The result of `Deduplicator.find` for one record.
 
     events: The events to write.
     left_out: A loss for each row that is dropped.
-    losses: A loss for each row that is written although it may be a repetition.
+    losses: A loss for each row that is written although it may be a repeat.
     progress: The progress of all partitions after the record.
     written: The digests of the rows to write.
     has_statement: Whether the record has DDL.
@@ -73,9 +73,9 @@ class Deduplicator:
     `max_rows`: how many it remembers at most; it remembers at least half as many. `selection`: the rows that
     are written; None if all are.
 
-    `find` changes nothing; `accept` applies its result. The progress is
-    kept by the caller, who can return to an earlier one. The memory need not be restored with it: rows from
-    offsets that are read again are not repetitions.
+    `find` changes nothing; `accept` applies its result. The caller keeps the progress, and may return to an
+    earlier one. The memory need not be restored with it: rows from offsets that are read again are no
+    repeats.
     """
 
     def __init__(self, max_rows: int, selection: Selection | None) -> None:
@@ -100,7 +100,7 @@ class Deduplicator:
         """
         at = record.topic, record.partition
         before = progress.get(at)
-        found = _Record(self, record, before or PartitionProgress(0, record.offset))
+        found = _RecordFilter(self, record, before or PartitionProgress(0, record.offset))
         kept = [event for event in events if found.keeps(event)]
         after = found.progress
         if after != before:
@@ -117,8 +117,8 @@ class Deduplicator:
     def accept(self, found: Deduplicated, offset: int) -> None:
         """Apply the result for a record: its rows are written from this offset.
 
-        DDL makes relay forget all rows: a repeated statement, such as TRUNCATE TABLE, is written again, and
-        may remove later rows, which the source sends again after it.
+        DDL makes it forget all rows: a repeated TRUNCATE TABLE is written again, and removes later rows,
+        which must then be written again, too.
         """
         if found.has_statement:
             self.forget()
@@ -140,8 +140,8 @@ class Deduplicator:
         return offset is not None and progress.first_offset <= offset < record.offset
 
 
-class _Record:
-    """One record's rows, while repetitions are sought among them."""
+class _RecordFilter:
+    """Decides which events of one record are written."""
 
     def __init__(self, memory: Deduplicator, record: ConsumerRecord, progress: PartitionProgress) -> None:
         self._memory, self._record = memory, record
@@ -151,7 +151,7 @@ class _Record:
         self.written: list[bytes] = []
 
     def keeps(self, event: Event) -> bool:
-        """Return whether an event is written, and note its effect."""
+        """Return whether an event is written, and note its effect on the progress and the memory."""
         if isinstance(event, Watermark):
             watermark = max(self.progress.watermark, event.source.commit_ts or 0)
             self.progress = self.progress._replace(watermark=watermark)
@@ -189,7 +189,7 @@ class _Record:
 
 
 def _digest(change: RowChange, key: Sequence[int], record: ConsumerRecord) -> bytes | None:
-    """Return a digest that identifies a row's change in its partition; None if that is not possible."""
+    """Return a digest that identifies a row's change; None without a commit ts or a complete key."""
     commit_ts, images, op = change.source.commit_ts, change.images, change.op
     old = None if op is _INSERT else images.cells_at(key, is_old=True)
     new = None if op is _DELETE else images.cells_at(key, is_old=False)

@@ -175,7 +175,7 @@ class _RowPath:
         """Return the verdict on a row, the value of its message without the cells before it, and the digest
         of a row to remember, b"" for none.
 
-        The verdict is None for a row that may be a repetition.
+        The verdict is None for a row that may be a repeat, or whose verdict only the pipeline can find.
         """
         value, digest, parts = value or b"", b"", 0  # with cells, there is a value
         if self._deduplicates:

@@ -1,5 +1,4 @@
-"""Translate one record: decode, drop repeats, select, apply row and column rules, rename tables, route,
-encode.
+"""Translate one record: decode, drop repeats, select, apply rules, rename tables, route, encode.
 
 `Pipeline.translate` is the reference implementation; `Pipeline._run` has the steps. Templates
 (`relay.templates.route`) are derived from it and must produce the same bytes, faster.
@@ -184,7 +183,7 @@ class Pipeline:
         self.copied_topics, self.watermarks_ms, self.taken = set(), {}, NO_TABLES
 
     def is_new(self, record: ConsumerRecord, commit_ts: int | None, digest: bytes) -> bool:
-        """Return whether a row is certainly no repetition, and changes nothing but the memory."""
+        """Return whether a row is certainly no repeat, and remembering it is its only effect."""
         progress = self.progress.get((record.topic, record.partition))
         if self.deduplicator is None or progress is None or commit_ts is None:
             return False

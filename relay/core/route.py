@@ -183,9 +183,9 @@ class Route(NamedTuple):
         return self.source.own_headers | self.target.own_headers
 
     def check_watermarks(self) -> None:
-        """Raise ConfigError if the source has no watermarks, below which repeated rows could be dropped."""
+        """Raise ConfigError if the source has no watermarks, which `deduplicate` needs."""
         if not self.source.decodes.watermark:
-            message = f"{self.source.name} has no watermarks, below which repeated rows could be dropped"
+            message = f"{self.source.name} has no watermarks, which this needs"
             hint = "leave it out; TiCDC's protocols have watermarks"
             raise ConfigError([Problem("deduplicate", message, hint)])
 

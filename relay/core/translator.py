@@ -61,9 +61,9 @@ class Translator:
     hash_key: The secret of the rules that hash values.
     rows: Row rules, which select the rows of tables. They apply before column rules.
     tables: Table rules, which give databases and tables other names in the target, or merge shards.
-    deduplicate: Whether rows that TiCDC sends again are dropped below the watermark, if this translator has
-        written them.
-    deduplicate_rows: How many written rows are remembered for that at most, about 175 bytes each.
+    deduplicate: Whether rows that TiCDC sends again are dropped, if they are below the watermark and this
+        translator has written them.
+    deduplicate_rows: Maximum number of written rows that are remembered for this, about 175 bytes each.
     limits: Limits on the cost of one record.
     engine: Applies templates (`relay.templates`); None disables them. The output is the same.
 
