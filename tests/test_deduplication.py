@@ -245,6 +245,11 @@ def test_memory_is_bounded(rows: int) -> None:
     assert (made.remembered_rows or 0) >= rows // 2
 
 
+def test_a_memory_without_rows_is_refused() -> None:
+    with pytest.raises(ConfigError, match="deduplicate_rows: must be at least 1"):
+        translator(deduplicate_rows=0)
+
+
 def test_excluded_tables_take_no_memory() -> None:
     made = translator(selection=Selection(tables=chosen_tables(("d.b",), ())))
     made.translate(record(A.message))

@@ -26,6 +26,7 @@ import msgspec
 
 from relay.codecs.losses import Loss
 from relay.core.selection import Selection
+from relay.model.errors import ConfigError, Problem
 from relay.model.events import ABSENT, Cell, Event, Op, RowChange, SchemaChange, TableId, Watermark
 from relay.model.records import ConsumerRecord
 from relay.routing.partitioning import key_indexes
@@ -71,7 +72,7 @@ class Deduplicator:
     """Remembers the rows that were written last.
 
     `max_rows`: how many it remembers at most; it remembers at least half as many. `selection`: the rows that
-    are written; None if all are.
+    are written; None if all are. Raises ConfigError for a `max_rows` below 1.
 
     `find` changes nothing; `accept` applies its result. The caller keeps the progress, and may return to an
     earlier one. The memory need not be restored with it: rows from offsets that are read again are no
@@ -79,6 +80,8 @@ class Deduplicator:
     """
 
     def __init__(self, max_rows: int, selection: Selection | None) -> None:
+        if max_rows < 1:
+            raise ConfigError([Problem("deduplicate_rows", "must be at least 1")])
         self.max_rows, self.selection = max_rows, selection
         self._generation_rows = max(1, max_rows // 2)
         #: The offset that each row was last written from, by the row's digest.
