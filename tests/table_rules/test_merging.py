@@ -110,6 +110,23 @@ def outline(found: list[list[ProducerRecord] | str]) -> str:
             "(id int PRIMARY, -, !, -, ADD x int, -",
             "(id int PRIMARY, -, !, ADD x int, -, ADD y int",
         ),
+        # A statement is undone in one shard; the others go on.
+        (
+            [(0, CREATE), (1, CREATE), (2, CREATE), (0, ADD_X), (0, DROP_X), (1, ADD_Y), (0, ADD_Y), (2, ADD_Y)],
+            "(id int PRIMARY, -, -, -, -, -, -, ADD y int",
+            "(id int PRIMARY, -, -, ADD x int, DROP x, ADD y int, -, -",
+        ),
+        # A shard has two statements at once: written only if the merged table has neither.
+        (
+            [(0, CREATE), (1, CREATE), (0, ADD_X), (0, ADD_Y), (1, f"{ADD_X}, ADD y int")],
+            "(id int PRIMARY, -, -, -, ADD x int,",
+            "(id int PRIMARY, -, ADD x int, ADD y int, -",
+        ),
+        (
+            [(0, CREATE), (1, CREATE), (2, CREATE), (0, ADD_X), (0, ADD_Y), (1, f"{ADD_X}, ADD y int"), (2, ADD_X), (2, ADD_Y)],
+            "(id int PRIMARY, -, -, -, -, -, ADD x int, ADD y int",
+            "(id int PRIMARY, -, -, ADD x int, ADD y int, -, -, -",
+        ),
         # No definition is known: equal statements count.
         ([(0, ADD_X), (1, ADD_X), (0, ADD_Y), (1, ADD_Y)], "ADD x int, -, -, ADD y int", "ADD x int, -, ADD y int, -"),
         # The same statement again.

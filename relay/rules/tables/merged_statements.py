@@ -103,7 +103,7 @@ class MergedStatements:
                 others = _listed([other for other in sorted(reached) if other != table])
                 reason = (
                     f"table {table} is merged into {name}, but its definition after this statement is none "
-                    f"that the other shards have had: {others}"
+                    f"that other shards have had after the previous one: {others}"
                 )
                 raise NotRepresentable(self._protocol, "", reason)
         return found
@@ -114,15 +114,13 @@ def _loss_of(change: SchemaChange, found: Progress) -> Loss | None:
 
     TRUNCATE is never written: the rows of other shards stay.
     """
-    before, after = found.before, found.after
     if change.renamed or not change.kinds or not _NEVER_WRITTEN.isdisjoint(change.kinds):
         return Loss.DDL_NOT_REWRITTEN
     if DdlKind.DROP_TABLE in change.kinds:
-        return None if before.reached and not after.reached else Loss.TRUNCATE_OR_DROP
+        return None if found.before.reached and not found.after.reached else Loss.TRUNCATE_OR_DROP
     if not found.has_steps and DdlKind.CREATE_TABLE not in change.kinds:
         return Loss.DDL_NOT_REWRITTEN
-    is_due = after.done > before.done and not found.completes_others
-    return None if is_due and removing_kind(change.kinds) is None else Loss.DDL_MERGED
+    return None if found.is_due and removing_kind(change.kinds) is None else Loss.DDL_MERGED
 
 
 #: Kinds of statements that are about one shard alone.

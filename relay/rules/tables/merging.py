@@ -32,6 +32,10 @@ class Step(NamedTuple):
             return self.schema == other.schema
         return self.effect == other.effect
 
+    def has_definition_of(self, other: Step) -> bool:
+        """Return whether both definitions are known and equal."""
+        return self.schema is not None and self.schema == other.schema
+
 
 #: The step of a shard whose definition is not one of the merged table's.
 DIVERGED: Final = -1
@@ -95,10 +99,25 @@ class Shards:
             return max(found, default=DIVERGED)
         if self.steps and self.steps[at].is_same(step):
             return at
-        if at + 1 == len(self.steps):
-            self.steps.append(step)
-            self._rejoin(at + 1)
-        return at + 1 if self.steps[at + 1].is_same(step) else DIVERGED
+        if at + 1 < len(self.steps) and self.steps[at + 1].is_same(step):
+            return at + 1
+        # Others may have reached the same definition with more statements, or have the shard's previous one
+        # again because they have undone theirs.
+        later = range(at + 2, len(self.steps))
+        found = (number for number in later if self.steps[number].has_definition_of(step))
+        number = next(found, DIVERGED)
+        return self._added(step) if number == DIVERGED and self._is_latest(at) else number
+
+    def _is_latest(self, number: int) -> bool:
+        """Return whether the definition of a step is that of the latest one."""
+        return number + 1 == len(self.steps) or self.steps[number].has_definition_of(self.steps[-1])
+
+    def _added(self, step: Step) -> int:
+        """Add a step, and return its number."""
+        self.steps.append(step)
+        number = len(self.steps) - 1
+        self._rejoin(number)
+        return number
 
     def _rejoin(self, number: int) -> None:
         """Let the shards that already had the definition of a new step reach it."""
@@ -116,7 +135,7 @@ class Shards:
 
     def waiting(self) -> list[TableId]:
         """Return the shards that have not reached the latest step."""
-        return [shard for shard, at in self.reached.items() if at + 1 < len(self.steps)]
+        return [shard for shard, at in self.reached.items() if at == DIVERGED or not self._is_latest(at)]
 
     def diverged(self) -> list[TableId]:
         """Return the shards whose definitions are none of the merged table's."""
@@ -139,18 +158,30 @@ class Progress(NamedTuple):
         return self.before.reached != self.after.reached
 
     @property
+    def is_due(self) -> bool:
+        """Whether the statement brings the merged table from its definition to the one that is due."""
+        before, after = self.before, self.after
+        return after.done > before.done and any(
+            after.reached.get(shard) == after.done and self._had_its_definition(shard)
+            for shard in self.changed
+        )
+
+    def _had_its_definition(self, shard: TableId) -> bool:
+        """Return whether a shard had the definition of the merged table before the statement."""
+        steps, done, at = self.before.steps, self.before.done, self.before.reached.get(shard, DIVERGED)
+        return at == done or (at != DIVERGED and steps[at].has_definition_of(steps[done]))
+
+    @property
     def completes_others(self) -> bool:
         """Whether steps become due with this statement that are those of earlier statements, which can no
         longer be written: a shard that lacked them is dropped, or follows in another way.
         """
         before, after = self.before, self.after
-        if not after.reached or after.done == before.done:
+        if not after.reached or after.done == before.done or self.is_due:
             return False
-        is_own = any(
-            after.reached.get(shard) == after.done and before.reached.get(shard, DIVERGED) == after.done - 1
-            for shard in self.changed
+        return before.done == DIVERGED or not after.steps[after.done].has_definition_of(
+            before.steps[before.done]
         )
-        return not is_own or after.done > before.done + 1
 
 
 def progress(
