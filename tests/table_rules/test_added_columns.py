@@ -68,6 +68,12 @@ def written(*given: str, rules: TableRule = SHARDS, **more: Any) -> tuple[list[s
             ("CREATE TABLE `orders` (`shard` varchar(255) NOT NULL, id INT, d DECIMAL(5, 2), "
             "CONSTRAINT p PRIMARY KEY USING BTREE (id, d, `shard`), FOREIGN KEY (d) REFERENCES o (d))"),
         ),
+        # TiDB's attribute of a primary key.
+        (
+            "CREATE TABLE orders_0 (id INT PRIMARY KEY NONCLUSTERED, c INT)",
+            ("CREATE TABLE `orders` (`shard` varchar(255) NOT NULL, id INT  , c INT, "
+            "PRIMARY KEY (`id`, `shard`) /*T![clustered_index] NONCLUSTERED */)"),
+        ),
         ("CREATE TABLE orders_0 (id INT)", "CREATE TABLE `orders` (`shard` varchar(255) NOT NULL, id INT)"),
     ],
 )  # fmt: skip
@@ -168,7 +174,7 @@ def test_rows_of_one_key_stay_in_one_partition_and_shards_are_apart() -> None:
 def test_column_rules_come_before() -> None:
     columns = [ColumnRule(tables=("shop.*",), columns=("c",), action=ColumnAction.RENAME, name="shard")]
     translator = Translator("canal-json", "canal-json", columns=columns, tables=[SHARDS])
-    with pytest.raises(NotRepresentable, match="has a column of this name"):
+    with pytest.raises(NotRepresentable, match=r"table shop\.orders_0 has a column of this name"):
         translator.translate(row("orders_0", 1))
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay.model.errors import NotRepresentable
-from relay.model.events import CellProjection, Column, ColumnType, RowProjection, TableSchema
+from relay.model.events import CellProjection, Column, ColumnType, RowProjection, TableId, TableSchema
 from relay.mysql.ddl import Located, alter_table, define_table, locate_statements
 from relay.mysql.ddl.printed import column_text
 from relay.mysql.ddl.statements import (
@@ -40,13 +40,17 @@ class Extended(NamedTuple):
     projection: RowProjection
 
 
-def extended(schema: TableSchema, values: AddedValues, protocol: str) -> Extended:
-    """Return a definition with added columns. Raises NotRepresentable if it has one of them already."""
+def extended(schema: TableSchema, name: TableId, values: AddedValues, protocol: str) -> Extended:
+    """Return a definition with added columns and the name of the merged table.
+
+    Raises NotRepresentable if it has one of these columns already.
+    """
     names = tuple([name for name, _ in values])
     _check(schema, values, protocol)
     unique = [msgspec.structs.replace(key, columns=(*key.columns, *names)) for key in schema.unique_keys]
     found = msgspec.structs.replace(
         schema,
+        id=name,
         columns=(*(_column(name, schema) for name in names), *schema.columns),
         primary_key=(*schema.primary_key, *names) if schema.primary_key else schema.primary_key,
         unique_keys=tuple(unique),
@@ -187,6 +191,7 @@ class _Rewriter:
         if definition.is_primary:
             self._keys.append(f"PRIMARY KEY ({column}{self._more})")
             yield _without(words, "PRIMARY", "KEY")
+            yield from self._of_clustering(words)
         if definition.is_unique:
             self._keys.append(f"UNIQUE KEY {column} ({column}{self._more})")
             yield _without(words, "UNIQUE", "KEY")
@@ -195,6 +200,16 @@ class _Rewriter:
             if first is None:
                 raise CannotRewrite
             yield first.start, first.end, f"AFTER {quoted_name(self._names[-1])}"
+
+    def _of_clustering(self, words: Sequence[Token]) -> Iterator[_Edit]:
+        """Yield the change that moves TiDB's CLUSTERED or NONCLUSTERED from a column to its primary key."""
+        for token in words:
+            if token.text.upper() in _CLUSTERING:
+                self._keys[-1] += f" /*T![clustered_index] {token.text.upper()} */"
+                yield token.start, token.end, ""
+
+
+_CLUSTERING: Final = frozenset({"CLUSTERED", "NONCLUSTERED"})
 
 
 def _plain(name: str) -> Column:

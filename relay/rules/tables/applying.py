@@ -160,7 +160,7 @@ class TableNames:
             found = schema if name == schema.id else msgspec.structs.replace(schema, id=name)
             added = self._added_to(schema.id)
             if added and not schema.is_view:
-                found = extended(found, added, self._protocol)
+                found = extended(schema, name, added, self._protocol)
             self._schemas[schema] = found
         return found
 
