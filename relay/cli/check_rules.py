@@ -120,8 +120,8 @@ def _differing(table: MergedTable) -> Iterator[str]:
     """Yield warnings about shards whose definitions are none of the merged table's."""
     for shard in sorted(table.shards.diverged()):
         yield (
-            f"the definition of {shard} is none that other shards of {table.name} have had: statements wait "
-            "until they are equal"
+            f"the definition of {shard} is none that other shards of {table.name} have had: until they are "
+            'equal, its statements are refused, and with ddl = "all" those of the others wait'
         )
 
 

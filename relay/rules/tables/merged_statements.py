@@ -103,7 +103,7 @@ class MergedStatements:
                 others = _listed([other for other in sorted(reached) if other != table])
                 reason = (
                     f"table {table} is merged into {name}, but its definition after this statement is none "
-                    f"that other shards have had after the previous one: {others}"
+                    f"that other shards have had since its previous one: {others}"
                 )
                 raise NotRepresentable(self._protocol, "", reason)
         return found
