@@ -26,6 +26,7 @@ from relay.io.kafka.ports import Partition, Undelivered
 from relay.io.kafka.sink import KafkaSink, TransactionalSink
 from relay.io.kafka.source import KafkaSource
 from relay.model.errors import ConfigError, DeliveryFailed, InstanceFenced, TopicUnusable
+from relay.model.records import ProducerRecord
 
 LIMIT = 1_048_588
 
@@ -210,6 +211,20 @@ async def test_a_broker_that_dies_while_relay_stops(
             await route.until_committed(15_000, relay)
             assert await relay.stop() == 0
             await route.check(15_000)
+
+
+@pytest.mark.kafka
+async def test_topics_that_are_created_later_leave_the_others_known(kafka: Any, make_config: Any) -> None:
+    """The client forgets topics that it does not follow, and keeps their batches until a deadline."""
+    topics = [await kafka.topic()]
+    sink = KafkaSink(producer_settings(make_config(topics[0], topics[0])), {topics[0]: LIMIT})
+    await sink.start()
+    await sink.write([ProducerRecord(topics[0], 0, 0, None, b"", ())])
+    topics += [await kafka.topic() for _ in range(2)]
+    await sink.write(ProducerRecord(each, 0, 0, None, b"", ()) for each in topics[1:])
+    metadata = sink.producer.client.cluster
+    assert all(metadata.leader_for_partition(TopicPartition(each, 0)) is not None for each in topics)
+    await sink.stop()
 
 
 @pytest.mark.kafka

@@ -174,6 +174,9 @@ class KafkaSink:
         """Queue a batch. Backpressure: each partition may have one queued batch, and one in flight."""
         assert isinstance(batch, KafkaBatch)  # noqa: S101 - for the type checker
         self._written[partition] = self._written.get(partition, 0) + len(batch)
+        # The client knows all topics at first. Once it follows any, it forgets those that it does not follow,
+        # and waits with their batches until the deadline.
+        self.producer.client._topics.add(partition.topic)
         number = self.health.sending()
         try:
             async with asyncio.timeout(self._deadline):
@@ -204,7 +207,7 @@ class KafkaSink:
             return
         try:
             async with asyncio.timeout(self._deadline):
-                await client.set_topics(client._topics.union(unknown))
+                await client.set_topics(client._topics.union(topics))
         except (KafkaError, TimeoutError) as error:
             raise self._failed(None, error) from error
 
