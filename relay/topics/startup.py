@@ -255,6 +255,8 @@ def _source_problems(source: ClusterTopics, config: Config) -> Iterator[str]:
             yield _unusable(name, servers, source)
         elif name not in source.found:
             yield f"topic {name} does not exist at {servers}: create it; relay does not create source topics"
+        elif not source.found[name].is_readable:
+            yield f"topic {name} at {servers} cannot be read: grant READ on it"
         else:
             yield from _start_problems(name, source.found[name].partitions, config)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
-from aiokafka.admin import NewTopic
+from secured_support import GROUP, TOPIC, Secured
 from service.topics_support import exists, new_name, refusal
 from service.transport_support import both_modes
 from support import record, row_message
@@ -15,6 +15,7 @@ from support import record, row_message
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
 from relay.io.kafka.clients import Clusters
+from relay.io.kafka.requests import Operation
 from relay.model.errors import TopicUnusable
 from relay.service.check import CheckState, Finding
 from relay.service.check.route import preflight
@@ -170,6 +171,45 @@ async def test_nothing_matches_yet_and_a_new_topic_cannot_be_relayed(topics: Any
     assert await relay.stop() == 0
 
 
+@pytest.fixture
+async def secured_kafka(secured: Secured, kafka_at: Any) -> AsyncIterator[Any]:
+    async with kafka_at(secured.address("PLAINTEXT")) as kafka:
+        yield kafka
+
+
+async def test_a_new_topic_that_relay_may_not_read(
+    secured: Secured, secured_kafka: Any, prefix: str, run_relay: Any
+) -> None:
+    """It is refused with its reason, the others are not affected, and it joins with the permission."""
+    security = secured.security()
+    config = secured.config("SASL_SSL", prefix, "{topic}.out", security, target={"security": security})
+    found_by = {"topics": (), "topics_pattern": rf"{prefix}\.[a-z]", "metadata_max_age_ms": 300}
+    config = config.model_copy(update={"source": config.source.model_copy(update=found_by)})
+    await secured.grant(GROUP, config.source.group_id, Operation.READ)
+    route = Topics(secured_kafka, prefix, config)
+    for name in "ab":
+        await route.kafka.topic(1, name=f"{prefix}.{name}.out")
+        await secured.grant(TOPIC, f"{prefix}.{name}.out", Operation.WRITE)
+    await secured.grant(TOPIC, f"{prefix}.a", Operation.READ)
+    await secured.grant(TOPIC, f"{prefix}.b", Operation.DESCRIBE)
+    await route.make("a")
+    relay = run_relay(config, None)
+    await route.until_written("a", 3, relay)
+    await route.make("b")
+
+    async def is_refused() -> bool:
+        assert not relay.has_ended, relay.log.events[-5:]
+        return "new-topics" in relay.status.checks
+
+    await route.kafka.until(is_refused)
+    assert "cannot be read: grant READ on it" in relay.status.checks["new-topics"].detail
+    await route.fill("a", start=3)
+    await route.until_written("a", 6, relay)
+    await secured.grant(TOPIC, f"{prefix}.b", Operation.READ)
+    await route.until_written("b", 3, relay)
+    assert await relay.stop() == 0
+
+
 @both_modes
 async def test_members_and_deleted_topics(mode: str, topics: Any, run_relay: Any) -> None:
     """Two members, or shards, share the topics that join; one that is deleted leaves the others undisturbed."""
@@ -181,7 +221,7 @@ async def test_members_and_deleted_topics(mode: str, topics: Any, run_relay: Any
     relays = [run_relay(each, None) for each in configs]
     for name in "ab":
         await route.until_written(name, 3, relays[0])
-    await route.kafka.admin.create_topics([NewTopic(f"{route.prefix}.c", 2, 1)])
+    await route.kafka.topic(2, name=f"{route.prefix}.c")
     await route.fill("c")
     await route.until_written("c", 3, relays[1])
     await route.kafka.delete_topic(f"{route.prefix}.a")

@@ -30,11 +30,11 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
     for_code,
 )
-from aiokafka.protocol.metadata import MetadataRequest
 
 from relay.io.kafka.aiokafka_compat import REQUEST_SECONDS, started, unreachable
 from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.clients import Brokers
+from relay.io.kafka.requests import UNKNOWN_OPERATIONS, Operation, TopicsRequest, allows
 
 POLL_SECONDS = 0.1
 
@@ -52,12 +52,14 @@ class TopicInfo(msgspec.Struct, frozen=True):
     """An existing topic.
 
     `partitions`: their number. `settings`: by Kafka's names, None if they may not be read. `is_led`: whether
-    every partition has a leader, and so can be written.
+    every partition has a leader, and so can be written. `is_readable`: False without permission to read it;
+    True where brokers do not report permissions.
     """
 
     partitions: int
     settings: Mapping[str, str] | None
     is_led: bool = True
+    is_readable: bool = True
 
 
 class ClusterTopics(msgspec.Struct, frozen=True):
@@ -172,12 +174,9 @@ class TopicAdmin:
 async def _look(admin: Any, names: Collection[str]) -> ClusterTopics:  # aiokafka is not typed
     if not names:
         return ClusterTopics({}, {})
-    request = MetadataRequest(list(names), allow_auto_topic_creation=False)
-    answer = (await admin._send_request(request)).to_object()
+    answer = (await admin._send_request(TopicsRequest(list(names)))).to_object()
     errors = {topic["topic"]: for_code(topic["error_code"]) for topic in answer["topics"]}
-    partitions = {
-        topic["topic"]: topic["partitions"] for topic in answer["topics"] if errors[topic["topic"]] is NoError
-    }
+    described = {topic["topic"]: topic for topic in answer["topics"] if errors[topic["topic"]] is NoError}
     unusable = {
         name: _reason(error)
         for name, error in errors.items()
@@ -185,9 +184,12 @@ async def _look(admin: Any, names: Collection[str]) -> ClusterTopics:  # aiokafk
     }
     found = {}
     # Another broker may not know a new topic yet; it then counts as not found.
-    for name, settings in (await _settings(admin, partitions)).items():
-        is_led = all(partition["leader"] >= 0 for partition in partitions[name])
-        found[name] = TopicInfo(len(partitions[name]), settings, is_led)
+    for name, settings in (await _settings(admin, described)).items():
+        partitions = described[name]["partitions"]
+        is_led = all(partition["leader"] >= 0 for partition in partitions)
+        operations = described[name].get("operations", UNKNOWN_OPERATIONS)
+        is_readable = allows(operations, Operation.READ) is not False
+        found[name] = TopicInfo(len(partitions), settings, is_led, is_readable)
     brokers = frozenset((broker["host"], broker["port"]) for broker in answer["brokers"])
     return ClusterTopics(found, unusable, brokers)
 
