@@ -237,6 +237,21 @@ async def test_members_and_deleted_topics(mode: str, topics: Any, run_relay: Any
     assert max(Counter(each.headers for each in written).values()) == 1
 
 
+async def test_a_topic_is_deleted_before_its_offsets_are_committed(topics: Any, run_relay: Any) -> None:
+    """No broker takes them any more: relay does not wait for that."""
+    route = topics(delivery_commit_interval_seconds=60)
+    await route.make("a", "b")
+    relay = run_relay(route.config, None)
+    for name in "ab":
+        await route.until_written(name, 3, relay)
+    await route.kafka.delete_topic(f"{route.prefix}.a")
+    await route.fill("b", start=3)
+    await route.kafka.until(lambda: _logged(relay, "topics.gone"))
+    await route.until_written("b", 6, relay)
+    assert await relay.stop() == 0
+    assert not relay.log.named("commit.timeout")
+
+
 async def _logged(relay: Any, event: str) -> bool:
     assert not relay.has_ended, relay.log.events[-5:]
     return bool(relay.log.named(event))

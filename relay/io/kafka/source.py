@@ -399,11 +399,18 @@ class KafkaSource:
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit explicit offsets, not those of a background rebalance, which the client would take."""
+        # For a topic that was deleted, the client would repeat the commit until the deadline.
+        topics, known = frozenset(self._to_read.names), frozenset(self.partitions())
+        existing = {
+            TopicPartition(*each): offset
+            for each, offset in offsets.items()
+            if each in known and each.topic in topics
+        }
+        if not existing:
+            return
         try:
             async with asyncio.timeout(self._timeouts.commit_seconds):
-                await self.consumer.commit(
-                    {TopicPartition(*partition): offset for partition, offset in offsets.items()}
-                )
+                await self.consumer.commit(existing)
         except (CommitFailedError, IllegalStateError) as error:
             raise OwnershipLost(str(error)) from error
         except KafkaError as error:
