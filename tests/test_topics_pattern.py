@@ -98,6 +98,8 @@ def test_the_topics_that_are_found(tmp_path: Path) -> None:
         ("(?!a).*", "has a group that begins with '(?': patterns of topics have neither lookaheads"),
         (r"\bshop", r"has '\\b': of escaped letters, patterns of topics have only \d, \w and \s"),
         ("^$", "matches no name"),
+        ("a{b", "has '{' at character 2, which Java does not read"),
+        ("a{,3}", "has '{,3}' at character 2, which Java does not read"),
     ],
 )
 def test_wrong_patterns(tmp_path: Path, pattern: str, problem: str) -> None:

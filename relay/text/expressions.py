@@ -96,6 +96,10 @@ def name_expression(text: str, user: str) -> str:
     check_repeats(found, user)
     if not found:
         raise ValueError("matches no name")
+    for token in found:
+        if token.text == "{" or token.text.startswith("{,"):
+            where = f"{quoted(token.text)} at character {token.start + 1}"
+            raise ValueError(f"has {where}, which Java does not read")
     plain = "".join("(?:" if each.kind == "open" else each.text for each in found)
     try:
         re.compile(plain)
