@@ -219,7 +219,7 @@ class JavaAdmin:
         return {name: found.partitions().size() for name, found in self._topics(topics)}
 
     def names(self) -> list[str]:
-        """Return the names of all visible topics, without those that brokers keep for themselves."""
+        """Return the names of all visible topics, without Kafka's internal ones."""
         found = self._answer(lambda: self._admin.listTopics().names().get())
         return sorted(str(name) for name in found)
 

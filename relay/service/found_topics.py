@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 
 from relay.config import Config
 from relay.io.kafka.admin import TopicAdmin
@@ -117,32 +117,25 @@ class FoundTopics:
             message = "these topics do not exist any more; records of them that were not read are lost"
             self._log.warning("topics.gone", topics=sorted(gone), message=message)
         if admitted:
-            self._log.info("topics.found", topics=list(admitted))
+            self._log.info("topics.found", topics=admitted)
         self.to_read.names = self.config.source.topics
 
-    async def _admitted(self, new: list[str], admit: Admit) -> Collection[str]:
+    async def _admitted(self, new: list[str], admit: Admit) -> list[str]:
         """Return the new topics that can be relayed, and report the others."""
-        if not new:
-            self._report([])
-            return ()
+        problems = dict.fromkeys(new, "")
+        if new and await self._problem(new, admit):
+            # One topic with a problem refuses all that are admitted with it.
+            problems = {name: await self._problem([name], admit) for name in new}
+        self._report([problem for problem in problems.values() if problem])
+        return [name for name, problem in problems.items() if not problem]
+
+    async def _problem(self, names: list[str], admit: Admit) -> str:
+        """Prepare the route for more topics; return why it cannot relay them, "" if it can."""
         try:
-            await admit(self.config.with_topics(new))
+            await admit(self.config.with_topics(names))
         except TopicUnusable as error:
-            if len(new) == 1:
-                self._report([str(error)])
-                return ()
-        else:
-            self._report([])
-            return new
-        admitted, problems = [], []
-        for name in new:
-            try:
-                await admit(self.config.with_topics([name]))
-                admitted.append(name)
-            except TopicUnusable as error:
-                problems.append(str(error))
-        self._report(problems)
-        return admitted
+            return str(error)
+        return ""
 
     def _report(self, problems: list[str]) -> None:
         """Set the check of new topics, which appears with its first failure."""

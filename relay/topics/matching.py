@@ -12,11 +12,6 @@ from relay.text.redaction import first_of
 _MOST_NAMES = 20
 
 
-async def matching_topics(config: Config, admin: TopicAdmin) -> tuple[str, ...]:
-    """Return the topics that the route reads by now, in order. Raises BrokerUnavailable."""
-    return tuple(name for name in await admin.names() if config.reads(name))
-
-
 async def with_found_topics(config: Config, brokers: Brokers | None = None) -> Config:
     """Return a configuration whose source topics are named: those that its pattern matches now.
 

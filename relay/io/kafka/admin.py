@@ -137,7 +137,7 @@ class TopicAdmin:
             await asyncio.sleep(POLL_SECONDS)
 
     async def names(self) -> list[str]:
-        """Request the names of all visible topics, without those that brokers keep for themselves."""
+        """Request the names of all visible topics, without Kafka's internal ones."""
         async with self._admin() as admin:
             return sorted(each["topic"] for each in await admin.describe_topics() if not each["is_internal"])
 

@@ -153,8 +153,8 @@ class KafkaSource:
         listener = _Listener(self.consumer, owner, self._to_read, is_released=is_released)
         self.consumer.subscribe(list(self._topics), listener=listener)
 
-    async def _takes_new_topics(self) -> bool:
-        """Subscribe anew if the topics have changed, with everything read so far committed."""
+    async def _take_new_topics(self) -> bool:
+        """Commit everything read and resubscribe if the topics have changed; return whether they have."""
         if self._to_read.names == self._topics or self._owner is None:
             return False
         await self._owner.revoked()
@@ -295,7 +295,7 @@ class KafkaSource:
     async def _poll(
         self, without: Collection[Partition], most: int | None = None
     ) -> Mapping[Partition, Sequence[ConsumerRecord]]:
-        if await self._takes_new_topics():
+        if await self._take_new_topics():
             return {}
         wanted = self.consumer.assignment() - {TopicPartition(*each) for each in without} if without else ()
         if without and not wanted:
@@ -497,7 +497,7 @@ class ShardSource(KafkaSource):
         self, without: Collection[Partition], most: int | None = None
     ) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Poll; if topics have new partitions, finish the rounds in flight and then take ours of them."""
-        if await self._takes_new_topics():
+        if await self._take_new_topics():
             return {}
         found = self._shard_partitions()
         if len(found) > len(self._assigned) and self._owner is not None:
@@ -509,8 +509,8 @@ class ShardSource(KafkaSource):
             return {}
         return await super()._poll(without, most)
 
-    async def _takes_new_topics(self) -> bool:
-        """Take the shard's partitions of the topics that are to be read now, if these have changed."""
+    async def _take_new_topics(self) -> bool:
+        """Take the shard's partitions of other topics, if these have changed; return whether they have."""
         if self._to_read.names == self._topics or self._owner is None:
             return False
         self._topics, before = self._to_read.names, self._topics
