@@ -79,8 +79,9 @@ def _names(ddl: str, tokens: Sequence[Token]) -> Iterator[str]:
         is_name = token.kind in {"word", "name"} or is_quoted
         if is_name and len(token.text) <= MYSQL_NAME and "`" not in token.text:
             yield token.text
-        before = token.text.upper()
+        before = token.text.upper() if token.kind in {"word", "mark"} else ""
 
 
-#: Words and marks before the name of a table, which is in double quotes with sql_mode ANSI_QUOTES.
-_BEFORE_TABLES: Final = frozenset({"TABLE", "TABLES", "EXISTS", "TO", "LIKE", "VIEW", "."})
+#: Words and marks before the name of a table, which is in double quotes with sql_mode ANSI_QUOTES. LIKE is
+#: not one of them: it also precedes values, and CREATE TABLE … LIKE does not change the second table.
+_BEFORE_TABLES: Final = frozenset({"TABLE", "TABLES", "EXISTS", "TO", "VIEW", "."})

@@ -26,6 +26,7 @@ from support import TICDC, WRITABLE
 from relay import ConsumerRecord, ProducerRecord, Resolver, TableId, Translator
 from relay.catalog.definitions import Definition, definition_record
 from relay.catalog.redacted_records import is_redacted
+from relay.catalog.unreadable import names_only
 from relay.model.errors import Malformed
 from relay.model.events import ABSENT, Default
 from relay.service.loop.history import apply_records, history_record, source_records
@@ -274,6 +275,15 @@ def test_redaction_costs_as_much_as_a_statement_is_long(text: str) -> None:
         ),
         ("ALTER TABLE t ADD email text DEFAULT 'a\\\\' COMMENT 'b'", "ALTER TABLE t ADD email text"),
         ("ALTER TABLE t ADD email text DEFAULT 'a\\' , 'b' COMMENT 'c'", None),
+        (
+            "ALTER TABLE t ADD CHECK (email > .75 OR email < -.75)",
+            "ALTER TABLE t ADD CHECK (email > .0 OR email < -.0)",
+        ),
+        ("ALTER TABLE d.7 ADD email int DEFAULT 5", "ALTER TABLE d.7 ADD email int DEFAULT 5"),
+        (
+            "ALTER TABLE d.7 RENAME TO d.t, AUTO_INCREMENT=5",
+            "ALTER TABLE d.7 RENAME TO d.t, AUTO_INCREMENT=0",
+        ),
         ("ALTER TABLE t FROB 'x'", None),
     ],
 )
@@ -285,3 +295,20 @@ def test_redacted_statements(ddl: str, wanted: str | None) -> None:
     assert found == wanted
     if found:
         assert redaction.statement(found, "d", is_restored=False, most_statements=9) == found
+
+
+@pytest.mark.parametrize(
+    ("ddl", "wanted"),
+    [
+        (
+            'ALTER TABLE "t" FROB, ADD CHECK (email LIKE "5")',
+            "ALTER ? `ALTER` `TABLE` `t` `FROB` `ADD` `CHECK` `email` `LIKE`",
+        ),
+        (
+            """ALTER TABLE t FROB 'to' "5", RENAME TO "u\"""",
+            "ALTER ? `ALTER` `TABLE` `t` `FROB` `RENAME` `TO` `u`",
+        ),
+    ],
+)
+def test_names_of_a_statement_that_is_not_understood(ddl: str, wanted: str) -> None:
+    assert names_only(ddl) == wanted

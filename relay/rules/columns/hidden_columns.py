@@ -209,6 +209,8 @@ class _OfTable:
         tables = (part for each in located.tables for part in (each.name.database, each.name.table))
         #: Names, which may be in double quotes (ANSI_QUOTES).
         self._names = frozenset({*names, *tables})
+        #: Ends of the names of tables, of which `d.1` ends with a number.
+        self._table_ends = frozenset([each.end for each in located.tables])
         #: Parts of the text with other text in their place, in order.
         self._edits: list[tuple[int, int, str]] = []
 
@@ -324,7 +326,8 @@ class _OfTable:
             word = token.text.upper() if token.kind in {"word", "mark"} else ""
             depth = max(depth + {"(": 1, ")": -1}.get(word, 0), 0)  # the last item is in parentheses
             is_option = not depth and (before in _OPTIONS or (before == "=" and last in _OPTIONS))
-            if not (is_option and token.kind == "string") and before != ".":
+            is_name = before == "." and (token.kind == "string" or token.end in self._table_ends)
+            if not is_name and not (is_option and token.kind == "string"):
                 self._literal(token)
             last, before = before, word
 
