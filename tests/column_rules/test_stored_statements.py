@@ -284,6 +284,12 @@ def test_redaction_costs_as_much_as_a_statement_is_long(text: str) -> None:
             "ALTER TABLE d.7 RENAME TO d.t, AUTO_INCREMENT=5",
             "ALTER TABLE d.7 RENAME TO d.t, AUTO_INCREMENT=0",
         ),
+        (
+            "CREATE TABLE u (email int COMMENT 'a\\'s', b int COMMENT 'b\\'s')",
+            "CREATE TABLE u (email int COMMENT 'a\\'s', b int COMMENT 'b\\'s')",
+        ),
+        ("CREATE TABLE t (email int COMMENT 'a\\'s', b int COMMENT 'b\\'s')", None),
+        ("ALTER TABLE u ADD a int COMMENT 'a\\'; CREATE VIEW v AS SELECT 5 -- '", None),
         ("ALTER TABLE t FROB 'x'", None),
     ],
 )

@@ -135,9 +135,13 @@ def _redacted(
 
     try:
         located = read(ddl, backslash_escapes=not is_restored)
-        if "\\" in ddl and _places(located) != _places(read(ddl, backslash_escapes=is_restored)):
-            return None
         found = [_statement(ddl, each, hides_in) for each in located]
+        other = read(ddl, backslash_escapes=is_restored) if "\\" in ddl else located
+        if _places(located) != _places(other):
+            # It is not certain where strings end. If there is nothing to hide either way, the text stays.
+            found_otherwise = [_statement(ddl, each, hides_in) for each in other]
+            is_unchanged = _is_unchanged(ddl, located, found) and _is_unchanged(ddl, other, found_otherwise)
+            return ddl if is_unchanged else None
     except (DdlNotUnderstood, _CannotRedact):
         return None
     wanted = [statement for text, statement in found if text]
@@ -157,6 +161,11 @@ def _joined(ddl: str, located: Sequence[Located], texts: Sequence[str]) -> Itera
         at = each.end
     yield "".join([*parts, ddl[at:]])
     yield "; ".join(filter(None, texts))
+
+
+def _is_unchanged(ddl: str, located: Iterable[Located], found: Iterable[tuple[str, Statement]]) -> bool:
+    """Return whether no statement of a text has been rewritten."""
+    return all(ddl[each.start : each.end] == text for each, (text, _) in zip(located, found, strict=True))
 
 
 def _places(located: Iterable[Located]) -> list[tuple[int, int]]:
