@@ -285,6 +285,14 @@ def test_redaction_costs_as_much_as_a_statement_is_long(text: str) -> None:
             "ALTER TABLE d.7 RENAME TO d.t, AUTO_INCREMENT=0",
         ),
         (
+            'CREATE TABLE "t" (a int CONSTRAINT "c" CHECK (a > 5), CONSTRAINT "e" CHECK (a <> "x"))',
+            'CREATE TABLE "t" (a int CONSTRAINT "c" CHECK (a > 0), CONSTRAINT "e" CHECK (a <> \'\'))',
+        ),
+        (
+            'ALTER TABLE "t" DROP CHECK "e", ALTER INDEX "i" INVISIBLE',
+            'ALTER TABLE "t" DROP CHECK "e", ALTER INDEX "i" INVISIBLE',
+        ),
+        (
             "CREATE TABLE u (email int COMMENT 'a\\'s', b int COMMENT 'b\\'s')",
             "CREATE TABLE u (email int COMMENT 'a\\'s', b int COMMENT 'b\\'s')",
         ),

@@ -314,7 +314,8 @@ class _OfTable:
                     self._group(tokens[first : cursor.position], is_expression=before in _BEFORE_EXPRESSIONS)
             else:
                 cursor.take()
-                if token.kind == "string" and before not in _BEFORE_NAMES:
+                is_name = before in _BEFORE_NAMES or self._is_name(token, before)
+                if token.kind == "string" and not is_name:
                     self._literal(token)
             before = word
 
@@ -335,10 +336,15 @@ class _OfTable:
             word = token.text.upper() if token.kind in {"word", "mark"} else ""
             depth = max(depth + {"(": 1, ")": -1}.get(word, 0), 0)  # the last item is in parentheses
             is_option = not depth and (before in _OPTIONS or (before == "=" and last in _OPTIONS))
-            is_name = before == "." and (token.kind == "string" or token.end in self._table_ends)
-            if not is_name and not (is_option and token.kind == "string"):
+            if not self._is_name(token, before) and not (is_option and token.kind == "string"):
                 self._literal(token)
             last, before = before, word
+
+    def _is_name(self, token: Token, before: str) -> bool:
+        """Return whether a string or a number is a name. `before`: the word or mark before it."""
+        if token.kind == "string":
+            return before == "." or (before in _BEFORE_OTHER_NAMES and self._ddl[token.start] == '"')
+        return before == "." and token.end in self._table_ends
 
     def _literal(self, token: Token) -> None:
         """Replace a literal with one that says nothing."""
@@ -352,6 +358,8 @@ class _OfTable:
 
 #: Words before the name of a charset or a collation, or before a DEFAULT without a value.
 _BEFORE_NAMES: Final = frozenset({"COLLATE", "CHARSET", "SET", "SERIAL"})
+#: Words before a name that the parser requires but does not keep. It may be in double quotes (ANSI_QUOTES).
+_BEFORE_OTHER_NAMES: Final = frozenset({"CONSTRAINT", "CHECK", "REFERENCES", "INDEX", "KEY", "PARTITION"})
 #: Words before an expression in parentheses.
 _BEFORE_EXPRESSIONS: Final = frozenset({"CHECK", "AS"})
 #: Options of a table whose text is part of its definition.
