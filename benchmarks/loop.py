@@ -23,14 +23,15 @@ from typing import Any, Final
 
 import orjson
 from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.consumer import fetcher
 from aiokafka.consumer.fetcher import FetchResult, PartitionRecords
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from aiokafka.record.memory_records import MemoryRecords
 
 from benchmarks.routes import DATA, ROUTES, workloads
 from relay.config import Config
 from relay.config.kafka import consumer_settings, producer_settings
 from relay.core.translator import Translator
+from relay.io import kernel
 from relay.io.kafka.ports import Owner, Partition, StartPosition
 from relay.io.kafka.process_tuning import tune
 from relay.io.kafka.sink import KafkaBatch, KafkaSink
@@ -119,7 +120,12 @@ class _Client:
         self._fetched: dict[TopicPartition, FetchResult] = {}
         self.began = 0.0
 
-    async def getmany(self, *_: TopicPartition, timeout_ms: int) -> dict[TopicPartition, list[Any]]:  # noqa: ARG002 - as in aiokafka
+    async def getmany(
+        self,
+        *_: TopicPartition,
+        timeout_ms: int,  # noqa: ARG002 - as in aiokafka
+        max_records: int | None = None,
+    ) -> dict[TopicPartition, Sequence[Any]]:
         """Return what aiokafka's `Fetcher.fetched_records` would."""
         if not self.began:
             self.began = time.process_time()
@@ -130,16 +136,19 @@ class _Client:
                 return {}
             self._left -= 1
             self._fetched = {pair: self._fetch(pair, data) for pair, (data, _) in self._load.fetches.items()}
-        found = {pair: fetched.getall() for pair, fetched in self._fetched.items()}
+        found = {pair: fetched.getall(max_records) for pair, fetched in self._fetched.items()}
         self._fetched = {pair: fetched for pair, fetched in self._fetched.items() if fetched.has_more()}
         return found
 
     def _fetch(self, pair: TopicPartition, data: bytes) -> FetchResult:
-        records = PartitionRecords(pair, MemoryRecords(data), [], 0, None, None, True, 1)
+        records = PartitionRecords(pair, fetcher.MemoryRecords(data), [], 0, None, None, True, 1)
         return FetchResult(pair, assignment=_Position(), partition_records=records, backoff=0)
 
     def highwater(self, _: TopicPartition) -> int:
         return 0
+
+    def last_poll_timestamp(self, _: TopicPartition) -> None:
+        return None
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         pass
@@ -166,8 +175,11 @@ class _Source(KafkaSource):
     def partitions(self) -> Sequence[Partition]:
         return [Partition(_TOPIC, at) for at in range(_PARTITIONS)]
 
-    def passed(self, partition: Partition) -> int | None:  # noqa: ARG002 - as in KafkaSource
+    def position_of(self, partition: Partition) -> int | None:  # noqa: ARG002 - as in KafkaSource
         return None
+
+    async def high_watermarks(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:  # noqa: ARG002 - as in KafkaSource
+        return {}
 
     async def waiting(self) -> bool | None:
         return False
@@ -212,7 +224,10 @@ class _Finished(Translator):
 
 
 def _translator() -> Translator:
-    return Translator(_ROUTE.source, _ROUTE.target, _ROUTE.source_options, _ROUTE.target_options)
+    engine = kernel.engine(kernel.mode())
+    return Translator(
+        _ROUTE.source, _ROUTE.target, _ROUTE.source_options, _ROUTE.target_options, engine=engine
+    )
 
 
 async def _no_earlier_output() -> str:
