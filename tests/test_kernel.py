@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from engine_support import needs_kernel
 from reference_engine import Interpreter
+from reference_engine.batches import SourceRows, TargetRows
 
 from relay.io import kernel
 from relay.io.kernel import INTERFACE, KernelMode
@@ -39,6 +40,7 @@ def look_again() -> Iterator[None]:
 def install(monkeypatch: pytest.MonkeyPatch, interface: int = INTERFACE) -> None:
     module: Any = ModuleType(NAME)
     module.__version__, module.INTERFACE, module.Kernel = "9.9", interface, Native
+    module.SourceBatch, module.TargetBatch = SourceRows, TargetRows
     monkeypatch.setitem(sys.modules, NAME, module)
 
 
@@ -70,7 +72,7 @@ def test_engines_with_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_engines_without_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     remove(monkeypatch)
-    assert kernel.installed() == (None, None, "")
+    assert kernel.installed() == kernel.Installed()
     assert [kernel.engine(mode) for mode in (KernelMode.AUTO, KernelMode.OFF)] == [None, None]
     with pytest.raises(
         ConfigError, match=r"RELAY_KERNEL: shadow needs the native kernel: .* is not installed"
@@ -130,3 +132,18 @@ def test_relay_and_its_kernel_have_the_same_numbers() -> None:
     }
     found = dict(re.findall(rf"const ({'|'.join(expected)}): \w+ = (\d+);", sources))
     assert found == {name: str(number) for name, number in expected.items()}
+
+
+def test_batches_are_the_kernels_where_records_need_not_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch)
+    monkeypatch.delenv("RELAY_KERNEL", raising=False)
+    found = kernel.batch_types()
+    assert found is not None
+    assert found.target.__name__ == TargetRows.__name__
+    for mode in ("off", "shadow"):
+        monkeypatch.setenv("RELAY_KERNEL", mode)
+        assert kernel.batch_types() is None
+    monkeypatch.delenv("RELAY_KERNEL")
+    kernel.installed.cache_clear()
+    remove(monkeypatch)
+    assert kernel.batch_types() is None

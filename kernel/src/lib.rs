@@ -4,6 +4,7 @@
 
 mod ahead;
 mod avro;
+mod batches;
 mod columns;
 mod conversions;
 mod fields;
@@ -24,6 +25,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::avro::{AvroOp, Flat};
+use crate::batches::{SourceBatch, TargetBatch};
 use crate::columns::{Bounds, RecordColumns, Written, WrittenColumns};
 use crate::fields::MessageFields;
 use crate::ops::{Bytes, Template};
@@ -31,7 +33,7 @@ use crate::rows::{Fitted, Frames, Framing, Messages, Piece};
 use crate::templates::{MarkedPart, Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
-const INTERFACE: u32 = 12;
+const INTERFACE: u32 = 13;
 
 /// Bytes of a buffer that are kept for the next value: there are many schemas and topics, and few large values.
 const MOST_KEPT: usize = 1 << 16;
@@ -275,5 +277,7 @@ impl Kernel {
 fn relay_cdc_kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("INTERFACE", INTERFACE)?;
+    module.add_class::<SourceBatch>()?;
+    module.add_class::<TargetBatch>()?;
     module.add_class::<Kernel>()
 }

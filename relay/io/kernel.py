@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from relay.model.errors import ConfigError, Problem
+from relay.templates.batches import BatchTypes
 
 if TYPE_CHECKING:
     from relay.core.translator import Translator
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 VARIABLE: Final = "RELAY_KERNEL"
 #: Version of the interface between the kernel and `relay.templates`; `INTERFACE` in `kernel/src/lib.rs` is
 #: the same.
-INTERFACE: Final = 12
+INTERFACE: Final = 13
 _MODULE: Final = "relay_cdc_kernel"
 
 
@@ -48,11 +49,13 @@ class Installed(NamedTuple):
     """The installed kernel.
 
     `version`: None if there is none. `problem`: why it cannot be used, to be reported once; "" for none.
+    `batches`: its classes of record batches.
     """
 
     engine: type[Engine] | None = None
     version: str | None = None
     problem: str = ""
+    batches: BatchTypes | None = None
 
     @property
     def text(self) -> str:
@@ -88,6 +91,14 @@ def engine(chosen: KernelMode) -> type[Engine] | None:
         hint = f"install it (`pip install ./kernel` in relay's folder), or set {VARIABLE} to auto"
         raise ConfigError([Problem(VARIABLE, f"shadow needs the native kernel: {found.text}", hint)])
     return found.engine
+
+
+def batch_types() -> BatchTypes | None:
+    """Return the classes of record batches of `RELAY_KERNEL`; None where aiokafka reads and writes batches.
+
+    Raises ConfigError for an unknown mode.
+    """
+    return installed().batches if mode() is KernelMode.AUTO else None
 
 
 def translator_class() -> Callable[..., Translator]:
@@ -127,4 +138,5 @@ def _usable(module: ModuleType) -> Installed:
         problem = f"it has interface {interface}, and this relay needs {INTERFACE}"
         hint = "pip install ./kernel in relay's folder gives the one of the same version"
         return Installed(None, version, f"relay-cdc-kernel {version} is not used: {problem} ({hint})")
-    return Installed(cast("type[Engine]", module.Kernel), version)
+    batches = BatchTypes(module.SourceBatch, module.TargetBatch)
+    return Installed(cast("type[Engine]", module.Kernel), version, batches=batches)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -147,7 +148,30 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
     blobs: tuple[Blob, ...] = ()
 
 
+class LazyRecords(Sequence[ConsumerRecord]):
+    """Records that are made when they are asked for, and whose sizes and times are known before that."""
+
+    @property
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """The bytes in keys and values."""
+
+    @property
+    @abstractmethod
+    def newest_ms(self) -> int:
+        """The newest timestamp. Raises ValueError if there are no records."""
+
+
+def newest_ms(records: Sequence[ConsumerRecord]) -> int:
+    """Return the newest timestamp. Raises ValueError if there are no records."""
+    if isinstance(records, LazyRecords):
+        return records.newest_ms
+    return max([record.timestamp_ms for record in records])
+
+
 def size_of(records: Sequence[ConsumerRecord] | Sequence[ProducerRecord]) -> int:
     """Return the bytes in keys and values. Keys take a separate pass, because most are null."""
+    if isinstance(records, LazyRecords):
+        return records.size_bytes
     values = sum([len(record.value) for record in records if record.value])
     return values + sum([len(record.key) for record in records if record.key])

@@ -17,6 +17,7 @@ from docs.generate import ROOT
 _OF_OTHERS = {
     "_accumulatorRegistry": "pyspark",
     "_asdict": "a method of NamedTuple",
+    "_DefaultRecordBatchBuilderPy": "aiokafka",
     "_assignment": "aiokafka",
     "_build": "aiokafka",
     "_client": "aiokafka",

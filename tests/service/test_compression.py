@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from relay import ConsumerRecord, ProducerRecord
 from relay.config import Config
 from relay.config.kafka import producer_settings
-from relay.io.kafka.sink import KafkaBatch, KafkaSink
+from relay.io.kafka.batches import ClientBatch, KernelBatch
+from relay.io.kafka.sink import KafkaSink
 
 HEADER_BYTES = 61
 #: They have the time.
@@ -43,7 +44,7 @@ async def records_of_a_batch(config: Config) -> bytes:
     """The records of a batch as they are sent."""
     sink = KafkaSink(producer_settings(config), {"out": 1_000_000})
     batch = sink.batch("out")
-    assert isinstance(batch, KafkaBatch)
+    assert isinstance(batch, ClientBatch | KernelBatch)
     for value in VALUES:
         assert batch.append(ProducerRecord("out", 0, 1_000, None, value, ()))
     await sink.stop()

@@ -12,8 +12,9 @@ import pytest
 from aiokafka.errors import CorruptRecordException
 
 from relay.demo.kafka import Cluster
+from relay.io.kafka.batches import ClientBatch, KernelBatch
 from relay.io.kafka.ports import Undelivered
-from relay.io.kafka.sink import KafkaBatch, KafkaSink
+from relay.io.kafka.sink import KafkaSink
 from relay.io.kafka.source import KafkaSource
 from relay.model.records import SOURCE_HEADER, ConsumerRecord
 from relay.topics.startup import Topics, check_topics
@@ -168,7 +169,8 @@ async def test_full_memory_while_writing_is_the_environment_and_no_bug(
     def full(*_: object) -> bool:
         raise MemoryError
 
-    monkeypatch.setattr(KafkaBatch, "append", full)
+    for kind in (ClientBatch, KernelBatch):
+        monkeypatch.setattr(kind, "append", full)
     source, target = await kafka.topic(2), await kafka.topic(2)
     await kafka.produce(source, numbered(10))
     relay = run_relay(make_config(source, target), echo(target))

@@ -21,8 +21,8 @@ from relay import Limits, Translator
 from relay.catalog import Catalog
 from relay.core.error_policies import ErrorPolicies, Policy
 from relay.core.pipeline import State
+from relay.io.kafka.batches import ClientBatch
 from relay.io.kafka.ports import Partition
-from relay.io.kafka.sink import KafkaBatch
 from relay.model.lookups import ClaimCheck
 from relay.model.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
@@ -215,7 +215,7 @@ class CountingSink(MemorySink):
     def batch(self, topic: str) -> Any:
         self.unsent += 1
         self.most_unsent = max(self.unsent, self.most_unsent)
-        return KafkaBatch(BatchBuilder(900_000, 0))
+        return ClientBatch(BatchBuilder(900_000, 0))
 
     async def send(self, partition: Partition, batch: Any) -> asyncio.Future[object]:
         self.unsent -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import struct
 import weakref
 from collections.abc import Callable, Sequence
@@ -14,20 +15,23 @@ from aiokafka import TopicPartition
 from aiokafka.consumer import fetcher
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
+from engine_support import needs_kernel
+from wire_support import batch_types
 
 from relay.io.kafka.fetched import KNOWN_RELEASES, read_by_batch, relay_records
-from relay.model.records import ConsumerRecord
+from relay.io.kafka.record_chunks import joined
+from relay.model.records import ConsumerRecord, newest_ms, size_of
 
 Fetched = Callable[..., Any]
 
 
-def batch(base: int, *offsets: int, producer: int = -1) -> bytes:
+def batch(base: int, *offsets: int, producer: int = -1, codec: int = 0) -> bytes:
     """An encoded batch with records at these distances from its base offset, of a transaction if it has a
     producer.
     """
-    builder = DefaultRecordBatchBuilder(2, 0, producer >= 0, producer, 0, -1, 100_000)
+    builder = DefaultRecordBatchBuilder(2, codec, producer >= 0, producer, 0, -1, 100_000)
     for offset in offsets:
         assert builder.append(offset, 7, b"k", b"%d" % (base + offset), [("h", b"1")]) is not None
     return base.to_bytes(8, "big") + bytes(builder.build())[8:]
@@ -43,8 +47,8 @@ def marker(base: int, producer: int, *, aborts: bool) -> bytes:
     return bytes(data)
 
 
-_CRC_AT, _ATTRIBUTES_AT = 17, 21
-_IS_CONTROL = 0x20
+_CRC_AT, _ATTRIBUTES_AT, _MAX_TIME_AT, _COUNT_AT = 17, 21, 35, 57
+_IS_APPEND_TIME, _IS_CONTROL = 0x08, 0x20
 
 
 class _Assignment:
@@ -66,17 +70,20 @@ def result(data: bytes, begin: int = 0, aborted: Sequence[tuple[int, int]] = ())
     """What a consumer has fetched. `aborted`: producers, and where their transactions begin."""
     pair = TopicPartition("t", 3)
     records = fetcher.PartitionRecords(
-        pair, MemoryRecords(data), aborted, begin, None, None, True, fetcher.READ_COMMITTED
+        pair, fetcher.MemoryRecords(data), aborted, begin, None, None, True, fetcher.READ_COMMITTED
     )
     return fetcher.FetchResult(pair, assignment=_Assignment(begin), partition_records=records, backoff=0)
 
 
-@pytest.fixture(params=[False, True], ids=["as it is", "tuned"])
+@pytest.fixture(params=["as it is", "tuned", pytest.param("kernel", marks=needs_kernel)])
 def fetched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Fetched:
     """Parses what a broker has sent, as a consumer does."""
     monkeypatch.setattr(fetcher.FetchResult, "getall", fetcher.FetchResult.getall)
-    if request.param:
-        assert read_by_batch(), f"aiokafka {version('aiokafka')} is none of {KNOWN_RELEASES}"
+    monkeypatch.setattr(fetcher, "MemoryRecords", fetcher.MemoryRecords)
+    if request.param != "as it is":
+        batch_type = batch_types().source if request.param == "kernel" else None
+        is_known = read_by_batch(batch_type=batch_type)
+        assert is_known, f"aiokafka {version('aiokafka')} is none of {KNOWN_RELEASES}"
 
     return result
 
@@ -88,6 +95,69 @@ def offsets_of(found: Any, most: int | None = None) -> list[int]:
 def test_records_have_all_that_was_sent(fetched: Fetched) -> None:
     (record,) = relay_records(fetched(batch(0, 0)).getall())
     assert record == ConsumerRecord("t", 3, 0, 7, b"k", b"0", (("h", b"1"),))
+
+
+def with_checksum(data: bytearray) -> bytes:
+    """A changed batch with the checksum of its bytes."""
+    data[_CRC_AT:_ATTRIBUTES_AT] = calc_crc32c(data[_ATTRIBUTES_AT:]).to_bytes(4, "big")
+    return bytes(data)
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_compressed_records_have_all_that_was_sent(fetched: Fetched, codec: int) -> None:
+    data = batch(5, *range(100), codec=codec)
+    assert data[_ATTRIBUTES_AT + 1] == codec
+    found = relay_records(fetched(data, 7).getall())
+    assert [*found] == [
+        ConsumerRecord("t", 3, offset, 7, b"k", b"%d" % offset, (("h", b"1"),)) for offset in range(7, 105)
+    ]
+
+
+def test_records_with_the_time_of_appending_have_that_of_their_batch(fetched: Fetched) -> None:
+    data = bytearray(batch(0, 0, 1))
+    data[_ATTRIBUTES_AT + 1] |= _IS_APPEND_TIME
+    data[_MAX_TIME_AT : _MAX_TIME_AT + 8] = (1234).to_bytes(8, "big")
+    assert [record.timestamp_ms for record in relay_records(fetched(with_checksum(data)).getall())] == [
+        1234
+    ] * 2
+
+
+def test_records_of_an_older_format(fetched: Fetched) -> None:
+    data = b""
+    for offset in range(2):
+        builder = LegacyRecordBatchBuilder(1, 0, 1_000)
+        builder.append(offset, 9, b"k", b"old")
+        data += bytes(builder.build())
+    found = relay_records(fetched(data).getall())
+    assert [*found] == [ConsumerRecord("t", 3, offset, 9, b"k", b"old") for offset in range(2)]
+
+
+def test_records_that_do_not_end_where_the_batch_does_are_damaged(fetched: Fetched) -> None:
+    data = bytearray(batch(0, 0, 1))
+    data[_COUNT_AT + 3] = 1
+    with pytest.raises(CorruptRecordException):
+        fetched(with_checksum(data)).getall()
+
+
+@needs_kernel
+def test_slices_of_fetched_records_are_those_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetcher.FetchResult, "getall", fetcher.FetchResult.getall)
+    monkeypatch.setattr(fetcher, "MemoryRecords", fetcher.MemoryRecords)
+    read_by_batch(batch_type=batch_types().source)
+    data = batch(0, 0, 1, 2) + batch(3, 0) + batch(4, *range(5))
+    found = relay_records(result(data).getall())
+    records = [*found]
+    assert (len(found), [*reversed(found)]) == (9, records[::-1])
+    for first, end in itertools.product(range(-10, 11), repeat=2):
+        assert [*found[first:end]] == records[first:end]
+        assert size_of(found[first:end]) == size_of(records[first:end])
+    assert [found[at] for at in range(-9, 9)] == [records[at] for at in range(-9, 9)]
+    assert [*found[::2]] == records[::2]
+    assert newest_ms(found) == 7
+    assert [*joined(found[:4], found[4:])] == [*joined(found[:4], records[4:])] == records
+    for at in (9, -10):
+        with pytest.raises(IndexError):
+            found[at]
 
 
 def test_all_at_once(fetched: Fetched) -> None:

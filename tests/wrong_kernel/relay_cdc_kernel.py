@@ -10,12 +10,15 @@ import os
 from typing import Final
 
 from reference_engine import Interpreter
+from reference_engine.batches import SourceRows, TargetRows
 
 from relay.io import kernel
 from relay.templates.engine import Translation
 from relay.templates.ops import Template
 
 __version__: Final = "0.0.0"
+#: Not used where records are compared.
+SourceBatch, TargetBatch = SourceRows, TargetRows
 INTERFACE: Final = kernel.INTERFACE
 PANICS: Final = "RELAY_TEST_PANIC"
 

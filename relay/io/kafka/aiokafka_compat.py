@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
 from aiokafka import codec
 from aiokafka.errors import NoError, for_code
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.default_records import DefaultRecordBase, DefaultRecordBatchBuilder
 
 from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.client_health import ClientHealth
@@ -35,15 +35,37 @@ def set_compression_level(compression: Compression, level: int) -> None:
 
     A producer has no setting for it. The module that builds batches calls functions that take a level.
     """
-    functions: dict[Compression, tuple[str, str]] = {
-        Compression.GZIP: ("gzip_encode", "compresslevel"),
-        Compression.LZ4: ("lz4_encode", "level"),
-        Compression.ZSTD: ("zstd_encode", "level"),
-    }
-    if compression in functions:
-        name, argument = functions[compression]
-        compress = partial(getattr(codec, name), **{argument: level})
-        setattr(sys.modules[DefaultRecordBatchBuilder.__module__], name, compress)
+    if compression in _LEVELS:
+        name, _ = _LEVELS[compression]
+        setattr(sys.modules[DefaultRecordBatchBuilder.__module__], name, _compress(compression, level))
+
+
+def compressor(compression: Compression, level: int) -> tuple[int, Callable[[bytes], bytes]] | None:
+    """Return a compression's number in the attributes of a batch, and its function; None for none."""
+    if compression is Compression.NONE:
+        return None
+    return _NUMBERS[compression], _compress(compression, level)
+
+
+_LEVELS: Final[dict[Compression, tuple[str, str]]] = {
+    Compression.GZIP: ("gzip_encode", "compresslevel"),
+    Compression.LZ4: ("lz4_encode", "level"),
+    Compression.ZSTD: ("zstd_encode", "level"),
+}
+_NUMBERS: Final = {
+    Compression.GZIP: DefaultRecordBase.CODEC_GZIP,
+    Compression.SNAPPY: DefaultRecordBase.CODEC_SNAPPY,
+    Compression.LZ4: DefaultRecordBase.CODEC_LZ4,
+    Compression.ZSTD: DefaultRecordBase.CODEC_ZSTD,
+}
+
+
+def _compress(compression: Compression, level: int) -> Callable[[bytes], bytes]:
+    if compression not in _LEVELS:
+        compress: Callable[[bytes], bytes] = codec.snappy_encode
+        return compress
+    name, argument = _LEVELS[compression]
+    return partial(getattr(codec, name), **{argument: level})
 
 
 def client_of(owner: Any) -> Any:

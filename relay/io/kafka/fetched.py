@@ -2,7 +2,8 @@
 
 Batches are taken as a whole: record by record, the work besides the client's own parsing takes twice as long.
 Of a fetch that holds many, a poll hands out some, so that they are still in the processor's cache when they
-are translated; the others stay compressed.
+are translated; the others stay compressed. With the native kernel, it parses the batches, and records become
+objects only where they are asked for (`relay.io.kafka.record_chunks`).
 
 aiokafka also refuses a record with a header name that is not UTF-8. Kafka's brokers and its Java client
 accept any bytes for a name. Java reads invalid UTF-8 as U+FFFD, and so does `take_any_name`; Spark, which
@@ -13,7 +14,7 @@ records without one cost nothing.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 from inspect import GEN_CREATED, getgeneratorstate
 from typing import Any, Final, cast
@@ -25,7 +26,10 @@ from aiokafka.record.default_records import _DefaultRecordBatchPy, _DefaultRecor
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import decode_varint
 
+from relay.io.kafka.record_chunks import BatchRows, Chunk, Fetched
+from relay.io.kafka.unpacking import Unpacker
 from relay.model.records import ConsumerRecord
+from relay.templates.batches import SourceBatch
 
 #: aiokafka releases whose fetched records have the form that `read_by_batch` relies on.
 KNOWN_RELEASES = ("0.14.0",)
@@ -37,29 +41,34 @@ _get_all = fetcher.FetchResult.getall
 
 def relay_records(records: Sequence[KafkaRecord] | Sequence[ConsumerRecord]) -> Sequence[ConsumerRecord]:
     """Return records of the client in relay's own type, which `read_by_batch` makes the client produce."""
-    if records and isinstance(records[0], ConsumerRecord):
+    if isinstance(records, Fetched) or (records and isinstance(records[0], ConsumerRecord)):
         return cast("Sequence[ConsumerRecord]", records)
     kept = cast("Sequence[KafkaRecord]", records)
     return _relay_records(kept[0].topic, kept[0].partition, kept) if kept else []
 
 
-def read_by_batch(enough_records: int = ENOUGH_RECORDS) -> bool:
+def read_by_batch(enough_records: int = ENOUGH_RECORDS, batch_type: type[SourceBatch] | None = None) -> bool:
     """Make all consumers of this process produce relay's own records, batch by batch.
 
-    From `enough_records` of a partition on, the next batch waits for the next poll. Returns False if the
-    release of aiokafka is unknown: then nothing changes.
+    From `enough_records` of a partition on, the next batch waits for the next poll. `batch_type`: parses
+    batches; None if aiokafka does. Returns False if the release of aiokafka is unknown: then nothing changes.
     """
     if version("aiokafka") not in KNOWN_RELEASES:
         return False
+    parser = None if batch_type is None else _Parser(batch_type)
+    if parser is not None:
+        take_any_name()
 
     def getall(fetched: Any, max_records: int | None = None) -> Sequence[Any]:
-        return _some_batches(fetched, max_records, enough_records)
+        return _some_batches(fetched, max_records, enough_records, parser)
 
     fetcher.FetchResult.getall = getall
     return True
 
 
-def _some_batches(fetched: Any, max_records: int | None, enough_records: int) -> Sequence[Any]:
+def _some_batches(
+    fetched: Any, max_records: int | None, enough_records: int, parser: _Parser | None
+) -> Sequence[Any]:
     """Return records of a partition, in place of aiokafka's `FetchResult.getall`.
 
     aiokafka's own method remains in use where records are counted, or taken one by one.
@@ -69,27 +78,70 @@ def _some_batches(fetched: Any, max_records: int | None, enough_records: int) ->
         return cast("Sequence[Any]", _get_all(fetched, max_records))
     if not fetched.check_assignment(fetched._topic_partition):
         return []
-    records: list[ConsumerRecord] = []
-    while found._records.has_next() and len(records) < enough_records:
+    topic, partition = found._tp
+    chunks: list[Chunk] = []
+    count = 0
+    while found._records.has_next() and count < enough_records:
         batch = found._records.next_batch()
-        if _has_records(found, batch):
+        is_parsed = parser is not None and isinstance(batch, _RecordBatch)
+        is_intact = parser.is_intact if parser is not None and is_parsed else _is_intact
+        if _has_records(found, batch, is_intact):
             # A fetch begins with the batch that holds the position.
-            records += _relay_records(found._tp.topic, found._tp.partition, batch, found.next_fetch_offset)
+            begin = found.next_fetch_offset
+            if parser is not None and is_parsed:
+                chunk: Chunk = parser.rows(topic, partition, batch, begin)
+            else:
+                chunk = _relay_records(topic, partition, batch, begin)
+            chunks.append(chunk)
+            count += chunk.end if isinstance(chunk, BatchRows) else len(chunk)
         found.next_fetch_offset = batch.next_offset
     fetched._update_position()
     if not found._records.has_next():
         fetched._partition_records = None
         # It is in a reference cycle: the fetch would stay until the garbage collector runs, which is rare.
         found._records_iterator.close()
-    return records
+    return Fetched(topic, partition, chunks)
 
 
-def _has_records(found: Any, batch: Any) -> bool:
+class _Parser:
+    """Parses batches of message format 2 without aiokafka."""
+
+    def __init__(self, batch_type: type[SourceBatch]) -> None:
+        self._batch_type, self._unpacker = batch_type, Unpacker()
+
+    def is_intact(self, batch: _RecordBatch) -> bool:
+        """Return whether the checksum of a batch is right."""
+        return self._batch_type.is_intact(batch.data, batch.begin, batch.end)
+
+    def rows(self, topic: str, partition: int, batch: _RecordBatch, begin: int) -> BatchRows:
+        """Return the rows of a batch, from an offset on. Raises CorruptRecordException, TopicUnusable."""
+        where = f"{topic}/{partition} at offset {batch.base_offset}"
+        text, start, end = batch.data, batch.begin + _HEADER_BYTES, batch.end
+        if batch.compression_type:
+            text = self._unpacker.unpack(batch.compression_type, text[start:end], where)
+            start, end = 0, len(text)
+        (count,) = struct.unpack_from(">i", batch.data, batch.begin + _COUNT_AT)
+        is_append_time = bool(batch.timestamp_type)
+        time_ms = batch.max_timestamp if is_append_time else batch.first_timestamp
+        try:
+            rows = self._batch_type(
+                text, start, end, count, batch.base_offset, time_ms, is_append_time, begin
+            )
+        except ValueError as error:
+            raise CorruptRecordException(f"{where}: {error}") from error
+        return BatchRows(rows, 0, len(rows))
+
+
+def _is_intact(batch: Any) -> bool:
+    return bool(batch.validate_crc())
+
+
+def _has_records(found: Any, batch: Any, is_intact: Callable[[Any], bool]) -> bool:
     """Return whether the records of a batch count: those of an aborted transaction, and its markers, do not.
 
     Follows aiokafka's `PartitionRecords._unpack_records`. Raises CorruptRecordException.
     """
-    if found._check_crcs and not batch.validate_crc():
+    if found._check_crcs and not is_intact(batch):
         raise CorruptRecordException(f"Invalid CRC - {found._tp}")
     aborted = found._aborted_producers
     if found._isolation_level == fetcher.READ_COMMITTED and batch.producer_id is not None:
@@ -124,10 +176,14 @@ def _relay_records(
     return made
 
 
+#: The bytes of a batch's header, and the place of the number of records in it.
+_HEADER_BYTES: Final = 61
+_COUNT_AT: Final = 57
 #: The offset of a batch's length, and how many bytes precede those that the length counts.
 _LENGTH_AT: Final = 8
 _BEFORE: Final = 12
-#: The first format of batches whose records have headers.
+#: The offset of the format's number, and the first format of batches whose records have headers.
+_MAGIC_AT: Final = 16
 _WITH_HEADERS: Final = 2
 
 
@@ -156,14 +212,19 @@ class _Batches:
         batch: Any = self._batches.next_batch()
         (length,) = struct.unpack_from(">i", self._data, self._at + _LENGTH_AT)
         begin, self._at = self._at, self._at + _BEFORE + length
-        return _RecordBatch(batch, self._data[begin : self._at]) if batch.magic >= _WITH_HEADERS else batch
+        # Older batches are of a class without this number.
+        has_headers = self._data[begin + _MAGIC_AT] >= _WITH_HEADERS
+        return _RecordBatch(batch, self._data, begin, self._at) if has_headers else batch
 
 
 class _RecordBatch:
-    """A batch that aiokafka parses as far as possible; `_records` parses the rest."""
+    """A batch that aiokafka parses as far as possible; `_records` parses the rest.
 
-    def __init__(self, batch: Any, data: bytes) -> None:
-        self._batch, self._data = batch, data
+    `begin`, `end`: where it is in the fetched `data`.
+    """
+
+    def __init__(self, batch: Any, data: bytes, begin: int, end: int) -> None:
+        self._batch, self.data, self.begin, self.end = batch, data, begin, end
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._batch, name)
@@ -183,7 +244,7 @@ class _RecordBatch:
                 raise
         else:
             return
-        yield from _records(self._data, done)
+        yield from _records(self.data[self.begin : self.end], done)
 
 
 def _records(data: bytes, done: int) -> Iterator[Any]:

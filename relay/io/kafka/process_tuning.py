@@ -11,6 +11,7 @@ import ctypes
 import gc
 import sys
 
+from relay.io import kernel
 from relay.io.kafka.fetched import ENOUGH_RECORDS, read_by_batch
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -24,7 +25,11 @@ def tune(*, takes_windows: bool = False) -> None:
     """
     keep_memory_mapped()
     quieten_collector()
-    read_by_batch(sys.maxsize if takes_windows else ENOUGH_RECORDS)
+    batch_types = kernel.batch_types()
+    read_by_batch(
+        sys.maxsize if takes_windows else ENOUGH_RECORDS,
+        None if batch_types is None else batch_types.source,
+    )
 
 
 def keep_memory_mapped() -> None:

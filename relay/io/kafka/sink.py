@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import (
@@ -25,9 +25,10 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
 )
-from aiokafka.producer.message_accumulator import BatchBuilder
 
-from relay.io.kafka.aiokafka_compat import set_compression_level, started, within
+from relay.io import kernel
+from relay.io.kafka.aiokafka_compat import compressor, set_compression_level, started, within
+from relay.io.kafka.batches import ClientBatch, KafkaBatch, KernelBatch, KeyedClientBatch
 from relay.io.kafka.broker_errors import text_of
 from relay.io.kafka.client_health import ClientHealth
 from relay.io.kafka.clients import Brokers
@@ -49,55 +50,6 @@ _NOT_ALLOWED = (
 )
 # Exceptions of the client in a transaction; the last two if its sender has died unnoticed.
 _CLIENT_ERRORS = (KafkaError, IllegalOperation, AssertionError)
-
-
-class KafkaBatch:
-    """Records of one output partition, encoded as they come."""
-
-    def __init__(self, builder: BatchBuilder) -> None:
-        self._builder = builder
-        # The encoder behind the builder: the builder's own `append` adds three calls to every record, for
-        # serializers that are not used.
-        self._encode = builder._builder.append
-        self._count = 0
-        self._is_untimed = False
-
-    def append(self, record: ProducerRecord) -> bool:
-        """Encode one record; False if the batch is full."""
-        count, time_ms = self._count, record.timestamp_ms
-        # The client bases the whole batch on its first known time, which records without a time would get.
-        if not count:
-            self._is_untimed = time_ms == -1
-        elif self._is_untimed and time_ms != -1:
-            return False
-        if self._encode(count, time_ms, record.key, record.value, list(record.headers)) is None:
-            return False
-        self._count = count + 1
-        return True
-
-    def __len__(self) -> int:
-        return self._count
-
-    @property
-    def size(self) -> int:
-        """Return the bytes of the records before compression."""
-        return int(self._builder._builder.size())
-
-    def closed(self) -> BatchBuilder:
-        """Return the builder, which accepts no more records."""
-        self._builder._relative_offset = self._count
-        self._builder.close()
-        return self._builder
-
-
-class KeyedBatch(KafkaBatch):
-    """Records of a compacted topic, which need keys. Only an empty batch takes one without."""
-
-    def append(self, record: ProducerRecord) -> bool:
-        """Encode one record; False if the batch is full, or if the record has no key."""
-        if record.key is None and self._count:
-            return False
-        return super().append(record)
 
 
 class KafkaSink:
@@ -124,6 +76,7 @@ class KafkaSink:
         compression = settings.compression
         self._brokers, self._servers = brokers, brokers.servers
         self._limits = TopicLimits(limits, compacted)
+        self._most_batch_bytes = min(settings.max_batch_bytes, self._limits.smallest)
         self._deadline = settings.delivery_timeout_seconds
         self._written: dict[Partition, int] = {}
         self._pending: set[asyncio.Future[object]] = set()
@@ -134,12 +87,14 @@ class KafkaSink:
             enable_idempotence=True,
             compression_type=None if compression is Compression.NONE else compression.value,
             # The broker limits whole batches as they are sent; limiting them uncompressed is the safe side.
-            max_batch_size=min(settings.max_batch_bytes, self._limits.smallest),
+            max_batch_size=self._most_batch_bytes,
             request_timeout_ms=int(min(self._timeouts.request_seconds, self._deadline) * 1000),
             **brokers.arguments,
             **arguments,
         )
-        set_compression_level(compression, settings.compression_level or compression.default_level)
+        level = settings.compression_level or compression.default_level
+        set_compression_level(compression, level)
+        self._compressor, self._batch_types = compressor(compression, level), kernel.batch_types()
         self.health = ClientHealth()
 
     async def start(self) -> None:
@@ -167,12 +122,16 @@ class KafkaSink:
 
     def batch(self, topic: str) -> Batch:
         """Make an empty batch for a partition of a topic."""
-        kind = KeyedBatch if topic in self._limits.compacted else KafkaBatch
+        needs_key = topic in self._limits.compacted
+        if self._batch_types is not None:
+            target = self._batch_types.target(self._most_batch_bytes, needs_key)
+            return KernelBatch(target, self._compressor, is_transactional=self.is_transactional)
+        kind = KeyedClientBatch if needs_key else ClientBatch
         return kind(self.producer.create_batch())
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
         """Queue a batch. Backpressure: each partition may have one queued batch, and one in flight."""
-        assert isinstance(batch, KafkaBatch)  # noqa: S101 - for the type checker
+        its = cast("KafkaBatch", batch)
         self._written[partition] = self._written.get(partition, 0) + len(batch)
         # The client knows all topics at first. Once it follows any, it forgets those that it does not follow,
         # and waits with their batches until the deadline.
@@ -181,7 +140,7 @@ class KafkaSink:
         try:
             async with asyncio.timeout(self._deadline):
                 future: asyncio.Future[object] = await self.producer.send_batch(
-                    batch.closed(), partition.topic, partition=partition.partition
+                    its.closed(), partition.topic, partition=partition.partition
                 )
         except BaseException as error:
             self.health.sent(number, acknowledged=False)

@@ -46,6 +46,7 @@ from relay.model.errors import (
     InstanceFenced,
     Problem,
     RecordsGone,
+    ServiceError,
     TopicUnusable,
 )
 from relay.model.records import ConsumerRecord
@@ -450,6 +451,8 @@ class KafkaSource:
         """Translate an exception of a poll into an error that stops the relay or makes it rewind."""
         if self._static is not None and self._static.is_fenced:
             return self._fenced()
+        if isinstance(error, ServiceError):
+            return error
         if isinstance(error, InconsistentGroupProtocolError):
             return self._foreign_group()
         if isinstance(error, OffsetOutOfRangeError):

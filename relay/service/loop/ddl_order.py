@@ -32,7 +32,7 @@ from relay.io.kafka.clients import Brokers
 from relay.io.kafka.fetched import relay_records, take_any_name
 from relay.io.kafka.ports import Partition, PollFailed, RecordSource
 from relay.io.resolver import Resolver
-from relay.model.records import ConsumerRecord, size_of
+from relay.model.records import ConsumerRecord, newest_ms, size_of
 from relay.service.loop.async_resolver import Translates, learn
 
 
@@ -97,7 +97,7 @@ class DdlOrder:
         if not self._reached:
             return
         self._end = {partition: end for partition, end in self._end.items() if partition in held}
-        self._newest = {partition: _newest_ms(records) for partition, records in polled.items()}
+        self._newest = {partition: newest_ms(records) for partition, records in polled.items()}
         for first in self._reached:
             records = polled.get(first)
             self._position[first] = records[0].offset if records else source.position_of(first) or 0
@@ -133,14 +133,10 @@ class DdlOrder:
         """Note how many of the polled records of a partition were taken."""
         if partition not in self._reached or not done:
             return
-        self._reached[partition] = max(self._reached[partition], _newest_ms(records[:done]))
+        self._reached[partition] = max(self._reached[partition], newest_ms(records[:done]))
         if done == len(records):
             # Not just after the last record: a transaction's end marker takes up an offset, too.
             self._position[partition] = max(records[-1].offset + 1, source.position_of(partition) or 0)
-
-
-def _newest_ms(records: Sequence[ConsumerRecord]) -> int:
-    return max([record.timestamp_ms for record in records])
 
 
 _POLL_MS = 50
@@ -266,7 +262,7 @@ class DdlFollower:
         for partition, records in polled.items():
             first = self._ddl_partitions.first(partition)
             if first is not None and first in followed and records:
-                time_ms = max([record.timestamp_ms for record in records])
+                time_ms = newest_ms(records)
                 newest[first.topic] = max(time_ms, newest.get(first.topic, time_ms))
         for topic, time_ms in newest.items():
             if self._reached.get(topic, -1) <= time_ms:

@@ -33,6 +33,7 @@ from relay.io.kafka.ports import (
     Undelivered,
     start_sink,
 )
+from relay.io.kafka.record_chunks import joined
 from relay.io.logs import Log
 from relay.model.errors import BrokerUnavailable, DeliveryFailed, InstanceFenced, RelayError
 from relay.model.records import ConsumerRecord, size_of
@@ -336,7 +337,7 @@ class Relay:
         if not most:
             return polled
         size = its_size = _bytes_of(polled)
-        gathered = {partition: [*records] for partition, records in polled.items()}
+        gathered = dict(polled)
         until = time.monotonic() + GATHER_SECONDS
         much = self._settings.gather_poll_bytes
         while its_size >= much and size < most and time.monotonic() < until:
@@ -344,7 +345,8 @@ class Relay:
             its_size = _bytes_of(polled)
             size += its_size
             for partition, records in polled.items():
-                gathered.setdefault(partition, []).extend(records)
+                before = gathered.get(partition)
+                gathered[partition] = records if before is None else joined(before, records)
         return gathered
 
     async def _poll_within_limits(

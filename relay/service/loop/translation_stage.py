@@ -110,7 +110,7 @@ class TranslationStage:
         If rows are joined, the records of an incomplete last window are left out. `end`: see
         `RecordSource.end`.
         """
-        return records if self.joins is None else self.joins.windows.ready(partition, records, end)
+        return records if self.joins is None else self.joins.windows.ready(partition, list(records), end)
 
 
 class _TranslatedRecord(NamedTuple):
