@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from relay.rules.columns import ColumnAction, ColumnRule
     from relay.rules.rows import RowRule, UnknownBefore
     from relay.rules.tables import MergedDdl, TableRule
+    from relay.templates.batches import SourceBatch, TargetBatch
     from relay.templates.columns import RecordColumns, TextColumn
     from relay.templates.engine import Engine
 
@@ -145,6 +146,7 @@ __all__ = [
     "ServiceError",
     "Snapshot",
     "Source",
+    "SourceBatch",
     "State",
     "StatementInText",
     "Storage",
@@ -155,6 +157,7 @@ __all__ = [
     "TableId",
     "TableRule",
     "TableSchema",
+    "TargetBatch",
     "TextColumn",
     "TopicRule",
     "Transaction",
@@ -180,6 +183,7 @@ _MODULES = (
         "rules.columns",
         "rules.rows",
         "rules.tables",
+        "templates.batches",
         "templates.columns",
         "templates.engine",
         "core.pipeline",

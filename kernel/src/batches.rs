@@ -10,6 +10,8 @@ use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
+use crate::templates::Record;
+
 /// The bytes of a batch's header, and of its parts.
 const HEADER: usize = 61;
 const LENGTH_AT: usize = 8;
@@ -144,6 +146,17 @@ impl SourceBatch {
         if self.is_append_time { self.base_time_ms } else { self.base_time_ms.wrapping_add(found.time_delta) }
     }
 
+    /// A record without headers, and the bytes of its key and value; None if there is none, or if it has headers.
+    #[inline]
+    pub fn record(&self, row: usize) -> Option<(Record<'_>, usize)> {
+        let found = self.found(row)?;
+        (found.headers == 0).then_some(())?;
+        let (offset, time_ms) = (self.offset(&found), self.time(&found));
+        let size = found.size();
+        let part = |part: Option<Range<usize>>| part.map(|range| &self.text[range]);
+        Some((Record { key: part(found.key), value: part(found.value), offset, time_ms }, size))
+    }
+
     fn parse(
         text: PyBackedBytes,
         at: usize,
@@ -246,11 +259,11 @@ impl SourceBatch {
 }
 
 /// A record to write.
-struct Message<'a, N> {
-    time_ms: i64,
-    key: Option<&'a [u8]>,
-    value: Option<&'a [u8]>,
-    headers: &'a [(N, Option<&'a [u8]>)],
+pub struct Message<'a, N> {
+    pub time_ms: i64,
+    pub key: Option<&'a [u8]>,
+    pub value: Option<&'a [u8]>,
+    pub headers: &'a [(N, Option<&'a [u8]>)],
 }
 
 fn part_size(part: Option<&[u8]>) -> usize {
@@ -280,7 +293,7 @@ pub struct TargetBatch {
 
 impl TargetBatch {
     /// Add a record; false if the batch is full, or does not take it. An empty batch takes any.
-    fn add<N: AsRef<[u8]>>(&mut self, message: &Message<'_, N>) -> Result<bool, TryReserveError> {
+    pub fn add<N: AsRef<[u8]>>(&mut self, message: &Message<'_, N>) -> Result<bool, TryReserveError> {
         let Message { time_ms, key, value, headers } = message;
         let is_first = self.count == 0;
         // Times are relative to the first one, so that it would also be that of records without a time.
@@ -321,6 +334,21 @@ impl TargetBatch {
         }
         self.count += 1;
         Ok(true)
+    }
+
+    /// What `undo` needs to remove the records that are added later.
+    pub fn mark(&self) -> (usize, i32, i64) {
+        (self.records.len(), self.count, self.newest_ms)
+    }
+
+    /// Remove the records that were added after `mark`.
+    pub fn undo(&mut self, mark: (usize, i32, i64)) {
+        self.records.truncate(mark.0);
+        (self.count, self.newest_ms) = (mark.1, mark.2);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
     }
 }
 

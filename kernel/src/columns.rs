@@ -1,13 +1,11 @@
 //! Records as columns, in the form that Arrow has in memory: one call translates many rows.
 
-use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::rows::Framing;
+use crate::runs::Uses;
 use crate::templates::{Record, Templates, Translated};
 
 /// Texts one after the other, and where each begins and the last one ends; a bit for each that is not null.
@@ -121,10 +119,7 @@ pub type WrittenColumns<'py> = (
 pub struct Written {
     rows: usize,
     refused: Option<u64>,
-    /// The numbers of templates that were used, with how many rows used each.
-    uses: Vec<(u64, usize)>,
-    /// Where in `uses` each number is.
-    places: HashMap<u64, u32, RandomState>,
+    uses: Uses,
     /// The place in `uses` of each message, and whether it is a tombstone.
     use_of_message: Vec<u8>,
     are_tombstones: Vec<u8>,
@@ -160,12 +155,12 @@ impl Written {
             if templates.key.len() + templates.value.len() > most_row_bytes {
                 break;
             }
-            let Some(has_tombstone) = templates.allows(found.number) else {
+            let Some(permission) = templates.allows(found.number) else {
                 written.refused = Some(found.number);
                 break;
             };
             written.push(templates, &found, prefix, record.offset);
-            if has_tombstone {
+            if permission.has_tombstone {
                 written.push_tombstone(templates);
             }
             written.rows += 1;
@@ -174,12 +169,7 @@ impl Written {
     }
 
     fn push(&mut self, templates: &mut Templates, found: &Translated, prefix: &[u8], offset: i64) {
-        let Self { uses, places, .. } = self;
-        let place = *places.entry(found.number).or_insert_with(|| {
-            uses.push((found.number, 0));
-            uses.len() as u32 - 1
-        });
-        uses[place as usize].1 += 1;
+        let place = self.uses.add(found.number);
         self.use_of_message.extend_from_slice(&place.to_le_bytes());
         self.are_tombstones.push(0);
         self.keys.push(found.has_key.then_some(&*templates.key));
@@ -200,7 +190,7 @@ impl Written {
         (
             self.rows,
             self.refused,
-            self.uses,
+            self.uses.counts,
             PyBytes::new(py, &self.use_of_message),
             PyBytes::new(py, &self.are_tombstones),
             self.keys.into_python(py),

@@ -14,6 +14,7 @@ mod names;
 mod ops;
 mod reading;
 mod rows;
+mod runs;
 mod scan;
 mod sharing;
 mod spans;
@@ -30,7 +31,8 @@ use crate::columns::{Bounds, RecordColumns, Written, WrittenColumns};
 use crate::fields::MessageFields;
 use crate::ops::{Bytes, Template};
 use crate::rows::{Fitted, Frames, Framing, Messages, Piece};
-use crate::templates::{MarkedPart, Marker, Record, Templates, Translated};
+use crate::runs::{Course, Run};
+use crate::templates::{MarkedPart, Marker, Permission, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
 const INTERFACE: u32 = 13;
@@ -104,6 +106,9 @@ enum NewFraming {
 
 type Translation<'py> = (u64, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, Bound<'py, PyBytes>);
 type Message<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
+
+/// `relay.templates.batches.WrittenRun`.
+type WrittenRun = (usize, Option<u64>, Vec<(u64, usize)>);
 
 /// Return how `Messages` makes a message of a key and a value.
 fn new_message<'py>(py: Python<'py>) -> impl Fn(Option<&[u8]>, Option<&[u8]>) -> Message<'py> {
@@ -196,8 +201,8 @@ impl Kernel {
         Some((number, key, value, PyBytes::new(py, self.0.mark(mark_prefix, offset))))
     }
 
-    fn allow(&mut self, number: u64, has_tombstone: bool) {
-        self.0.allow(number, has_tombstone);
+    fn allow(&mut self, number: u64, has_tombstone: bool, target: usize) {
+        self.0.allow(number, Permission { has_tombstone, target });
     }
 
     fn disallow(&mut self) {
@@ -217,6 +222,21 @@ impl Kernel {
     ) -> WrittenColumns<'py> {
         let bounds = Bounds { first, end, most_bytes, most_row_bytes };
         Written::of(&mut self.0, self.1.as_ref(), &columns, &bounds, mark_prefix).into_python(py)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn translate_batch(
+        &mut self,
+        source: &SourceBatch,
+        first: usize,
+        end: usize,
+        targets: &Bound<'_, PyList>,
+        most_row_bytes: usize,
+        mark_prefix: &[u8],
+    ) -> WrittenRun {
+        let course = Course { framing: self.1.as_ref(), most_row_bytes, mark_prefix };
+        let Run { rows, refused, uses } = Run::of(&mut self.0, source, first..end, targets, &course);
+        (rows, refused, uses.counts)
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -123,6 +123,7 @@ impl Templates {
     /// Translate a record of one row that becomes one message, like `translate`; None for a record of several
     /// messages.
     pub fn translate_only(&mut self, record: &Record<'_>, framing: Option<&Framing>) -> Option<Translated> {
+        self.before = None;
         if let (Some(Framing::MessageFields(fields)), Some(value)) = (framing, record.value) {
             fields.has_one(value)?;
         }

@@ -133,6 +133,14 @@ fn sized_texts(rest: &[u8], count: usize) -> Option<(&[u8], bool)> {
     Some((rest.get(..end)?, end == 2 * count - 1))
 }
 
+/// What follows from the number of a row (`relay.templates.engine.Engine.allow`).
+#[derive(Clone, Copy)]
+pub struct Permission {
+    pub has_tombstone: bool,
+    /// Which target batch takes the row.
+    pub target: usize,
+}
+
 pub struct Kept {
     pub template: Template,
     text: Bytes,
@@ -140,9 +148,8 @@ pub struct Kept {
     pub shape: usize,
     /// With which message it was last tried.
     tried: u64,
-    /// The numbers, with what lost values add, of rows that columns may have, and whether a tombstone follows
-    /// (`Engine.allow`).
-    allowed: Vec<(u64, bool)>,
+    /// The numbers, with what lost values add, of rows that are allowed (`Engine.allow`).
+    allowed: Vec<(u64, Permission)>,
 }
 
 /// The templates with one text at the marker, and which messages are tried with them: as records of one row that
@@ -157,7 +164,7 @@ pub struct Tried {
 
 /// How many templates messages may still be tried with without success, and how many messages were not tried since the
 /// last one.
-#[derive(Default)]
+#[derive(Default, Clone, Copy)]
 pub struct Credit {
     credit: usize,
     skipped: usize,
@@ -203,6 +210,8 @@ pub struct Templates {
     /// How values are written, of all templates.
     pub ways: Ways,
     pub scan: Scan,
+    /// The credit of the last message, before it was tried with templates.
+    pub before: Option<Credit>,
     /// The target of the last record that was translated.
     pub key: Vec<u8>,
     pub value: Vec<u8>,
@@ -220,8 +229,8 @@ pub struct Translated {
 impl Templates {
     pub fn new(marker: Marker) -> Self {
         let (kept, free, tried) = (Vec::new(), Vec::new(), HashMap::default());
-        let (shapes, messages, ways, scan, key, value, mark) = Default::default();
-        Self { marker, kept, free, tried, shapes, messages, ways, scan, key, value, mark }
+        let (shapes, messages, ways, scan, before, key, value, mark) = Default::default();
+        Self { marker, kept, free, tried, shapes, messages, ways, scan, before, key, value, mark }
     }
 
     /// Keep a template, and return its number; None if its constants lack the marker.
@@ -270,12 +279,12 @@ impl Templates {
         }
     }
 
-    /// Allow `translate_columns` to translate rows with this number; an unknown number has no effect.
-    pub fn allow(&mut self, number: u64, has_tombstone: bool) {
+    /// Allow `translate_columns` and `translate_batch` to translate rows with this number; an unknown number has no effect.
+    pub fn allow(&mut self, number: u64, permission: Permission) {
         let kept = self.kept.get_mut((number % LOSS) as usize).and_then(Option::as_mut);
         let Some(Kept { allowed, .. }) = kept else { return };
         allowed.retain(|&(other, _)| other != number);
-        allowed.push((number, has_tombstone));
+        allowed.push((number, permission));
     }
 
     /// Withdraw all permissions of `allow`.
@@ -283,10 +292,10 @@ impl Templates {
         self.kept.iter_mut().flatten().for_each(|kept| kept.allowed.clear());
     }
 
-    /// Return whether a tombstone follows each row with this number; None if the number is not allowed.
-    pub fn allows(&self, number: u64) -> Option<bool> {
+    /// Return what is allowed for rows with this number; None if it is nothing.
+    pub fn allows(&self, number: u64) -> Option<Permission> {
         let kept = self.kept.get((number % LOSS) as usize).and_then(Option::as_ref)?;
-        kept.allowed.iter().find(|&&(other, _)| other == number).map(|&(_, has_tombstone)| has_tombstone)
+        kept.allowed.iter().find(|&&(other, _)| other == number).map(|&(_, permission)| permission)
     }
 
     pub fn clear(&mut self) {
@@ -311,10 +320,25 @@ impl Templates {
         &self.mark
     }
 
+    /// The last source mark.
+    pub fn last_mark(&self) -> &[u8] {
+        &self.mark
+    }
+
+    /// Forget that the last record was tried with templates: it will be tried again.
+    pub fn undo(&mut self, record: &Record<'_>) {
+        let (Some(credit), Some(text)) = (self.before, self.marker.of(record)) else { return };
+        if let Some(tried) = self.tried.get_mut(text) {
+            tried.whole = credit;
+        }
+    }
+
     /// Translate a record of one row that becomes one message into `key` and `value`; None if it fits no
     /// template of that kind.
     pub fn translate(&mut self, record: &Record<'_>) -> Option<Translated> {
+        self.before = None;
         let tried = self.tried.get_mut(self.marker.of(record)?)?;
+        self.before = Some(tried.whole);
         if !tried.whole.is_due() {
             return None;
         }

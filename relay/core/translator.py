@@ -19,12 +19,14 @@ from relay.catalog.redacted_records import apply_redacted, is_redacted
 from relay.codecs import encoder_of
 from relay.codecs.given_options import OptionValue, option_texts
 from relay.codecs.losses import Loss
+from relay.core.allowed_templates import AllowedTemplates
 from relay.core.column_path import ColumnPath, TranslatedRows
 from relay.core.counts import CountsByTable, EventCounts, UnwrittenStatement
 from relay.core.deduplication import DEDUPLICATE_ROWS, Deduplicator
 from relay.core.fast_path import FastPath, open_fast_path
 from relay.core.pipeline import Pipeline, State
 from relay.core.route import Route, RouteRules
+from relay.core.run_path import RunPath
 from relay.core.selection import Selection
 from relay.model.errors import ConfigError, DecodeError
 from relay.model.events import Bootstrap, Event, RowChange, SchemaChange, TableId
@@ -36,6 +38,7 @@ from relay.routing.partitioning import Partitioning
 from relay.rules.columns import ColumnRule
 from relay.rules.rows import RowRule
 from relay.rules.tables import TableRule
+from relay.templates.batches import SourceBatch, TargetBatch
 from relay.templates.columns import RecordColumns
 from relay.templates.engine import Engine
 from relay.templates.route.policy import DEFAULT_POLICY, TemplatePolicy
@@ -130,9 +133,11 @@ class Translator:
         if engine is not None:
             self._fast = open_fast_path(self._line, decoder, encoder, engine, self._template_policy)
         self._translate = self._line.translate if self._fast is None else self._fast.translate
-        self._columns = None
+        self._allowed = self._columns = self._runs = None
         if self._has_columns and isinstance(self._fast, FastPath):
-            self._columns = ColumnPath(self._line, self._fast.templates)
+            self._allowed = AllowedTemplates(self._line, self._fast.templates)
+            self._columns = ColumnPath(self._line, self._fast.templates, self._allowed)
+            self._runs = RunPath(self._line, self._fast.templates, self._allowed)
 
     @classmethod
     def reader(
@@ -174,6 +179,35 @@ class Translator:
         if self._columns is None:
             return None
         return self._columns.translate(topic, partition, columns, first, end, most_bytes, most_row_bytes)
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether `translate_batch` can translate rows."""
+        return self._runs is not None
+
+    def translate_batch(
+        self,
+        topic: str,
+        partition: int,
+        source: SourceBatch,
+        first: int,
+        end: int,
+        targets: list[TargetBatch | None],
+    ) -> int:
+        """Translate rows of a batch like records, into target batches, as far as templates translate them
+        alone; return how many.
+
+        The rows are those from `first` on and before `end`. The next one needs `translate`, or does not fit
+        into its batch; or enough bytes were read. `targets`: the batches that take more records of topics in
+        this partition, each at the place of its topic (`target_index`).
+        """
+        if self._runs is None:
+            return 0
+        return self._runs.translate(topic, partition, source, first, end, targets)
+
+    def target_index(self, topic: str) -> int:
+        """Return the place of a target topic's batch in the `targets` of `translate_batch`."""
+        return 0 if self._allowed is None else self._allowed.target_index(topic)
 
     def inspect(self, record: ConsumerRecord) -> list[Event]:
         """Decode one record and return its canonical events. Atomic like `translate`."""
@@ -287,8 +321,8 @@ class Translator:
         counts = self._settled()
         if self._fast is not None:
             self._fast.templates.start_over()
-        if self._columns is not None:
-            self._columns.start_over()
+        if self._allowed is not None:
+            self._allowed.start_over()
         counts.tables = None
         counts.become(EventCounts())
         self._line.start_over()

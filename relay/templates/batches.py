@@ -1,4 +1,6 @@
-"""Record batches of Kafka's message format 2, which the native kernel parses and encodes."""
+"""Record batches of Kafka's message format 2 as an engine has them, so that one call translates many records
+from the bytes of a source batch into those of a target batch.
+"""
 
 from __future__ import annotations
 
@@ -103,3 +105,15 @@ class BatchTypes(NamedTuple):
 
     source: type[SourceBatch]
     target: type[TargetBatch]
+
+
+class WrittenRun(NamedTuple):
+    """What became of adjacent rows of a source batch.
+
+    `rows`: how many are in target batches. `refused`: the number of the template that the next row fits, if
+    it is not allowed. `uses`: the numbers of the templates, with how many rows used each.
+    """
+
+    rows: int
+    refused: int | None
+    uses: list[tuple[int, int]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from relay.templates.avro_ops import AvroOp
+from relay.templates.batches import SourceBatch, TargetBatch, WrittenRun
 from relay.templates.columns import RecordColumns, WrittenColumns
 from relay.templates.ops import Framing, Marker, Template
 
@@ -115,12 +116,14 @@ class Engine(Protocol):
         messages, each with `shared` bytes in addition to key and value; a record beyond that does not fit.
         """
 
-    def allow(self, number: int, has_tombstone: bool) -> None:
-        """Allow `translate_columns` to translate rows with this number; an unknown number has no effect.
+    def allow(self, number: int, has_tombstone: bool, target: int) -> None:
+        """Allow `translate_columns` and `translate_batch` to translate rows with this number.
+
+        An unknown number has no effect.
 
         The number includes the additions for lossy values. The permission ends when the template is removed
         or replaced, or at `disallow`. `has_tombstone`: whether a tombstone, a record with the same key and no
-        value, follows each row.
+        value, follows each row. `target`: the place of the batch that takes the rows, for `translate_batch`.
         """
 
     def disallow(self) -> None:
@@ -141,6 +144,25 @@ class Engine(Protocol):
         value have more than `most_row_bytes` bytes, or whose offset is below that of the row before; and when
         the keys and values so far have `most_bytes` bytes. An engine may lower both limits, so that offsets
         into a column have 32 bits. Raises TypeError for columns of other types.
+        """
+
+    def translate_batch(
+        self,
+        source: SourceBatch,
+        first: int,
+        end: int,
+        targets: list[TargetBatch | None],
+        most_row_bytes: int,
+        mark_prefix: bytes,
+    ) -> WrittenRun:
+        """Translate the rows from `first` on and before `end`, each like `translate`, into target batches.
+
+        Each message has the time of its source, and its source mark as its only header. Stops at the first
+        row that has headers, that does not fit a template, that fits one which is not allowed, whose key and
+        value have more than `most_row_bytes` bytes, whose batch is not among the `targets` or is empty, whose
+        messages do not all fit into it, or whose offset is below that of the row before; and after enough
+        bytes. The row at which it stops counts as not tried (`MAX_CREDIT`). The batches are of the engine's
+        own types.
         """
 
     def translate_groups(

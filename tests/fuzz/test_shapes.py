@@ -23,6 +23,7 @@ from fuzz.session import has_statement, reproduce, sample_routes, watch
 from relay import ConsumerRecord
 from relay.codecs import BUILT_IN
 from relay.templates.avro_ops import AvroOp
+from relay.templates.batches import WrittenRun
 from relay.templates.columns import WrittenColumns
 from relay.templates.engine import AvroReader, AvroWriter, Engine, Run, Translation
 from relay.templates.ops import Framing, Marker, Template
@@ -89,13 +90,16 @@ def planted(fault: str) -> type[Engine]:  # noqa: C901 - the methods of an engin
         ) -> list[Run] | int:
             return self._engine.translate_rows(key, value, offset, time_ms, max_output_bytes, shared)
 
-        def allow(self, number: int, has_tombstone: bool) -> None:
+        def allow(self, number: int, has_tombstone: bool, target: int) -> None:
             raise NotImplementedError
 
         def disallow(self) -> None:
             raise NotImplementedError
 
         def translate_columns(self, *_: object) -> WrittenColumns:
+            raise NotImplementedError
+
+        def translate_batch(self, *_: object) -> WrittenRun:
             raise NotImplementedError
 
         def translate_groups(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from copy import copy
+from typing import Any, NamedTuple
 
 from reference_engine.avro import AvroBody, AvroText
+from reference_engine.batches import TargetRows
 from reference_engine.checks import check
 from reference_engine.columns import Written, records_of
 from reference_engine.fields import fields_of, groups_of, has_one
@@ -14,7 +17,9 @@ from reference_engine.markers import marked_in, template_text
 from reference_engine.source import Scan, Scanned
 from reference_engine.target import Fill
 from reference_engine.tokens import NoMatch, Tokens
+from relay.model.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.templates.avro_ops import AvroOp
+from relay.templates.batches import SourceBatch, TargetBatch, WrittenRun
 from relay.templates.columns import RecordColumns, WrittenColumns
 from relay.templates.engine import (
     CREDIT_PER_MATCH,
@@ -102,7 +107,7 @@ class Interpreter:
         self._kept: dict[int, _Kept] = {}
         self._free: list[int] = []
         self._tried: dict[bytes, _Tried] = {}
-        self._allowed: dict[int, bool] = {}
+        self._allowed: dict[int, tuple[bool, int]] = {}
 
     @staticmethod
     def avro_reader(head: bytes, op: AvroOp, end: bytes) -> AvroReader:
@@ -157,10 +162,10 @@ class Interpreter:
         self._tried.clear()
         self._allowed.clear()
 
-    def allow(self, number: int, has_tombstone: bool) -> None:
-        """Allow `translate_columns` to translate rows with this number; see `Engine`."""
+    def allow(self, number: int, has_tombstone: bool, target: int) -> None:
+        """Allow columns and batches to have rows with this number; see `Engine`."""
         if number % LOSS in self._kept:
-            self._allowed[number] = has_tombstone
+            self._allowed[number] = has_tombstone, target
 
     def disallow(self) -> None:
         """Withdraw all permissions of `allow`."""
@@ -216,8 +221,56 @@ class Interpreter:
             if found[0] not in self._allowed:
                 written.refused = found[0]
                 break
-            written.add(found, has_tombstone=self._allowed[found[0]])
+            written.add(found, has_tombstone=self._allowed[found[0]][0])
         return written.columns()
+
+    def translate_batch(
+        self,
+        source: SourceBatch,
+        first: int,
+        end: int,
+        targets: list[TargetBatch | None],
+        most_row_bytes: int,
+        mark_prefix: bytes,
+    ) -> WrittenRun:
+        """Translate rows up to the first that fits no allowed template; see `Engine`."""
+        uses: Counter[int] = Counter()
+        refused, last_offset = None, None
+        for record in source.records(ConsumerRecord, "", 0, first, end):
+            if record.headers or (last_offset is not None and record.offset < last_offset):
+                break
+            last_offset = record.offset
+            tried = self._tried_with(_Record(record.key, record.value, {}))
+            before = None if tried is None else copy(tried.whole)
+            found = self.translate(record.key, record.value, record.offset, record.timestamp_ms, mark_prefix)
+            is_small = found is not None and _size(found[1:3]) <= most_row_bytes
+            if found is not None and is_small and found[0] not in self._allowed:
+                refused = found[0]
+            if (
+                found is None
+                or not is_small
+                or refused is not None
+                or not self._write(found, record, targets)
+            ):
+                if tried is not None and before is not None:
+                    tried.whole = before
+                break
+            uses[found[0]] += 1
+        return WrittenRun(uses.total(), refused, list(uses.items()))
+
+    def _write(self, found: Translation, record: ConsumerRecord, targets: list[Any]) -> bool:
+        """Add what a row became to its batch; return whether it fits."""
+        number, key, value, mark = found
+        has_tombstone, place = self._allowed[number]
+        target: TargetRows | None = targets[place] if place < len(targets) else None
+        if not target:
+            return False
+        time_ms = record.timestamp_ms
+        messages = [ProducerRecord("", 0, time_ms, key, value, ((SOURCE_HEADER, mark),))]
+        if has_tombstone:
+            its_mark = SOURCE_HEADER, mark[:-1] + b"1"
+            messages.append(ProducerRecord("", 0, time_ms, key, None, (its_mark,)))
+        return target.append_all(messages)
 
     def translate_rows(
         self,

@@ -86,7 +86,7 @@ class KeyedClientBatch(ClientBatch):
 
 
 class KernelBatch:
-    """A batch that the native kernel encodes."""
+    """A batch that the native kernel encodes. Runs append to its `target`, too."""
 
     def __init__(self, target: TargetBatch, compressor: Compressor, *, is_transactional: bool) -> None:
         self.target = target

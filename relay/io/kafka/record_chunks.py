@@ -55,6 +55,15 @@ class Fetched(LazyRecords):
         (chunk,) = self._cut(first, first + 1)
         return self._records(chunk)[0]
 
+    def rows_from(self, index: int) -> BatchRows | None:
+        """Return the rows of the parsed batch that a record is in, from that record on.
+
+        None if it is in none.
+        """
+        for chunk in self._cut(index, self._length):
+            return chunk if isinstance(chunk, BatchRows) else None
+        return None
+
     @property
     def size_bytes(self) -> int:
         """The bytes in keys and values."""

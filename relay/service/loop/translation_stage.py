@@ -20,7 +20,10 @@ from relay.core.batching import Joiner
 from relay.core.detection import FormatHints
 from relay.core.error_policies import ErrorPolicies, Policy, tables_in
 from relay.core.pipeline import State
-from relay.io.kafka.ports import Partition, Sink
+from relay.core.translator import Translator
+from relay.io.kafka.batches import KernelBatch
+from relay.io.kafka.ports import Batch, Partition, Sink
+from relay.io.kafka.record_chunks import Fetched
 from relay.io.kafka.sizes import NoMatch, misfit_error
 from relay.io.logs import Log
 from relay.model.errors import RelayError, ServiceError, TopicUnusable
@@ -33,6 +36,7 @@ from relay.service.loop.history import history_record
 from relay.service.loop.offset_tracker import GivenUp, InFlightBatch, Owned, RecordRefused
 from relay.service.loop.windows import Joins
 from relay.service.observe.status import Status
+from relay.templates.batches import TargetBatch
 from relay.topics.table_topics import TableTopics
 
 #: Longest stretch of translating before heartbeats and acknowledgements get their turn.
@@ -42,6 +46,10 @@ REFRESH_SECONDS = 5.0
 #: Records between two checks of the clock.
 LOOK_EVERY = 16
 STRETCH_RECORDS: Final = 256
+#: The most records of a run, so that the clock is looked at in time.
+_RUN_RECORDS: Final = 1_000
+#: The most records that are taken one by one before another run is tried.
+_MOST_BETWEEN_RUNS: Final = 64
 
 
 class TranslationStage:
@@ -80,6 +88,8 @@ class TranslationStage:
         self.history_topic, self.joins, self.targets = history_topic, joins, targets
         self.ahead, self.stored_ahead = ahead, stored_ahead
         self.budget, self._refresh, self._refresh_at = budget, refresh, 0.0
+        #: Translates many records by one call; None if the route does not allow that.
+        self.runs = translator if isinstance(translator, Translator) and translator.has_runs else None
         self.dialects, self.hints = DialectWatch(log), hints or FormatHints()
         self.stretch_records = stretch_records
 
@@ -134,6 +144,8 @@ class InFlightBatchBuilder:
     ) -> None:
         self._stage, self._round, self._sink, self._is_over = stage, current, sink, is_over
         self._translator, self._status = stage.translator, stage.status
+        # For runs: the open batches of each partition, by the places of their topics.
+        self._targets: dict[int, list[TargetBatch | None]] = {}
 
     async def take(self, records: Sequence[ConsumerRecord], owned: Owned) -> int:
         """Translate records of one partition into the round.
@@ -157,10 +169,59 @@ class InFlightBatchBuilder:
         return done
 
     async def _take_each(self, records: Sequence[ConsumerRecord]) -> tuple[int, _TranslatedRecord | None]:
+        """Take records. Return how many are done, and the next one if it waits for its topics.
+
+        Where possible they are taken in runs, each by one call of the native kernel. Between runs are records
+        that it leaves to Python, taken one by one: the more often a run does not begin, the more of them.
+        """
+        if not self._takes_runs or not isinstance(records, Fetched) or self._ahead(records.partition):
+            return await self._take_singly(records)
+        done, singly = 0, 1
+        while done < len(records):
+            taken = self._take_run(records, done)
+            done += taken
+            rest = records[done : done + singly]
+            singly = 1 if taken else min(2 * singly, _MOST_BETWEEN_RUNS)
+            if rest:
+                taken, waiting = await self._take_singly(rest)
+                done += taken
+                if waiting is not None or taken < len(rest):
+                    return done, waiting
+            if time.monotonic() >= self._round.pause_at and await self._is_interrupted():
+                break
+        return done, None
+
+    @property
+    def _takes_runs(self) -> bool:
+        return self._stage.runs is not None and not self._stage.resolver.writes
+
+    def _ahead(self, partition: int) -> AbstractSet[tuple[str, int, int]] | tuple[()]:
+        """Return the positions of a partition's records that the catalog may have learned before."""
+        return () if partition else self._stage.ahead
+
+    def _take_run(self, records: Fetched, first: int) -> int:
+        """Translate records from `first` on into the open batches, by one call; return how many are done."""
+        rows, runs, partition = records.rows_from(first), self._stage.runs, records.partition
+        targets = self._targets.get(partition)
+        if rows is None or runs is None or targets is None:
+            return 0
+        end = min(rows.end, rows.first + _RUN_RECORDS)
+        return runs.translate_batch(records.topic, partition, rows.batch, rows.first, end, targets)
+
+    def _open(self, key: tuple[str, int], batch: Batch | None) -> None:
+        """Note the batch that takes more records of a partition; None if there is none."""
+        runs, (topic, partition) = self._stage.runs, key
+        if runs is None:
+            return
+        targets, at = self._targets.setdefault(partition, []), runs.target_index(topic)
+        targets += [None] * (at + 1 - len(targets))
+        targets[at] = batch.target if isinstance(batch, KernelBatch) else None
+
+    async def _take_singly(self, records: Sequence[ConsumerRecord]) -> tuple[int, _TranslatedRecord | None]:
         """Take records one by one. Return how many are done, and the next one if it waits for its topics."""
         translator, batches = self._translator, self._round.batches
         translate, catalog = translator.translate, translator.catalog
-        ahead = self._stage.ahead if records and records[0].partition == 0 else ()
+        ahead = self._ahead(records[0].partition) if records else ()
         waits = self._stage.resolver.writes
         keeps_before = waits or self._stage.targets is not None
         is_plain, done = not (ahead or waits), 0
@@ -449,11 +510,13 @@ class InFlightBatchBuilder:
             if batch is None or not batch.append(out):
                 if batch is not None:
                     await self._send(key)
-                batches[key] = self._sink.batch(out.topic)
-                batches[key].append(out)
+                batch = batches[key] = self._sink.batch(out.topic)
+                batch.append(out)
+                self._open(key, batch)
 
     async def _send(self, key: tuple[str, int]) -> None:
         batch = self._round.batches.pop(key)
+        self._open(key, None)
         self._round.written[key[0]] += len(batch)
         self._round.sizes[key[0]] += batch.size
         # Appending may wait for the target.
