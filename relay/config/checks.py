@@ -50,6 +50,7 @@ def config_problems(config: Config) -> list[Problem]:
         _transaction_problems,
         _target_problems,
         _waiting_problems,
+        _deduplication_problems,
         _process_problems,
         _end_problems,
         _tracing_problems,
@@ -323,6 +324,19 @@ def _mode_problems(config: Config) -> Iterator[Problem]:
         )
     if config.schema.wait_for_ddl is Wait.TRUE and not config.history_topic:
         yield Problem("schema.wait_for_ddl", "needs a schema history", "set history_topic in [schema]")
+
+
+def _deduplication_problems(config: Config) -> Iterator[Problem]:
+    """Find a route that drops repeats of rows which a repeated statement may then remove from the target."""
+    if not config.route.deduplicate or config.waits_for_ddl:
+        return
+    if codec_named(config.route.from_, "from").sends_ddl_once:
+        message = (
+            f"rows must wait for DDL, because that of {config.route.from_} is in one partition only: a "
+            "repeated TRUNCATE could otherwise remove rows whose repeats were dropped"
+        )
+        hint = "set history_topic in [schema], and leave out wait_for_ddl"
+        yield Problem("route.deduplicate", message, hint)
 
 
 def _process_problems(config: Config) -> Iterator[Problem]:

@@ -68,10 +68,11 @@ async def test_a_running_relay_drops_repeats(
     assert shown["max_rows"] == 200_000
 
 
-def configured(path: Path, keys: str, source: str = "ticdc-canal-json") -> Path:
+def configured(path: Path, keys: str, source: str = "ticdc-canal-json", *, history: str = "") -> Path:
     path.write_text(
         f'[route]\nfrom = "{source}"\nto = "canal-json"\n{keys}'
-        '[source]\nbootstrap_servers = "localhost:9092"\ntopics = ["a"]\ngroup_id = "g"\n[target]\ntopic = "b"\n',
+        '[source]\nbootstrap_servers = "localhost:9092"\ntopics = ["a"]\ngroup_id = "g"\n[target]\ntopic = "b"\n'
+        f"{history}",
         encoding="utf-8",
     )
     return path
@@ -121,6 +122,14 @@ def test_errors_name_the_key(tmp_path: Path, source: str, keys: str, path: str) 
     with pytest.raises(ConfigError) as error:
         load_config(configured(tmp_path / "relay.toml", keys, source))
     assert [each.path for each in error.value.problems] == [path]
+
+
+@pytest.mark.parametrize("history", ["[schema]\nhistory_topic = ''\n", "[schema]\nwait_for_ddl = false\n"])
+def test_rows_must_wait_for_ddl_in_another_partition(tmp_path: Path, history: str) -> None:
+    """A repeated TRUNCATE in partition 0 removes rows whose repeats may have been dropped."""
+    with pytest.raises(ConfigError, match=r"route\.deduplicate: rows must wait for DDL"):
+        load_config(configured(tmp_path / "relay.toml", ON, history=history))
+    load_config(configured(tmp_path / "relay.toml", ON, "ticdc-open-protocol", history=history))
 
 
 def test_translate_drops_repeats(relay: Callable[..., Result], tmp_path: Path) -> None:
