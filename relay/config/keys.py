@@ -24,12 +24,11 @@ from pydantic_settings import NoDecode
 
 from relay.catalog.definitions import as_of
 from relay.codecs.given_options import option_text
-from relay.core.deduplication import DEDUPLICATE_ROWS
 from relay.core.error_policies import ERROR_CLASSES, Policy
 from relay.io.kafka.settings import Compression, Mechanism, SecurityProtocol, Start, endpoint_fault
 from relay.io.log_text import LogFormat, LogLevel, LogSettings
 from relay.model import limits
-from relay.model.limits import DEFAULT_LIMITS
+from relay.model.limits import DEDUPLICATE_ROWS, DEFAULT_LIMITS
 from relay.rules.columns import ColumnAction, ColumnRule, action_of, hides_values
 from relay.rules.rows import RowRule, UnknownBefore, unknown_before_of
 from relay.rules.tables import MergedDdl, TableRule

@@ -43,8 +43,6 @@ class PartitionProgress(NamedTuple):
     first_offset: int
 
 
-#: Default of the maximum number of remembered rows.
-DEDUPLICATE_ROWS: Final = 200_000
 #: The progress of each source partition; never changed in place.
 Progress = Mapping[tuple[str, int], PartitionProgress]
 

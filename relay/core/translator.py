@@ -22,7 +22,7 @@ from relay.codecs.losses import Loss
 from relay.core.allowed_templates import AllowedTemplates
 from relay.core.column_path import ColumnPath, TranslatedRows
 from relay.core.counts import CountsByTable, EventCounts, UnwrittenStatement
-from relay.core.deduplication import DEDUPLICATE_ROWS, Deduplicator
+from relay.core.deduplication import Deduplicator
 from relay.core.fast_path import FastPath, open_fast_path
 from relay.core.pipeline import Pipeline, State
 from relay.core.route import Route, RouteRules
@@ -30,7 +30,7 @@ from relay.core.run_path import RunPath
 from relay.core.selection import Selection
 from relay.model.errors import ConfigError, DecodeError
 from relay.model.events import Bootstrap, Event, RowChange, SchemaChange, TableId
-from relay.model.limits import DEFAULT_LIMITS, Limits
+from relay.model.limits import DEDUPLICATE_ROWS, DEFAULT_LIMITS, Limits
 from relay.model.lookups import LookupCache, Need, RegisteredSchema, SchemaById
 from relay.model.records import TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.routing import Router, TopicRule, routing_problems

@@ -17,6 +17,8 @@ from msgspec import Meta
 
 from relay.model.errors import LimitExceeded, Malformed
 
+#: Default of the number of rows that a translator remembers for `deduplicate`.
+DEDUPLICATE_ROWS: Final = 200_000
 _MIB: Final = 1 << 20
 #: Maximum columns of a table in MySQL and TiDB (MySQL Reference Manual 8.4 §10.4.7).
 MYSQL_COLUMNS: Final = 4096
@@ -178,6 +180,7 @@ class Budget:
 
 
 __all__ = [
+    "DEDUPLICATE_ROWS",
     "DEFAULT_LIMITS",
     "FLAT_BYTES",
     "MYSQL_COLUMNS",

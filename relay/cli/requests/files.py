@@ -33,8 +33,8 @@ from relay.cli.requests.options import (
     sources,
     targets,
 )
-from relay.core.deduplication import DEDUPLICATE_ROWS
 from relay.core.error_policies import Policy
+from relay.model.limits import DEDUPLICATE_ROWS
 from relay.routing.partitioning import Partitioning
 
 
