@@ -17,7 +17,7 @@ from relay.rules.columns.effects import effects_on, lines_of
 from relay.rules.rows.effects import row_effects_on
 from relay.rules.tables import MergedTable
 from relay.rules.tables import parse_rules as parse_table_rules
-from relay.rules.tables.effects import table_effects_on
+from relay.rules.tables.effects import name_effects_on
 from relay.rules.unused import UnusedRule
 from relay.text.redaction import plural, printable
 
@@ -95,7 +95,7 @@ def _tables(config: Config, translator: Translator, schemas: Iterable[TableSchem
     rules, names = config.route.table_rules, translator.route.table_names
     if names is None:
         return _Section("tables", 0, [], [])
-    effects = table_effects_on(parse_table_rules(rules), names, schemas)
+    effects = name_effects_on(parse_table_rules(rules), names, schemas)
     merged = names.merged_tables(translator.catalog)
     lines = [f"{table} → {name}" for table, name in effects.renamed]
     lines += [_merged(each) for each in merged]

@@ -36,7 +36,7 @@ _MOST_REPEATS: Final = 4
 _REPEATABLE: Final = frozenset({"escape", "set", "dot", "other"})
 
 
-class Token(NamedTuple):
+class ExpressionToken(NamedTuple):
     """A piece of an expression, and where it begins."""
 
     kind: str
@@ -50,9 +50,9 @@ def without_anchors(text: str) -> str:
     return text if text.endswith("\\$") else text.removesuffix("$")
 
 
-def tokens(text: str, user: str = "rules") -> list[Token]:
+def tokens(text: str, user: str = "rules") -> list[ExpressionToken]:
     """Split an expression. `user`: what has it, in messages. Raises ValueError for other syntax."""
-    found: list[Token] = []
+    found: list[ExpressionToken] = []
     at = 0
     if "\0" in text:
         raise ValueError("contains a NUL character, which names cannot have")
@@ -65,12 +65,12 @@ def tokens(text: str, user: str = "rules") -> list[Token]:
             raise ValueError(f"has {quoted(part)}: of escaped letters, {user} have only \\d, \\w and \\s")
         if kind == "set" and any(marks in _ESCAPED.sub("", part[1:]) for marks in _SET_MARKS):
             raise ValueError(f"has the set {quoted(part)}, which other programs read in another way")
-        found.append(Token(kind, part, at))
+        found.append(ExpressionToken(kind, part, at))
         at = match.end()
     return found
 
 
-def check_repeats(found: Sequence[Token], user: str = "rules") -> None:
+def check_repeats(found: Sequence[ExpressionToken], user: str = "rules") -> None:
     """Raise ValueError for repetitions that could take long: of groups, or too many."""
     repeats, before = 0, "open"
     for token in found:

@@ -118,7 +118,7 @@ def _tables_with_columns(statement: AlterTable | CreateTable) -> Iterator[TableN
 
 
 class _CannotRedact(Exception):
-    """A statement has a form in which values cannot be told from the rest."""
+    """A statement has a form in which values cannot be distinguished from the rest."""
 
 
 def _redacted(

@@ -12,7 +12,7 @@ from relay.rules.tables.rules import ParsedTableRule
 from relay.rules.unused import UnusedRule, matches_no_table
 
 
-class TableEffects(NamedTuple):
+class NameEffects(NamedTuple):
     """The effect of rules on tables.
 
     renamed: The tables whose names change, with their names in the target, without those that are merged.
@@ -24,9 +24,9 @@ class TableEffects(NamedTuple):
     unused: list[UnusedRule]
 
 
-def table_effects_on(
+def name_effects_on(
     rules: Sequence[ParsedTableRule], names: TableNames, schemas: Iterable[TableSchema]
-) -> TableEffects:
+) -> NameEffects:
     """Return the effect of rules on tables. `names`: the step that applies the rules."""
     known = sorted(schemas, key=lambda schema: schema.id)
     renamed: list[tuple[TableId, TableId]] = []
@@ -40,7 +40,7 @@ def table_effects_on(
             continue
         if name != table and not names.merges(table):
             renamed.append((table, name))
-    return TableEffects(renamed, refused, _unused(rules, known))
+    return NameEffects(renamed, refused, _unused(rules, known))
 
 
 def _unused(rules: Sequence[ParsedTableRule], known: Sequence[TableSchema]) -> list[UnusedRule]:

@@ -11,7 +11,7 @@ from relay.model.errors import NotRepresentable
 from relay.model.events import DdlKind, Position, SchemaChange, TableId
 from relay.model.records import ConsumerRecord
 from relay.model.table_globs import tables_of
-from relay.rules.tables.merging import DIVERGED, Progress, Shards, latest, progress, versions_of
+from relay.rules.tables.merging import DIVERGED, ShardProgress, Shards, latest, progress, versions_of
 from relay.rules.tables.rules import MergedDdl, ParsedTableRule
 
 
@@ -92,7 +92,9 @@ class MergedStatements:
         lost = [Loss.TRUNCATE_OR_DROP if removing_kind(change.kinds) is not None else loss]
         return [*lost, *(Loss.DDL_NOT_REWRITTEN for each in found if each.completes_others)]
 
-    def _progress(self, name: TableId, shards: Sequence[TableId], at: Position, catalog: Catalog) -> Progress:
+    def _progress(
+        self, name: TableId, shards: Sequence[TableId], at: Position, catalog: Catalog
+    ) -> ShardProgress:
         """Return the progress of a merged table by a statement. Raises NotRepresentable if it diverges."""
         tables = self._shards(catalog).get(name, ())
         histories = {table: versions_of(catalog, table) for table in tables}
@@ -109,7 +111,7 @@ class MergedStatements:
         return found
 
 
-def _loss_of(change: SchemaChange, found: Progress) -> Loss | None:
+def _loss_of(change: SchemaChange, found: ShardProgress) -> Loss | None:
     """Return the loss of a statement about shards of one table; None if it is written.
 
     TRUNCATE is never written: the rows of other shards stay.

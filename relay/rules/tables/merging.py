@@ -142,7 +142,7 @@ class Shards:
         return list(self._diverged)
 
 
-class Progress(NamedTuple):
+class ShardProgress(NamedTuple):
     """The shards of a merged table before and after a statement.
 
     changed: The shards whose definitions the statement is about.
@@ -190,7 +190,7 @@ def progress(
     histories: Mapping[TableId, Iterable[Version]],
     at: Position,
     changed: Iterable[TableId],
-) -> Progress:
+) -> ShardProgress:
     """Return the shards before and after the statement at a position, which is about the tables `changed`.
 
     histories: The versions of each table with this name.
@@ -206,7 +206,7 @@ def progress(
     before = shards.copy()
     for table, version in own:
         shards.apply(table, version)
-    return Progress(before, shards, frozenset([table for table, _ in own]))
+    return ShardProgress(before, shards, frozenset([table for table, _ in own]))
 
 
 def latest(name: TableId, ddl: MergedDdl, histories: Mapping[TableId, Iterable[Version]]) -> Shards:

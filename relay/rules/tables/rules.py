@@ -12,7 +12,7 @@ import msgspec
 from relay.model.errors import ConfigError, Problem
 from relay.model.events import TableId
 from relay.model.limits import MYSQL_NAME
-from relay.text.expressions import Token, check_repeats, tokens, without_anchors
+from relay.text.expressions import ExpressionToken, check_repeats, tokens, without_anchors
 from relay.text.redaction import quoted
 
 
@@ -104,7 +104,7 @@ _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
-def _split(text: str, parts: Sequence[Token]) -> tuple[str, str]:
+def _split(text: str, parts: Sequence[ExpressionToken]) -> tuple[str, str]:
     """Return the expressions of the database and of the table. Raises ValueError."""
     depth, dot = 0, None
     for token, following in zip(parts, (*parts[1:], None), strict=True):
