@@ -247,7 +247,7 @@ class TopicsRun:
         checkpoint.keep(now, self._source.first, self._source.topic_ids)
         self._store = StepStore(spark, config.backfill.checkpoint)
         self._catalog: Catalog | None = None
-        # What the checkpoint keeps of DDL that was learned, also ahead of its step.
+        # The form in which the checkpoint keeps DDL that was learned, also ahead of its step.
         self._stored: StoredDdl = {}
         self._schemas = RegistrySchemas(config)
         self._ddl = StepsDdl(spark, config, self._source, self._schemas)

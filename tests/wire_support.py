@@ -47,7 +47,7 @@ def records_of(batch: SourceBatch, topic: str = "", partition: int = 0) -> list[
 
 
 def written(batch: TargetBatch) -> list[ProducerRecord]:
-    """What is in a target batch, as aiokafka reads it."""
+    """The records of a target batch, as aiokafka reads them."""
     return [*_read(batch.build(0, None, -1, -1, 0))]
 
 

@@ -1,4 +1,4 @@
-"""What the catalog learns from: DDL messages, and definitions without a statement."""
+"""The messages that the catalog learns from: DDL, and definitions without a statement."""
 
 from __future__ import annotations
 

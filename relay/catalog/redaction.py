@@ -1,4 +1,4 @@
-"""What the catalog learns from a statement on a route that hides values of columns.
+"""Statements in the form in which the catalog learns them on a route that hides values of columns.
 
 The catalog is derived from redacted statements, and so is everything that is stored of it: a relay that
 starts again with stored statements has the same definitions as before.

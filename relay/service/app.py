@@ -283,15 +283,13 @@ async def _assembled(  # noqa: PLR0913 - the parts of a relay
     status.translator = translator
     if config.http.status_table_limit:
         translator.count_tables(config.http.status_table_limit)
-    resolver = resolver_of(config, retries=0)  # the loop itself asks again
     schemas = Schemas(config, translator, log, status, clusters, resolver_of(config))
     route = translator_of(config).route
     targets = None if dry_run else _table_topics(config, clusters, topics, log, status, translator)
     written = WrittenTopics(topics.limits, topics.compacted) if targets is None else targets.written
-    writes = not dry_run and "to" in route.storages
     stage = TranslationStage(
         translator,
-        AsyncResolver(log, resolver, writes=writes, retry_seconds=settings.retry_seconds),
+        _async_resolver(config, log, settings, writes=not dry_run and "to" in route.storages),
         log,
         status,
         errors=error_policies_of(config, topics.target_partitions.get(config.dead_letter_topic, 1)),
@@ -325,6 +323,12 @@ async def _assembled(  # noqa: PLR0913 - the parts of a relay
     finally:
         if progress:
             await progress.stop()
+
+
+def _async_resolver(config: Config, log: Log, settings: LoopSettings, *, writes: bool) -> AsyncResolver:
+    """Return the resolver of the loop, which itself asks again. `writes`: whether it stores payloads."""
+    resolver = resolver_of(config, retries=0)
+    return AsyncResolver(log, resolver, writes=writes, retry_seconds=settings.retry_seconds)
 
 
 def _tracing(config: Config, status: Status, log: Log) -> AbstractAsyncContextManager[RoundTracer | None]:

@@ -1,4 +1,4 @@
-"""What relay stores of statements has no hidden values, and a restart with it changes no output."""
+"""Stored statements have no hidden values, and a restart with them changes no output."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def translator_of(source: str, action: str = "null", target: str = "debezium-jso
 def run(
     translator: Translator, records: Iterable[ConsumerRecord]
 ) -> tuple[list[list[ProducerRecord]], list[ProducerRecord]]:
-    """What a translator writes of each record, and to its history."""
+    """The output of a translator for each record, and its entries in the history."""
     written, history = [], []
     for each in records:
         before = translator.catalog

@@ -35,7 +35,7 @@ CREATE = "CREATE TABLE orders_0 (`id` int PRIMARY KEY, `c` int)"
 
 
 def written(*given: str, rules: TableRule = SHARDS, **more: Any) -> tuple[list[str], Translator]:
-    """What is written for the last of some statements about a shard."""
+    """The output for the last of some statements about a shard."""
     translator = Translator("canal-json", "canal-json", tables=[rules], **more)
     found: list[Any] = []
     for at, text in enumerate(given):

@@ -55,7 +55,7 @@ def read_by_batch(enough_records: int = ENOUGH_RECORDS, batch_type: type[SourceB
     """
     if version("aiokafka") not in KNOWN_RELEASES:
         return False
-    parser = None if batch_type is None else _Parser(batch_type)
+    parser = None if batch_type is None else _BatchParser(batch_type)
     if parser is not None:
         take_any_name()
 
@@ -67,7 +67,7 @@ def read_by_batch(enough_records: int = ENOUGH_RECORDS, batch_type: type[SourceB
 
 
 def _some_batches(
-    fetched: Any, max_records: int | None, enough_records: int, parser: _Parser | None
+    fetched: Any, max_records: int | None, enough_records: int, parser: _BatchParser | None
 ) -> Sequence[Any]:
     """Return records of a partition, in place of aiokafka's `FetchResult.getall`.
 
@@ -103,7 +103,7 @@ def _some_batches(
     return Fetched(topic, partition, chunks)
 
 
-class _Parser:
+class _BatchParser:
     """Parses batches of message format 2 without aiokafka."""
 
     def __init__(self, batch_type: type[SourceBatch]) -> None:

@@ -170,7 +170,7 @@ class DdlFollower:
         # Records learned before their turn, by position; None if the translator's state is never reset to one
         # before it.
         self._ahead: dict[tuple[str, int, int], ConsumerRecord | None] = {}
-        # What the history keeps of them on a route that hides values, unless another instance has written it.
+        # Their form in the history of a route that hides values, unless another instance has written it.
         self._stored: dict[tuple[str, int, int], ConsumerRecord] = {}
         self.bytes_kept = 0
         # Kafka timestamp of the newest record that was read, by topic.
